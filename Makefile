@@ -1,0 +1,72 @@
+# make demo   two pipelines scheduled, compiled, run on a photograph and checked; results in out/
+# make test   the whole test suite that needs no GPU
+# make lint   ruff and mypy
+#
+# Needs Python 3.11 or newer and a C compiler. Choose the interpreter with
+# `make test PYTHON=/path/to/python3.11`; everything is installed into VENV.
+
+VENV ?= .venv
+JOBS ?= 2
+# For example TORCH_FLAGS="--index-url https://download.pytorch.org/whl/cpu" to avoid the CUDA build.
+TORCH_FLAGS ?=
+
+ifndef PYTHON
+PYTHON := $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+endif
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
+DEMO_EXTRAS := nvrtc,report
+DEV_EXTRAS := nvrtc,report,train,dev
+
+.PHONY: demo test lint fuzz prove-division bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo-installed
+	mkdir -p out
+	$(BIN)/python scripts/demo.py
+
+test: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu"
+
+# mypy reads a regular install, where every package lies in its installed place, and runs beside it
+# so that the checkout's own autosched/ does not shadow it.
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build
+	$(PIP) install --quiet --no-deps --target build/site .
+	cd build/site && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache -p autosched
+
+fuzz: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -n $(JOBS) -m fuzz
+
+prove-division: $(VENV)/.dev-installed
+	$(BIN)/python scripts/prove_division.py
+
+bench: $(VENV)/.dev-installed
+	$(BIN)/python scripts/benchmark.py
+
+clean:
+	rm -rf build out *.egg-info
+
+# Each stamp says that its install finished; a changed requirement repeats it. PyTorch goes first and
+# alone: resolved by itself, the wheel pip finds nearby wins over one that drags in the CUDA libraries.
+$(VENV)/.demo-installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) install --constraint constraints.txt --editable ".[$(DEMO_EXTRAS)]"
+	touch $@
+
+$(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
+	$(PIP) install --constraint constraints.txt --editable ".[$(DEV_EXTRAS)]"
+	touch $@
+
+$(VENV)/.torch-installed: constraints.txt | $(BIN)/python
+	$(PIP) install --constraint constraints.txt $(TORCH_FLAGS) "$(TORCH)"
+	touch $@
+
+$(BIN)/python:
+	@$(if $(PYTHON),"$(PYTHON)",false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	{ echo "autosched needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)

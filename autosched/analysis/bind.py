@@ -1,0 +1,361 @@
+"""Bind a pipeline to shapes and parameters: concrete regions, checked reads, deduced output boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
+from autosched.analysis.dependence import update_dependences
+from autosched.analysis.regions import Region, footprint_region, join, loop_ranges, with_fixed
+from autosched.analysis.specialise import Specialiser, specialised_params
+from autosched.analysis.to_index import rvar_range, to_index
+from autosched.errors import BoundsError, DSLError, InputError
+from autosched.lang.expr import Expr, Load, Scalar, Var, walk
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+
+LARGEST_EXTENT = 1 << 40
+Shapes = Mapping[str, Sequence[int]]
+
+
+def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None = None) -> BoundPipeline:
+    """Bind a pipeline to concrete input shapes.
+
+    Args:
+        pipeline: What to compute.
+        shapes: Shape of every input by name.
+        params: Values of parameters; those that reach an index or a domain are needed here.
+
+    Raises:
+        InputError: For a missing, unknown or ill-formed shape, or a missing parameter value.
+        BoundsError: If a read leaves an input, naming stage, index expression and range.
+        DSLError: If no output box is declared and none can be deduced.
+    """
+    binder = Binder(pipeline, shapes, params or {})
+    boxes = {o.func: binder.declared_box(o.func) for o in pipeline.outputs}
+    missing = [f for f, box in boxes.items() if box is None]
+    if missing:
+        from autosched.analysis.output_box import deduce_boxes
+
+        boxes |= deduce_boxes(binder, missing, {f: b for f, b in boxes.items() if b is not None})
+    return binder.bind({f: b for f, b in boxes.items() if b is not None})
+
+
+def output_boxes(
+    pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None = None
+) -> dict[Func, tuple[tuple[int, int], ...]]:
+    """Return the half-open box of every output, declared or deduced; see `bind` for the errors."""
+    bound = bind(pipeline, shapes, params)
+    regions = {o.func: bound.funcs[bound.outputs[pipeline.name_of(o.func)]].region for o in pipeline.outputs}
+    return {f: tuple((lo, hi + 1) for lo, hi in box) for f, box in regions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A definition with shapes and parameters put in, before regions are known."""
+
+    indices: tuple[ix.Index, ...]
+    stage: BoundStage
+    loads: tuple[Load, ...]
+
+
+class Binder:
+    """Holds what does not depend on the output boxes, so that several boxes can be tried."""
+
+    def __init__(self, pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar]) -> None:
+        self.pipeline = pipeline
+        self.shapes = _checked_shapes(pipeline, shapes)
+        self.specialised = _checked_params(pipeline, params)
+        self.specialiser = Specialiser(self.shapes, self.specialised)
+        self.names: dict[int, str] = {id(f): pipeline.name_of(f) for f in pipeline.funcs}
+        self.names |= {id(i): i.name for i in pipeline.inputs}
+        self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
+        self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
+        self._crops: list[Func] = []  # kept alive: names go by identity
+
+    def declared_box(self, func: Func) -> Box | None:
+        """Return the inclusive box an output declares, or None."""
+        output = next(o for o in self.pipeline.outputs if o.func is func)
+        if output.box is None:
+            return () if func.ndim == 0 else None
+        box = []
+        for dim, (low, high) in zip(func.dims, output.box, strict=True):
+            lo, hi = to_index(self.specialiser(low)), to_index(self.specialiser(high))
+            if not isinstance(lo, int) or not isinstance(hi, int):
+                raise DSLError(f"the box of output {func.name!r} in {dim} is not known with the shapes")
+            if hi <= lo:
+                raise InputError(
+                    f"output {func.name!r} is empty: {dim} ranges over [{lo}, {hi}) for shapes {dict(self.shapes)}"
+                )
+            box.append((lo, hi - 1))
+        return tuple(box)
+
+    def _stage(self, func: Func, number: int) -> _Stage:
+        d = func.definitions[number]
+        scope = self.specialiser.scope(d)
+        indices = tuple(scope(e) for e in d.indices)
+        values = tuple(scope(e) for e in d.values)
+        memo: dict[int, ix.Index] = {}
+        rvars = scope.rvars
+        ranges = {r.name: rvar_range(r) for r in rvars}
+        parallel, associative, owns = frozenset(ranges), False, True
+        if number > 0:
+            found = update_dependences(func, scope.definition(indices, values), ranges)
+            parallel, associative, owns = found.parallel, found.associative, found.owns_point
+        loops = tuple(LoopDim(v.name, False, True) for v in func.vars if number == 0 or v.name in _pure_names(d.indices))
+        loops += tuple(LoopDim(r.name, True, r.name in parallel, *ranges[r.name]) for r in rvars)
+        loads = tuple(_loads((*values, *indices)))
+        store = tuple(to_index(e, memo) for e in indices)
+        stage = BoundStage(
+            func=self.names[id(func)], number=number, loops=loops, store=store, values=values,
+            footprints=tuple(self._footprints(loads, memo)), associative=associative, owns_point=owns,
+            location=d.location, memo=memo, names=self.names,
+        )  # fmt: skip
+        return _Stage(store, stage, loads)
+
+    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index]) -> list[Footprint]:
+        """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
+        found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
+        for load in loads:
+            dims = found.setdefault(self.names[id(load.source)], [{} for _ in load.indices])
+            for extremes, e in zip(dims, load.indices, strict=True):
+                i = to_index(e, memo)
+                linear = ix.key(ix.sub(i, i.const)) if isinstance(i, ix.Affine) else ""
+                lo, hi = extremes.get(linear, (i, i))
+                extremes[linear] = (min(lo, i, key=_constant), max(hi, i, key=_constant))
+        return [
+            Footprint(name, tuple(tuple({ix.key(i): i for pair in d.values() for i in pair}.values()) for d in dims))
+            for name, dims in found.items()
+        ]
+
+    def _fixed(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
+        """Return what updates touch in dimensions they do not walk with the Func's own Var."""
+        fixed: list[tuple[int, int] | None] = [None] * func.ndim
+        for s in self.stages[func][1:]:
+            if s.stage.is_empty:
+                continue
+            for axis, dim in enumerate(func.dims):
+                touched = [s.indices[axis]]
+                for f in s.stage.footprints:
+                    if f.source == s.stage.func:
+                        touched += f.dims[axis]
+                others = [i for i in touched if ix.key(i) != f"({dim})"]
+                for i in others:
+                    lo, hi = ix.interval(i)
+                    if hi - lo >= LARGEST_EXTENT:
+                        self._unbounded(s, i, func.name)
+                    known = fixed[axis]
+                    fixed[axis] = (lo, hi) if known is None else (min(known[0], lo), max(known[1], hi))
+        return tuple(fixed)
+
+    def regions(self, boxes: Mapping[Func, Box]) -> dict[Func | Input, Region]:
+        """Return the region of every Func and what is read of every input for the given output boxes."""
+        regions: dict[Func | Input, Region] = dict(boxes)
+        for func in reversed(self.pipeline.funcs):
+            if func not in regions:  # not asked for, or only read inside loops that never run
+                continue
+            shell = self._shell(func, regions[func])
+            regions[func] = with_fixed(shell, regions[func])
+            for s in self.stages[func]:
+                if s.stage.is_empty:
+                    continue
+                env = loop_ranges(s.stage, shell, regions[func])
+                for footprint in s.stage.footprints:
+                    source = self._source(footprint.source)
+                    if source is func:
+                        continue
+                    needed = footprint_region(footprint, env)
+                    if isinstance(source, Func) and any(hi - lo >= LARGEST_EXTENT for lo, hi in needed):
+                        self._unbounded_region(s, source, needed)
+                    regions[source] = join(regions.get(source), needed)
+        return regions
+
+    def check_reads(self, regions: Mapping[Func | Input, Region]) -> None:
+        """Raise `BoundsError` for the first read that leaves an input."""
+        for i in self.pipeline.inputs:
+            shape = self.shapes[i.name]
+            box = regions.get(i)
+            if box and any(lo < 0 or hi >= n for (lo, hi), n in zip(box, shape, strict=True)):
+                self._report_read(i, regions)
+
+    def bind(self, boxes: Mapping[Func, Box]) -> BoundPipeline:
+        """Return the bound pipeline for given output boxes, all reads checked."""
+        regions = self.regions(boxes)
+        self.check_reads(regions)
+        funcs = {}
+        outputs = {o.func for o in self.pipeline.outputs}
+        readers: dict[Func, list[str]] = {f: [] for f in self.pipeline.funcs}
+        needed = [f for f in self.pipeline.funcs if f in regions]
+        for f in needed:
+            for s in self.stages[f]:
+                for footprint in s.stage.footprints:
+                    source = self._source(footprint.source)
+                    if isinstance(source, Func) and source is not f and self.names[id(f)] not in readers[source]:
+                        readers[source].append(self.names[id(f)])
+        for f in needed:
+            box: Box = tuple((int(lo), int(hi)) for lo, hi in regions[f])
+            funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
+            _check_undef(funcs[self.names[id(f)]], f)
+        cropped = self._cropped_outputs(funcs, boxes)
+        inputs = {i.name: BoundInput(i.name, i.dtype, self.shapes[i.name]) for i in self.pipeline.inputs}
+        return BoundPipeline(
+            pipeline=self.pipeline, shapes=self.shapes, inputs=inputs, funcs=funcs,
+            outputs={n: cropped.get(n, n) for n in (self.names[id(o.func)] for o in self.pipeline.outputs)},
+            scalars=tuple(p for p in self.pipeline.params if p.name not in self.specialised),
+            specialised=self.specialised, names=self.names, keep=tuple(self._crops),
+        )  # fmt: skip
+
+    def _cropped_outputs(self, funcs: dict[str, BoundFunc], boxes: Mapping[Func, Box]) -> dict[str, str]:
+        """Add a copying Func for each output whose region is larger than the box the caller gets."""
+        cropped: dict[str, str] = {}
+        for f, box in boxes.items():
+            name = self.names[id(f)]
+            if funcs[name].region == box:
+                continue
+            copy = Func(_unused(f"{name}_cropped", funcs, self.shapes))
+            copy[f.vars] = f[f.vars]
+            self.names[id(copy)] = copy.name
+            self.stages[copy] = (self._stage(copy, 0),)
+            self.fixed[copy] = (None,) * f.ndim
+            self._crops.append(copy)
+            whole = funcs[name]
+            funcs[name] = replace(whole, is_output=False, consumers=(*whole.consumers, copy.name))
+            funcs[copy.name] = self._shell(copy, box, is_output=True)
+            cropped[name] = copy.name
+        return cropped
+
+    def _shell(self, func: Func, region: Region, is_output: bool = False, consumers: tuple[str, ...] = ()) -> BoundFunc:
+        return BoundFunc(
+            name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
+            stages=tuple(s.stage for s in self.stages[func]), region=region, fixed=self.fixed[func],
+            is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
+        )  # fmt: skip
+
+    def _source(self, name: str) -> Func | Input:
+        for i in self.pipeline.inputs:
+            if i.name == name:
+                return i
+        return self.pipeline.func(name)
+
+    def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
+        for f in (f for f in self.pipeline.funcs if f in regions):
+            for s in self.stages[f]:
+                if s.stage.is_empty:
+                    continue
+                env = loop_ranges(s.stage, self._shell(f, regions[f]), regions[f])
+                for load in (x for x in s.loads if x.source is i):
+                    for axis, e in enumerate(load.indices):
+                        lo, hi = ix.bounds(to_index(e, s.stage.memo), env)
+                        n = self.shapes[i.name][axis]
+                        if lo < 0 or hi >= n:
+                            raise BoundsError(
+                                f"stage {s.stage.func!r} reads input {i.name!r} out of range: index {e!r} in dimension "
+                                f"{axis} ({i.dims[axis]}) reaches [{lo}, {hi}], but the input has [0, {n - 1}]",
+                                location=s.stage.location,
+                                hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, or "
+                                "shrink the output box (over)",
+                            )
+
+    def _unbounded(self, s: _Stage, i: ix.Index, source: str) -> None:
+        raise BoundsError(
+            f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
+            location=s.stage.location,
+            hint="bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type",
+        )
+
+    def _unbounded_region(self, s: _Stage, source: Func, region: Region) -> None:
+        for load in (x for x in s.loads if x.source is source):
+            for e in load.indices:
+                lo, hi = ix.interval(to_index(e, s.stage.memo))
+                if lo > -ix.UNBOUNDED and hi - lo >= 1 << 31:
+                    raise BoundsError(
+                        f"stage {s.stage.func!r}: index {e!r} into {source.name!r} has no useful range",
+                        location=s.stage.location,
+                        hint="bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type",
+                    )
+        raise BoundsError(
+            f"stage {s.stage.func!r} needs {source.name!r} over {region}: too large", location=s.stage.location
+        )
+
+
+def _constant(i: ix.Index) -> int:
+    return i.const if isinstance(i, ix.Affine) else i
+
+
+def _unused(name: str, *taken: Mapping[str, object]) -> str:
+    while any(name in t for t in taken):
+        name += "_"
+    return name
+
+
+def _pure_names(indices: Sequence[Expr]) -> set[str]:
+    return {i.name for i in indices if isinstance(i, Var)}
+
+
+def _loads(roots: Sequence[Expr]) -> list[Load]:
+    seen: dict[int, Load] = {}
+    for root in roots:
+        for node in walk(root):
+            if isinstance(node, Load):
+                seen.setdefault(id(node), node)
+    return list(seen.values())
+
+
+def _checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    known = {i.name: i for i in pipeline.inputs}
+    unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
+    if unknown or missing:
+        wrong = [f"unknown {n!r}" for n in sorted(unknown)] + [f"missing {n!r}" for n in sorted(missing)]
+        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(known)}")
+    checked = {}
+    for name, i in known.items():
+        shape = tuple(int(n) for n in shapes[name])
+        if len(shape) != i.ndim:
+            raise InputError(f"input {name!r} needs {i.ndim} dimensions ({', '.join(i.dims)}), got shape {shape}")
+        total = i.dtype.bytes_
+        for n in shape:
+            total *= n
+        if any(n <= 0 for n in shape) or total >= 1 << 62:
+            raise InputError(f"input {name!r} has impossible shape {shape}")
+        checked[name] = shape
+    return checked
+
+
+def _checked_params(pipeline: Pipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    known = {p.name: p for p in pipeline.params}
+    unknown = set(params) - set(known)
+    if unknown:
+        raise InputError(
+            f"pipeline {pipeline.name!r} has no parameter {', '.join(map(repr, sorted(unknown)))}; "
+            f"it has {', '.join(known) or 'none'}"
+        )
+    values: dict[str, Scalar] = {}
+    for p in specialised_params(pipeline):
+        value = params.get(p.name, p.default)
+        if value is None:
+            raise InputError(f"parameter {p.name!r} reaches an index or a domain, so its value is needed here")
+        values[p.name] = value
+    return values
+
+
+def _check_undef(func: BoundFunc, f: Func) -> None:
+    """An undefined pure definition is allowed where the first update writes the whole region without reading it."""
+    if not func.undefined:
+        return
+    covered = len(func.stages) > 1 and func.name not in func.stages[1].sources
+    if covered:
+        env = loop_ranges(func.stages[1], func, func.region)
+        for store, (lo, hi) in zip(func.stages[1].store, func.region, strict=True):
+            a, b = ix.bounds(store, env)
+            single = isinstance(store, int) or (len(store.terms) == 1 and store.terms[0][1] == 1)
+            covered = covered and single and a <= lo and hi <= b
+    if not covered:
+        raise DSLError(
+            f"{f.name!r} starts undefined, and its first update does not write every point that is needed",
+            location=f.location,
+            hint=f"start with a value: {f.name}[...] = 0",
+        )
+
+

@@ -1,0 +1,206 @@
+"""A pipeline bound to shapes: every domain, region and access in exact integers.
+
+This is what search, schedules and lowering work on. Funcs are referred to by their unique names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from autosched.analysis import index as ix
+from autosched.analysis.to_index import to_index
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Expr, Load, Param, Scalar, children
+from autosched.lang.location import SourceLocation
+from autosched.lang.pipeline import Pipeline
+
+Box = tuple[tuple[int, int], ...]
+"""Inclusive (low, high) per dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDim:
+    """A loop of a stage.
+
+    Args:
+        name: The Func's dimension, or the reduction variable (``r.x``).
+        reduction: Whether it is a reduction loop.
+        lo: Lowest value of a reduction loop (pure loops follow the region).
+        hi: Highest value; below ``lo`` when the loop is empty.
+        parallel: Whether its iterations may run in any order on different threads.
+    """
+
+    name: str
+    reduction: bool
+    parallel: bool
+    lo: int = 0
+    hi: int = -1
+
+    @property
+    def extent(self) -> int:
+        """Number of iterations of a reduction loop."""
+        return max(self.hi - self.lo + 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a stage reads of one source: for each dimension, indices whose hull over the loops is the region read."""
+
+    source: str
+    dims: tuple[tuple[ix.Index, ...], ...]
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """One definition of a Func over concrete loops.
+
+    ``store`` and ``index_of`` give symbolic indices over loop variables named as in ``loops``; ``steps`` are the
+    outermost loops that must run in order with all threads in step (empty for most stages).
+    """
+
+    func: str
+    number: int
+    loops: tuple[LoopDim, ...]
+    store: tuple[ix.Index, ...]
+    values: tuple[Expr, ...]
+    footprints: tuple[Footprint, ...]
+    associative: bool
+    owns_point: bool
+    location: SourceLocation | None
+    memo: dict[int, ix.Index] = field(repr=False, compare=False)
+
+    def index_of(self, e: Expr) -> ix.Index:
+        """Return the symbolic index of an integer expression of this stage."""
+        return to_index(e, self.memo)
+
+    @property
+    def is_update(self) -> bool:
+        """Whether this is an update definition."""
+        return self.number > 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a reduction loop has no iterations, so that the stage does nothing."""
+        return any(d.reduction and d.extent == 0 for d in self.loops)
+
+    def loop(self, name: str) -> LoopDim:
+        """Return the loop of that name."""
+        return next(d for d in self.loops if d.name == name)
+
+    @cached_property
+    def reductions(self) -> tuple[LoopDim, ...]:
+        """The reduction loops in order."""
+        return tuple(d for d in self.loops if d.reduction)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Names of everything the stage reads, itself included."""
+        return tuple(f.source for f in self.footprints)
+
+    @cached_property
+    def load_counts(self) -> Mapping[str, int]:
+        """How many distinct loads of each source the stage's expressions hold."""
+        counts: dict[str, int] = {}
+        seen: set[tuple[str, ...]] = set()
+        for load, source in self._loads():
+            text = (source, str(load.component), *(ix.key(self.index_of(i)) for i in load.indices))
+            if text not in seen:
+                seen.add(text)
+                counts[source] = counts.get(source, 0) + 1
+        return counts
+
+    def _loads(self) -> list[tuple[Load, str]]:
+        found, seen = [], set()
+        stack = list(self.values)
+        while stack:
+            e = stack.pop()
+            if id(e) in seen:
+                continue
+            seen.add(id(e))
+            if isinstance(e, Load):
+                found.append((e, self.names[id(e.source)]))
+            stack.extend(children(e))
+        return found
+
+    names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BoundFunc:
+    """A Func with its region (what the whole pipeline computes of it).
+
+    ``fixed`` gives, for dimensions that some update writes at other places than its Var, the range that is always
+    computed; None elsewhere.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtypes: tuple[DType, ...]
+    stages: tuple[BoundStage, ...]
+    region: Box
+    fixed: tuple[tuple[int, int] | None, ...]
+    is_output: bool
+    undefined: bool
+    consumers: tuple[str, ...]
+    boundary: str | None = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Extent of the region in each dimension."""
+        return tuple(max(hi - lo + 1, 0) for lo, hi in self.region)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether there is only the pure definition, so that the Func can be inlined."""
+        return len(self.stages) == 1
+
+
+@dataclass(frozen=True)
+class BoundInput:
+    """An input with its shape."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BoundPipeline:
+    """A pipeline with concrete shapes and specialised parameters.
+
+    ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
+    ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
+    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised`` those whose value is built in.
+    """
+
+    pipeline: Pipeline
+    shapes: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, BoundInput]
+    funcs: Mapping[str, BoundFunc]
+    outputs: Mapping[str, str]
+    scalars: tuple[Param, ...]
+    specialised: Mapping[str, Scalar]
+    names: Mapping[int, str] = field(repr=False)
+    keep: tuple[object, ...] = field(repr=False, default=())
+
+    @cached_property
+    def key(self) -> str:
+        """Text that identifies pipeline, shapes and specialised parameters."""
+        shapes = [self.shapes[i.name] for i in self.pipeline.inputs]
+        values = [repr(self.specialised.get(p.name)) for p in self.pipeline.params]
+        return f"{self.pipeline.hash}|{shapes}|{values}"
+
+    def stage(self, func: str, number: int) -> BoundStage:
+        """Return a stage of a Func."""
+        return self.funcs[func].stages[number]
+
+    def is_input(self, name: str) -> bool:
+        """Whether a source is an input."""
+        return name in self.inputs

@@ -1,0 +1,153 @@
+"""An application of the benchmark suite: how to build its pipeline, feed it and check it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from numpy.typing import NDArray
+
+from autosched.apps.names import did_you_mean
+from autosched.apps.sizes import Extent, shapes_from_sizes, sizes_from_shapes
+from autosched.apps.tolerance import EXACT, Tolerance
+from autosched.errors import InputError
+from autosched.lang.expr import Scalar
+from autosched.lang.pipeline import Pipeline
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class App:
+    """One application of the suite.
+
+    A parameter of an app is either *structural*, an argument of ``build`` that shapes the pipeline or is folded into
+    its constants, or a `Param` of the pipeline. `configure` takes both kinds by name, so callers need not know.
+
+    Attributes:
+        name: Name in the registry and of the pipeline.
+        build: Returns the pipeline; every argument has a default.
+        papers: Short names of the papers that measured it.
+        extents: Shape of every input in terms of the problem sizes.
+        default_sizes: Problem sizes used in the papers.
+        small_sizes: Problem sizes for tests, chosen so that tiles do not divide them.
+        generate: Returns input arrays for complete sizes and a seed.
+        compute: Returns the outputs from keyword arguments, inputs first, then parameters, with NumPy or SciPy alone.
+        tolerance: How far outputs may lie from those of ``compute``.
+    """
+
+    name: str
+    build: Callable[..., Pipeline]
+    papers: tuple[str, ...]
+    extents: Mapping[str, tuple[Extent, ...]]
+    default_sizes: Mapping[str, int]
+    small_sizes: Mapping[str, int]
+    generate: Callable[[Mapping[str, int], int], Arrays]
+    compute: Callable[..., Arrays]
+    tolerance: Tolerance = field(default=EXACT)
+
+    @property
+    def structure(self) -> dict[str, Scalar]:
+        """Structural parameters and their defaults."""
+        return {name: argument.default for name, argument in inspect.signature(self.build).parameters.items()}
+
+    @property
+    def params(self) -> dict[str, Scalar | None]:
+        """All parameters, structural ones first, and their defaults."""
+        return {**self.structure, **{p.name: p.default for p in self.build().params}}
+
+    def configure(self, values: Mapping[str, Scalar | str] | None = None) -> tuple[Pipeline, dict[str, Scalar]]:
+        """Build the pipeline for some parameter values and return it with the values of its `Param`s.
+
+        Args:
+            values: Parameters by name, as numbers or as text from a command line; the others keep their defaults.
+
+        Raises:
+            InputError: For an unknown parameter or a value that is not of its kind.
+        """
+        given = dict(values or {})
+        structure = {
+            name: _convert(self.name, name, given.pop(name), type(default))
+            for name, default in self.structure.items()
+            if name in given
+        }
+        pipeline = self.build(**structure)
+        kinds = {p.name: float if p.dtype.is_float else bool if p.dtype.kind == "b" else int for p in pipeline.params}
+        for name in given:
+            if name not in kinds:
+                known = [*self.structure, *kinds]
+                raise InputError(f"{self.name} has no parameter {name!r}: {did_you_mean(name, known)}")
+        return pipeline, {name: _convert(self.name, name, value, kinds[name]) for name, value in given.items()}
+
+    def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
+        """Return the default sizes with some of them replaced.
+
+        Raises:
+            InputError: For an unknown size or one below 1.
+        """
+        for key, value in (given or {}).items():
+            if key not in self.default_sizes:
+                raise InputError(f"{self.name} has no size {key!r}: {did_you_mean(key, self.default_sizes)}")
+            if value < 1:
+                raise InputError(f"size {key} of {self.name} is {value}: give at least 1")
+        return {**self.default_sizes, **(given or {})}
+
+    def shapes(self, sizes: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every input, outermost dimension first; sizes left out have their defaults."""
+        return shapes_from_sizes(self.extents, self.sizes(sizes))
+
+    def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Return the problem sizes that input arrays of these shapes have.
+
+        Raises:
+            InputError: If an input is missing, its shape does not fit, or two inputs disagree about a size.
+        """
+        return sizes_from_shapes(self.extents, shapes)
+
+    def make_inputs(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> Arrays:
+        """Return input arrays; the same sizes and seed give the same arrays, and seed 0 an unshifted photograph."""
+        return self.generate(self.sizes(sizes), seed)
+
+    def reference(self, inputs: Mapping[str, NDArray[Any]], params: Mapping[str, Scalar] | None = None) -> Arrays:
+        """Return the outputs as NumPy or SciPy compute them, independent of this library.
+
+        Args:
+            inputs: Every input array by name.
+            params: Parameters by name, structural or not; the others keep their defaults.
+
+        Raises:
+            InputError: If SciPy is needed and not installed.
+        """
+        return self.compute(**inputs, **(params or {}))
+
+
+def load_ndimage() -> ModuleType:
+    """Return ``scipy.ndimage``, which some references are written with.
+
+    Raises:
+        InputError: If SciPy is not installed.
+    """
+    try:
+        import scipy.ndimage
+    except ImportError as e:
+        raise InputError("this reference is computed by SciPy, which is not installed: pip install scipy") from e
+    return scipy.ndimage  # type: ignore[no-any-return]
+
+
+def _convert(app: str, name: str, value: Scalar | str, kind: type) -> Scalar:
+    """Return a parameter's value in the kind of its default; text is read, and no digit is dropped."""
+    try:
+        if kind is bool:
+            return _TRUTH[str(value).strip().lower()]
+        if kind is int and isinstance(value, float) and not value.is_integer():
+            raise ValueError
+        return int(value) if kind is int else float(value)
+    except (KeyError, ValueError):
+        raise InputError(f"parameter {name} of {app} is {value!r}: give a {_KIND_NAMES[kind]}") from None
+
+
+_TRUTH = {"1": True, "true": True, "0": False, "false": False}
+_KIND_NAMES = {int: "whole number", float: "number", bool: "truth value (0 or 1)"}

@@ -1,0 +1,1 @@
+"""Kernel IR as source text: CUDA C, and C with OpenMP."""

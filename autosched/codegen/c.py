@@ -1,0 +1,146 @@
+"""Kernel IR as C with OpenMP: blocks become a parallel loop, thread loops inner loops that the compiler vectorises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
+from autosched.codegen.expressions import storage_type
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.lang.dtypes import DType
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.program import Program
+
+ENTRY = "as_run"
+
+
+@dataclass(frozen=True, slots=True)
+class CSource:
+    """A whole pipeline as one C file with the entry ``void as_run(void* const* arrays, void* const* scalars)``.
+
+    ``arrays`` names the buffers whose addresses are passed, in order; ``scalars`` the parameters with their types, each
+    passed by address.
+    """
+
+    text: str
+    arrays: tuple[str, ...]
+    scalars: tuple[tuple[str, DType], ...]
+
+
+def print_c(program: Program) -> CSource:
+    """Return a pipeline as C."""
+    arrays: dict[str, None] = {}
+    scalars: dict[str, DType] = {}
+    for k in program.kernels:
+        for b in (*k.reads, *k.writes):
+            arrays.setdefault(b.name)
+        for s in k.scalars:
+            scalars[s.name] = s.dtype
+    w = Writer()
+    for k in program.kernels:
+        _Printer(k, w).kernel_function()
+    _entry(program, w, list(arrays), list(scalars))
+    body = w.text()
+    text = f"{host_prelude()}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
+    return CSource(text, tuple(arrays), tuple(scalars.items()))
+
+
+def host_prelude() -> str:
+    """Return the macros of generated code as they are on the host."""
+    return files("autosched.codegen.prelude").joinpath("host.h").read_text(encoding="utf-8")
+
+
+def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -> None:
+    w.open(f"void {ENTRY}(void* const* a, void* const* s) {{")
+    w.line("(void)a; (void)s;")
+    for k in program.kernels:
+        args = ["block", "as_shared"] if k.shared_bytes else ["block"]
+        for p in kernel_params(k):
+            if p.kind == "scalar":
+                args.append(f"*(const {scalar_type(p.dtype)}*)s[{scalars.index(p.name)}]")
+            else:
+                args.append(f"a[{arrays.index(p.name)}]")
+        if k.blocks > 1:
+            w.line("#pragma omp parallel")
+        w.open("{")
+        if k.shared_bytes:
+            w.line(f"unsigned char as_shared[{k.shared_bytes}] __attribute__((aligned(64)));")
+        if k.blocks > 1:
+            w.line("#pragma omp for schedule(static)")
+        w.open(f"for (long long block = 0; block < {k.blocks}LL; block++) {{")
+        w.line(f"{k.name}({', '.join(args)});")
+        w.close()
+        w.close()
+    w.close()
+
+
+class _Printer:
+    def __init__(self, kernel: KernelIR, writer: Writer) -> None:
+        self.kernel = kernel
+        self.w = writer
+
+    def kernel_function(self) -> None:
+        """Print one block of a kernel as a function."""
+        k = self.kernel
+        self.w.line(f"// {k.title}")
+        self.w.line("static __attribute__((noinline))")
+        params = ["const long long block", *(["unsigned char* as_shared"] if k.shared_bytes else [])]
+        for p in kernel_params(k):
+            if p.kind == "scalar":
+                params.append(f"SCALAR({scalar_type(p.dtype)}, {p.name})")
+            else:
+                params.append(f"GLOBAL_{p.kind.upper()}({storage_type(p.dtype)}, {p.name}, {p.count})")
+        self.w.line(f"void {k.name}(")
+        for i, text in enumerate(params):
+            self.w.line(f"{INDENT}{text}{')' if i == len(params) - 1 else ','}")
+        self.w.open("{")
+        self.w.line("(void)block;")
+        for slot in k.shared:
+            b = slot.buffer
+            self.w.line(f"SHARED({storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset});")
+        inner = 1
+        for name, n in reversed([g for g in k.grid_loops if g[1] > 1]):
+            self.w.line(f"const int {name} = (int)(block / {inner} % {n});  // {n} blocks")
+            inner *= n
+        self.statements(k.body)
+        self.w.close()
+        self.w.line("")
+
+    def statements(self, body: tuple[Stmt, ...]) -> None:
+        for s in body:
+            match s:
+                case For():
+                    self._for(s)
+                case If():
+                    self._if(s)
+                case Barrier():
+                    self.w.line("// all threads meet")
+                case _:
+                    line = simple_statement(s)
+                    assert line is not None, s
+                    self.w.line(line)
+
+    def _for(self, s: For) -> None:
+        note = f"  // {s.comment}" if s.comment else ""
+        if s.role is LoopRole.THREAD and s.extent == 1:
+            self.w.open("{")
+            self.statements(s.body)
+            self.w.close()
+            return
+        if s.role is LoopRole.THREAD and s.axis == 0:
+            self.w.line("#pragma omp simd")
+        elif s.role is LoopRole.UNROLLED:
+            self.w.line("UNROLL")
+        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
+        self.statements(s.body)
+        self.w.close()
+
+    def _if(self, s: If) -> None:
+        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.uniform else ""))
+        self.statements(s.then)
+        if s.orelse:
+            self.w.between("} else {")
+            self.statements(s.orelse)
+        self.w.close()

@@ -1,0 +1,167 @@
+"""Kernel IR as CUDA C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from autosched.codegen.expressions import storage_type
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.lang.dtypes import DType
+from autosched.lower.ir import For, If, KernelIR, LoopRole, Stmt
+
+MAX_GRID_YZ = 65535
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParam:
+    """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written) or ``scalar``."""
+
+    kind: str
+    name: str
+    dtype: DType
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """A kernel's text and how it is launched. ``body`` uses only the macros of the prelude."""
+
+    name: str
+    body: str
+    params: tuple[KernelParam, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    site_depths: tuple[int, ...]
+
+    @property
+    def source(self) -> str:
+        """The complete text for NVRTC."""
+        return f"{cuda_prelude()}\n{scalar_prelude(called_scalar_functions(self.body))}\n{self.body}"
+
+
+def cuda_prelude() -> str:
+    """Return the macros of generated code as they are under NVRTC."""
+    return files("autosched.codegen.prelude").joinpath("cuda.h").read_text(encoding="utf-8")
+
+
+def print_cuda(kernel: KernelIR) -> CudaKernel:
+    """Return a kernel as CUDA C."""
+    w = Writer()
+    w.line(f"// {kernel.title}")
+    w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
+    params = kernel_params(kernel)
+    for k, p in enumerate(params):
+        end = ")" if k == len(params) - 1 else ","
+        t = storage_type(p.dtype)
+        if p.kind == "scalar":
+            w.line(f"{INDENT}SCALAR({scalar_type(p.dtype)}, {p.name}){end}")
+        else:
+            w.line(f"{INDENT}GLOBAL_{p.kind.upper()}({t}, {p.name}, {p.count}){end}")
+    w.open("{")
+    for slot in kernel.shared:
+        b = slot.buffer
+        w.line(f"SHARED({storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset});")
+    grid, decode = grid_mapping(kernel.grid_loops)
+    for line in decode:
+        w.line(line)
+    _Printer(kernel, w).statements(kernel.body)
+    w.close()
+    return CudaKernel(kernel.name, w.text(), params, grid, kernel.block, kernel.shared_bytes, kernel.site_depths)
+
+
+def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
+    """Return a kernel's parameters in order: arrays read, arrays written, scalars."""
+    return (
+        *(KernelParam("in", b.name, b.dtype, b.count) for b in kernel.reads),
+        *(KernelParam("out", b.name, b.dtype, b.count) for b in kernel.writes),
+        *(KernelParam("scalar", s.name, s.dtype, 1) for s in kernel.scalars),
+    )
+
+
+def scalar_type(d: DType) -> str:
+    """Return the C type in which a scalar parameter is passed (a float16 as a float)."""
+    return "float" if d.name == "float16" else storage_type(d)
+
+
+def grid_mapping(loops: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int, int], list[str]]:
+    """Return the launch grid and the lines that recover each block loop from blockIdx.
+
+    Up to three loops map to x (innermost), y and z; more, or too long ones, are flattened into x.
+    """
+    real = [(name, n) for name, n in loops if n > 1]
+    sizes = [n for _, n in reversed(real)] + [1] * (3 - len(real))
+    if len(real) <= 3 and all(n <= MAX_GRID_YZ for n in sizes[1:]):
+        lines = [
+            f"const int {name} = blockIdx.{axis};  // {n} blocks"
+            for (name, n), axis in reversed(list(zip(reversed(real), "xyz", strict=False)))
+        ]
+        return (sizes[0], sizes[1], sizes[2]), lines
+    lines, inner = [], 1
+    for name, n in reversed(real):
+        quotient = f"(int)blockIdx.x / {inner}" if inner > 1 else "(int)blockIdx.x"
+        inner *= n
+        value = f"({quotient}) % {n}" if (name, n) != real[0] else quotient
+        lines.insert(0, f"const int {name} = {value};  // {n} blocks")
+    return (inner, 1, 1), lines
+
+
+class _Printer:
+    def __init__(self, kernel: KernelIR, writer: Writer) -> None:
+        self.kernel = kernel
+        self.w = writer
+
+    def statements(self, body: tuple[Stmt, ...]) -> None:
+        for s in body:
+            match s:
+                case For(role=LoopRole.THREAD):
+                    self._threads(s)
+                case For():
+                    self._serial(s)
+                case If():
+                    self._if(s)
+                case _:
+                    line = simple_statement(s)
+                    assert line is not None, s
+                    self.w.line(line)
+
+    def _threads(self, s: For) -> None:
+        """Print the thread loops of a nest: the hardware runs them, lanes beyond an extent sit out."""
+        self.w.open("{")
+        guards: list[str] = []
+        body: tuple[Stmt, ...] = (s,)
+        while len(body) == 1 and isinstance(body[0], For) and body[0].role is LoopRole.THREAD:
+            loop = body[0]
+            axis = "xyz"[loop.axis]
+            if loop.comment:
+                self.w.line(f"const int {loop.name} = threadIdx.{axis};  // {loop.comment}")
+                if loop.extent < self.kernel.block[loop.axis]:
+                    guards.append(f"{loop.name} < {loop.extent}")
+            else:
+                guards.append(f"threadIdx.{axis} == 0")
+            body = loop.body
+        if guards:
+            self.w.open(f"if ({' && '.join(guards)}) {{")
+        self.statements(body)
+        if guards:
+            self.w.close()
+        self.w.close()
+
+    def _serial(self, s: For) -> None:
+        if s.role is LoopRole.UNROLLED:
+            self.w.line("UNROLL")
+        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
+        self.w.line(f"ITER({s.depth}, {s.name});")
+        self.statements(s.body)
+        self.w.close()
+
+    def _if(self, s: If) -> None:
+        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.uniform else ""))
+        self.statements(s.then)
+        if s.orelse:
+            self.w.between("} else {")
+            self.statements(s.orelse)
+        self.w.close()

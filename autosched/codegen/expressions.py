@@ -1,0 +1,219 @@
+"""Values and indices as C text; the same for CUDA and for the host."""
+
+from __future__ import annotations
+
+from autosched.analysis import index as ix
+from autosched.codegen.divide import constant_division
+from autosched.codegen.prelude import float_literal
+from autosched.errors import CompileError
+from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32
+from autosched.lang.expr import Scalar
+from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Read, Ref, Value
+
+C_TYPE = {
+    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
+    "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
+    "float16": "unsigned short", "float32": "float", "float64": "double",
+}  # fmt: skip
+"""Type of an array element; a float16 travels as its bits."""
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+_INT_LIMIT = (1 << 31) - 1
+
+
+def storage_type(d: DType) -> str:
+    """Return the C type of an array element."""
+    return C_TYPE[d.name]
+
+
+def local_type(d: DType) -> str:
+    """Return the C type of a scalar variable: a float16 is held as the float it equals."""
+    return "float" if d == float16 else C_TYPE[d.name]
+
+
+def is_wide(e: ix.Index) -> bool:
+    """Whether an index needs 64-bit arithmetic somewhere on the way."""
+    if not isinstance(e, ix.Affine):
+        return abs(e) > _INT_LIMIT
+    total = abs(e.const)
+    for t, c in e.terms:
+        lo, hi = t.interval
+        total += abs(c) * max(abs(lo), abs(hi))
+        if isinstance(t, ix.Atom) and any(is_wide(a) for a in t.args):
+            return True
+    return total > _INT_LIMIT
+
+
+def index_text(e: ix.Index, wide: bool | None = None) -> str:
+    """Return an index as C text, an operand of ``+`` at most."""
+    wide = is_wide(e) if wide is None else wide
+    if not isinstance(e, ix.Affine):
+        return f"{e}LL" if wide else str(e)
+    parts: list[str] = []
+    for t, c in sorted(e.terms, key=lambda tc: -abs(tc[1])):
+        text = _term_text(t, wide)
+        scaled = text if abs(c) == 1 else f"{abs(c)}*{text}"
+        if not parts:
+            parts.append(f"-{scaled}" if c < 0 else scaled)
+        else:
+            parts.append(f"- {scaled}" if c < 0 else f"+ {scaled}")
+    if e.const:
+        parts.append(f"- {-e.const}" if e.const < 0 else f"+ {e.const}")
+    return " ".join(parts)
+
+
+def _term_text(t: ix.Term, wide: bool) -> str:
+    if isinstance(t, ix.LoopVar):
+        narrow = max(abs(t.lo), abs(t.hi)) <= _INT_LIMIT
+        return f"(long long){t.name}" if wide and narrow else t.name
+    suffix = "i64" if wide else "i32"
+    match t.kind:
+        case "div" | "mod":
+            return _divide_text(t, wide, suffix)
+        case "min" | "max":
+            a, b = (index_text(x, wide) for x in t.args)
+            return f"as_{t.kind}_{suffix}({a}, {b})"
+        case "prod":
+            a, b = (index_text(x, wide) for x in t.args)
+            return f"({a})*({b})"
+        case "data":
+            return f"({'long long' if wide else 'int'}){value_text(t.payload)}"
+    a, b = (index_text(x, wide) for x in t.args)
+    return f"({value_text(t.payload)} ? {a} : {b})"
+
+
+def _divide_text(t: ix.Atom, wide: bool, suffix: str) -> str:
+    a, c = index_text(t.args[0], wide), t.payload
+    log2 = c.bit_length() - 1
+    if c == 1 << log2:  # an arithmetic shift and a mask are floor semantics for negative numbers too
+        return f"(({a}) >> {log2})" if t.kind == "div" else f"(({a}) & {c - 1})"
+    if ix.interval(t.args[0])[0] >= 0:
+        return f"(({a}) {'/' if t.kind == 'div' else '%'} {c})"
+    return f"as_{'floordiv' if t.kind == 'div' else 'mod'}_{suffix}({a}, {c})"
+
+
+def literal(value: Scalar, d: DType) -> str:
+    """Return a constant as C text."""
+    if d.kind == "b":
+        return "true" if value else "false"
+    if d.is_float:
+        return float_literal(float(value), d)
+    suffix = {"int64": "LL", "uint32": "u", "uint64": "ULL"}.get(d.name, "")
+    if d.name in ("int32", "int64") and value == d.min_value:
+        return f"({int(value) + 1}{suffix} - 1)"
+    text = f"{int(value)}{suffix}"
+    return f"({text})" if value < 0 else text
+
+
+def value_text(v: Value) -> str:
+    """Return a value as C text that can stand as an operand anywhere."""
+    match v:
+        case ConstValue():
+            return literal(v.value, v.dtype)
+        case Ref():
+            return v.name
+        case Read():
+            access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
+            return f"as_f16_to_f32({access})" if v.dtype == float16 else access
+        case IndexValue():
+            return _index_value(v)
+        case CompareIndex():
+            wide = is_wide(v.a) or is_wide(v.b)
+            return f"({index_text(v.a, wide)} {_INFIX[v.op]} {index_text(v.b, wide)})"
+        case Op():
+            return _op_text(v)
+    raise CompileError(f"no C text for {type(v).__name__}")
+
+
+def _index_value(v: IndexValue) -> str:
+    lo, hi = ix.interval(v.index)
+    text = index_text(v.index)
+    exact = int32.min_value <= lo and hi <= int32.max_value
+    text = f"({text})" if exact and not is_wide(v.index) else f"(int)({text})"
+    if v.dtype == int32:
+        return text if text.startswith("(") else f"({text})"
+    return _cast_text(text, int32, v.dtype)
+
+
+def _cast_text(a: str, source: DType, target: DType) -> str:
+    if source == target:
+        return a
+    if target.kind == "b":
+        return f"({a} != 0)"
+    if target == float16:
+        if source == float64:
+            return f"as_round_f16_f64({a})"
+        return f"as_round_f16({a})" if source == float32 else f"as_round_f16_f64((double){a})"
+    if source.is_float and target.is_int:
+        return f"as_cvt_{target.short}_{'f64' if source == float64 else 'f32'}({a})"
+    return f"({local_type(target)}){a}" if a[0] == "(" or a.replace("_", "").isalnum() else f"({local_type(target)})({a})"
+
+
+def _op_text(v: Op) -> str:
+    args = [value_text(a) for a in v.args]
+    if v.name == "cast":
+        return f"({_cast_text(args[0], v.args[0].dtype, v.dtype)})"
+    if v.name == "select":
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    operand = v.args[0].dtype
+    if v.dtype == bool_ and operand.kind == "b" and v.name in ("and", "or", "xor", "eq", "ne", "not"):
+        if v.name == "not":
+            return f"(!{args[0]})"
+        symbol = {"and": "&&", "or": "||", "xor": "!="}.get(v.name) or _INFIX[v.name]
+        return f"({args[0]} {symbol} {args[1]})"
+    if v.dtype == bool_:
+        return f"({args[0]} {_INFIX[v.name]} {args[1]})"
+    if v.dtype.is_float:
+        text = _float_op(v, args)
+        return f"as_round_f16({text})" if v.dtype == float16 else text
+    return _int_op(v, args)
+
+
+def _float_op(v: Op, args: list[str]) -> str:
+    suffix = "f64" if v.dtype == float64 else "f32"
+    match v.name:
+        case "add" | "sub" | "mul":
+            return f"({args[0]} {_INFIX[v.name]} {args[1]})"
+        case "truediv":
+            return _true_division(v, args)
+        case "neg":
+            return f"(-{args[0]})"
+        case "floordiv":
+            return f"as_floor_{suffix}({args[0]} / {args[1]})"
+        case "mod":
+            return f"({args[0]} - {args[1]} * as_floor_{suffix}({args[0]} / {args[1]}))"
+        case _:
+            return f"as_{v.name}_{suffix}({', '.join(args)})"
+
+
+def _true_division(v: Op, args: list[str]) -> str:
+    divisor = v.args[1]
+    if isinstance(divisor, ConstValue):
+        return constant_division(float(divisor.value), v.dtype).text(args[0])
+    return f"({args[0]} / {args[1]})"
+
+
+def _int_op(v: Op, args: list[str]) -> str:
+    d = v.dtype
+    match v.name:
+        case "add" | "sub" | "mul":
+            wide = "unsigned long long" if d.bits == 64 else "unsigned int"
+            if d.kind == "u" and d.bits >= 32:
+                return f"({args[0]} {_INFIX[v.name]} {args[1]})"
+            if d.bits <= 8 or (d.bits == 16 and v.name != "mul"):  # int holds the exact result
+                return f"(({C_TYPE[d.name]})({args[0]} {_INFIX[v.name]} {args[1]}))"
+            return f"(({C_TYPE[d.name]})(({wide}){args[0]} {_INFIX[v.name]} ({wide}){args[1]}))"
+        case "neg":
+            wide = "unsigned long long" if d.bits == 64 else "unsigned int"
+            return f"(({C_TYPE[d.name]})(0 - ({wide}){args[0]}))"
+        case "not":
+            return f"(({C_TYPE[d.name]})~{args[0]})"
+        case "and" | "or" | "xor":
+            return f"(({C_TYPE[d.name]})({args[0]} {_INFIX[v.name]} {args[1]}))"
+        case "hash_u32":
+            return f"as_hash_u32({args[0]})"
+        case _:
+            return f"as_{v.name}_{d.short}({', '.join(args)})"

@@ -1,0 +1,71 @@
+"""The scalar prelude: the helper functions that a kernel's text calls, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cache
+from importlib.resources import files
+
+from autosched.codegen.prelude.templates import per_type_functions
+from autosched.errors import CompileError
+
+_BEFORE_FUNCTIONS = re.compile(r"^// FUNCTIONS\b.*\n\n", re.MULTILINE)
+_DEFINITION = re.compile(r"^AS_FN .*?\b(as_\w+)\(", re.MULTILINE)
+_CALL = re.compile(r"\b(as_\w+)\(")
+
+
+def scalar_prelude(used: Collection[str] | None = None) -> str:
+    """Return C text that defines scalar helper functions.
+
+    The text compiles as C (gnu11), C++ and CUDA C++ and includes nothing. The functions start with the macro `AS_FN`,
+    which the includer may define.
+
+    Args:
+        used: Names of the functions wanted; those that they call are added. All functions when left out.
+
+    Raises:
+        CompileError: If there is no function of such a name.
+    """
+    head, functions = _sources()
+    unknown = sorted(set(used or ()) - functions.keys())
+    if unknown:
+        raise CompileError(f"the scalar prelude has no function {', '.join(unknown)}")
+    ordered: dict[str, str] = {}
+    for name in functions:  # in this order whatever that of `used`, so that equal kernels have equal texts
+        if used is None or name in used:
+            _append_after_callees(name, functions, ordered)
+    return "\n\n".join([head, *ordered.values()]) + "\n"
+
+
+def scalar_functions() -> tuple[str, ...]:
+    """Return the names of all scalar helper functions, in the order of their definition."""
+    return tuple(_sources()[1])
+
+
+def called_scalar_functions(text: str) -> frozenset[str]:
+    """Return the scalar helper functions that a piece of C text calls, to be passed to `scalar_prelude`."""
+    return frozenset(_CALL.findall(text)) & _sources()[1].keys()
+
+
+@cache
+def _sources() -> tuple[str, dict[str, str]]:
+    """Return the macros, and the text of each function by name."""
+    text = files(__package__).joinpath("scalar.h").read_text(encoding="utf-8")
+    head, body = _BEFORE_FUNCTIONS.split(text)
+    functions = {}
+    for part in (body, *per_type_functions()):
+        for paragraph in part.strip().split("\n\n"):
+            definition = _DEFINITION.search(paragraph)
+            assert definition is not None, paragraph
+            functions[definition.group(1)] = paragraph
+    return head.strip(), functions
+
+
+def _append_after_callees(name: str, functions: dict[str, str], ordered: dict[str, str]) -> None:
+    if name in ordered:
+        return
+    for callee in _CALL.findall(functions[name]):
+        if callee != name and callee in functions:
+            _append_after_callees(callee, functions, ordered)
+    ordered[name] = functions[name]

@@ -1,0 +1,76 @@
+"""Statements that CUDA and C print the same way, and the writer both printers fill."""
+
+from __future__ import annotations
+
+from autosched.codegen.expressions import C_TYPE, index_text, is_wide, local_type, storage_type, value_text
+from autosched.lang.dtypes import float16
+from autosched.lower.ir import Alloc, Barrier, Comment, If, Let, LetIndex, Stmt, Store
+
+
+class Writer:
+    """Collects indented lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._level = 0
+
+    def line(self, text: str) -> None:
+        """Add a line at the current indentation."""
+        self.lines.append("    " * self._level + text if text else "")
+
+    def open(self, text: str) -> None:
+        """Add a line and indent what follows."""
+        self.line(text)
+        self._level += 1
+
+    def close(self, text: str = "}") -> None:
+        """Go one level back and add a closing line."""
+        self._level -= 1
+        self.line(text)
+
+    def between(self, text: str) -> None:
+        """Add a line one level back and go on indented."""
+        self.close(text)
+        self._level += 1
+
+    def text(self) -> str:
+        """Return everything written."""
+        return "\n".join(self.lines) + "\n"
+
+
+def simple_statement(s: Stmt) -> str | None:
+    """Return the line for a statement without inner statements, or None."""
+    match s:
+        case Let():
+            return f"const {local_type(s.value.dtype)} {s.name} = {bare(value_text(s.value))};"
+        case LetIndex():
+            kind = C_TYPE["int64" if is_wide(s.index) else "int32"]
+            return f"const {kind} {s.name} = {index_text(s.index)};"
+        case Alloc():
+            return f"REGISTER({storage_type(s.buffer.dtype)}, {s.buffer.name}, {s.buffer.count});"
+        case Store():
+            value = value_text(s.value)
+            value = f"as_f32_to_f16({value})" if s.buffer.dtype == float16 else bare(value)
+            return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {value});"
+        case Comment():
+            return f"// {s.text}"
+        case Barrier():
+            return "BARRIER();"
+    return None
+
+
+def condition_text(s: If) -> str:
+    """Return the condition of an if, without outer parentheses."""
+    return bare(value_text(s.condition))
+
+
+def bare(text: str) -> str:
+    """Drop one pair of parentheses that encloses a whole expression."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]

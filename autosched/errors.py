@@ -1,0 +1,69 @@
+"""Exceptions raised on purpose; every message names the thing that is wrong and the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autosched.lang.location import SourceLocation
+
+
+class AutoschedError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class DSLError(AutoschedError):
+    """A pipeline is written wrongly (types, names, definitions).
+
+    Args:
+        message: One sentence that names the thing.
+        location: The user's line that caused it, if known.
+        hint: How to get out of it.
+    """
+
+    def __init__(self, message: str, *, location: SourceLocation | None = None, hint: str | None = None) -> None:
+        self.message = message
+        self.location = location
+        self.hint = hint
+        super().__init__(render(message, location, hint))
+
+
+class BoundsError(DSLError):
+    """An access leaves an input's domain once shapes are known."""
+
+
+class InputError(AutoschedError):
+    """A value given by the caller (array, shape, parameter, file) does not fit."""
+
+
+class ScheduleError(AutoschedError):
+    """A schedule is malformed, belongs to another pipeline, or is illegal for shapes or target."""
+
+
+class CompileError(AutoschedError):
+    """A compiler refused generated code, or no compiler is there; carries source and log."""
+
+    def __init__(self, message: str, *, source: str = "", log: str = "") -> None:
+        self.source = source
+        self.log = log
+        super().__init__(message if not log else f"{message}\n{log}")
+
+
+class LaunchError(AutoschedError):
+    """A compiled kernel could not be launched."""
+
+
+class CacheError(AutoschedError):
+    """The on-disk cache cannot be used."""
+
+
+def render(message: str, location: SourceLocation | None, hint: str | None) -> str:
+    """Return the message with the user's source line under it and a hint line last."""
+    lines = [message]
+    if location is not None:
+        lines.append(f"  --> {location.file}:{location.line}")
+        if location.text:
+            lines.append(f"   |  {location.text}")
+    if hint:
+        lines.append(f"Hint: {hint}")
+    return "\n".join(lines)

@@ -1,0 +1,124 @@
+"""What the operating system says about the machine this process runs on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from autosched.settings import available_cpus
+
+_SYSFS = Path("/sys/devices/system/cpu")
+_CPUINFO = Path("/proc/cpuinfo")
+
+# Used where the system does not say (containers and virtual machines often hide caches and clocks).
+_FALLBACK_L2_BYTES = 512 * 1024
+_FALLBACK_CLOCK_HZ = 2.5e9
+_FALLBACK_MEMORY_BYTES = 4 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor and memory of this machine.
+
+    Attributes:
+        cores: Logical processors that this process may run on.
+        simd_lanes: float32 lanes of the widest vector unit.
+        l2_bytes_per_core: L2 capacity divided by the logical processors that share it.
+        last_level_bytes: Capacity of the cache before DRAM, over all cores.
+        memory_bytes: Physical memory.
+        clock_hz: Highest clock, or a nominal one where it is not known.
+    """
+
+    cores: int
+    simd_lanes: int
+    l2_bytes_per_core: int
+    last_level_bytes: int
+    memory_bytes: int
+    clock_hz: float
+
+
+def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | None = None) -> Host:
+    """Describe this machine; whatever cannot be read gets a modest default.
+
+    Args:
+        sysfs: Where the kernel publishes caches and clocks.
+        cpuinfo: Where the kernel publishes the instruction set.
+        cores: Number of logical processors, if not those of this process.
+
+    Returns:
+        The description; every number is positive.
+    """
+    cores = cores or available_cpus()
+    l2 = _FALLBACK_L2_BYTES
+    last_level, level_seen = 0, 0
+    for level, size, sharing in _caches(sysfs):
+        if level == 2:
+            l2 = size // sharing
+        if level > level_seen:
+            level_seen = level
+            last_level = size * max(1, cores // sharing)
+    return Host(
+        cores=cores,
+        simd_lanes=_simd_lanes(cpuinfo),
+        l2_bytes_per_core=l2,
+        last_level_bytes=max(last_level, l2 * cores),
+        memory_bytes=_memory_bytes(),
+        clock_hz=_clock_hz(sysfs),
+    )
+
+
+def _caches(sysfs: Path) -> list[tuple[int, int, int]]:
+    """Return (level, bytes, logical processors sharing it) of the first processor's data caches."""
+    caches = []
+    for entry in sorted(sysfs.glob("cpu0/cache/index*")):
+        if _read(entry / "type") == "Instruction":
+            continue
+        level, size = _read(entry / "level"), _parse_size(_read(entry / "size"))
+        if level.isdigit() and size:
+            caches.append((int(level), size, _count_cpus(_read(entry / "shared_cpu_list"))))
+    return caches
+
+
+def _read(path: Path) -> str:
+    """Return a small file's text, empty where it is absent or may not be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _parse_size(text: str) -> int:
+    """Return the bytes in `512K` or `32M`, 0 for anything else."""
+    factor = {"K": 1024, "M": 1024**2}.get(text[-1:], 1)
+    digits = text.rstrip("KM")
+    return int(digits) * factor if digits.isdigit() else 0
+
+
+def _count_cpus(text: str) -> int:
+    """Return how many processors a list such as `0-3,8` names; 1 for an empty one."""
+    count = 0
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        count += int(last or first) - int(first) + 1
+    return max(1, count)
+
+
+def _simd_lanes(cpuinfo: Path) -> int:
+    """Return the float32 lanes of AVX-512, AVX or, on anything else, a 128-bit unit."""
+    words = set(_read(cpuinfo).split())
+    if "avx512f" in words:
+        return 16
+    return 8 if "avx" in words else 4
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):  # not a name this system knows
+        return _FALLBACK_MEMORY_BYTES
+
+
+def _clock_hz(sysfs: Path) -> float:
+    kilohertz = _read(sysfs / "cpu0" / "cpufreq" / "cpuinfo_max_freq")
+    return int(kilohertz) * 1e3 if kilohertz.isdigit() else _FALLBACK_CLOCK_HZ

@@ -1,0 +1,1 @@
+"""The pipeline language: expressions, Funcs, inputs, reductions, boundary conditions."""

@@ -1,0 +1,125 @@
+"""Element types and promotion (design: as in PyTorch; an integer never widens a float)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import DSLError
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type.
+
+    Args:
+        name: NumPy's name of the type.
+        kind: "b" bool, "u" unsigned, "i" signed, "f" floating point.
+        bits: Width; a bool is stored in 8 bits.
+    """
+
+    name: str
+    kind: str
+    bits: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype with the same layout."""
+        return np.dtype(self.name)
+
+    @property
+    def bytes_(self) -> int:
+        """Size of one element in bytes."""
+        return self.bits // 8
+
+    @property
+    def short(self) -> str:
+        """Suffix used in generated code: ``f32``, ``u8``, ``b``."""
+        return "b" if self.kind == "b" else f"{self.kind}{self.bits}"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        """Whether this is a signed or unsigned integer type (bool is not)."""
+        return self.kind in "iu"
+
+    @property
+    def min_value(self) -> int:
+        """Smallest value of an integer or bool type."""
+        return -(1 << (self.bits - 1)) if self.kind == "i" else 0
+
+    @property
+    def max_value(self) -> int:
+        """Largest value of an integer or bool type."""
+        if self.kind == "b":
+            return 1
+        return (1 << (self.bits - (self.kind == "i"))) - 1
+
+
+bool_ = DType("bool", "b", 8)
+int8, int16, int32, int64 = (DType(f"int{n}", "i", n) for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{n}", "u", n) for n in (8, 16, 32, 64))
+float16, float32, float64 = (DType(f"float{n}", "f", n) for n in (16, 32, 64))
+
+ALL: tuple[DType, ...] = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64,
+)  # fmt: skip
+BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
+
+
+def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
+    """Return the DType for a DType, a NumPy dtype or scalar type, or a name.
+
+    Raises:
+        DSLError: If there is no such element type.
+    """
+    if isinstance(value, DType):
+        return value
+    try:
+        return BY_NAME[np.dtype(value).name]
+    except (TypeError, KeyError):
+        names = ", ".join(BY_NAME)
+        raise DSLError(f"{value!r} is not an element type", hint=f"use one of {names}") from None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the type of arithmetic between strongly typed operands.
+
+    Raises:
+        DSLError: For uint64 with a signed integer, which no type holds.
+    """
+    if a == b:
+        return a
+    if a.kind == "b":
+        return b
+    if b.kind == "b":
+        return a
+    if a.is_float or b.is_float:
+        floats = [d for d in (a, b) if d.is_float]
+        return max(floats, key=lambda d: d.bits)
+    if a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    signed, unsigned = (a, b) if a.kind == "i" else (b, a)
+    if signed.bits > unsigned.bits:
+        return signed
+    if unsigned.bits == 64:
+        raise DSLError(
+            f"{a} with {b}: no integer type holds both", hint="cast one operand, e.g. cast(int64, e) or cast(uint64, e)"
+        )
+    return BY_NAME[f"int{unsigned.bits * 2}"]
+
+
+def true_division_dtype(a: DType, b: DType) -> DType:
+    """Return the type of ``a / b``: float32 for integers, float64 where an operand has 64 bits."""
+    if a.is_float or b.is_float:
+        return promote(a, b)
+    return float64 if max(a.bits, b.bits) == 64 else float32

@@ -1,0 +1,413 @@
+"""Func and Input: what a pipeline is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from autosched.errors import DSLError
+from autosched.lang.dtypes import DType, as_dtype
+from autosched.lang.expr import (
+    Const,
+    Expr,
+    ExprLike,
+    Load,
+    RVar,
+    ShapeDim,
+    Var,
+    check_name,
+    common_dtype,
+    retype,
+    strong,
+    walk,
+    wrap,
+)
+from autosched.lang.location import SourceLocation, caller_location
+
+Index = Union[ExprLike, tuple[ExprLike, ...]]
+Value = Union[ExprLike, Sequence[ExprLike]]
+_DEFAULT_DIMS = ("n", "d", "c", "y", "x")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One stage of a Func: the pure definition (indices are its Vars) or an update.
+
+    ``values`` has one expression per tuple component, each of the component's type; it is empty for ``undef``.
+    ``rvars`` are the reduction loops in order, outermost first.
+    """
+
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    rvars: tuple[RVar, ...]
+    location: SourceLocation | None
+
+    @property
+    def pure_vars(self) -> tuple[Var, ...]:
+        """The Vars among the indices, in index order."""
+        return tuple(i for i in self.indices if isinstance(i, Var))
+
+
+class Undef:
+    """Pure definition of a Func whose every point is written by updates before it is read."""
+
+    def __init__(self, *dtypes: DType | str | type) -> None:
+        self.dtypes = tuple(as_dtype(d) for d in dtypes)
+
+
+def undef(*dtypes: DType | str | type) -> Undef:
+    """Return a pure definition without value: ``f[y, x] = undef(float32)``."""
+    return Undef(*dtypes)
+
+
+class TupleRef(tuple[Expr, ...]):
+    """The components of a tuple-valued Func at one point."""
+
+    __slots__ = ()
+
+
+class Func:
+    """A function from integer coordinates to values, defined once and updated any number of times.
+
+    Args:
+        name: Shown in loop nests, errors and generated code; made unique within a pipeline.
+
+    Example:
+        >>> from autosched import Func, Input, Var, float32
+        >>> x, img = Var("x"), Input("img", float32, 1)
+        >>> double = Func("double")
+        >>> double[x] = img[x] * 2
+        >>> double
+        double[x] = img[x] * 2.0
+    """
+
+    def __init__(self, name: str) -> None:
+        check_name(name, "Func")
+        self.name = name
+        self.location = caller_location()
+        self.boundary: str | None = None
+        self._dtypes: tuple[DType, ...] = ()
+        self._definitions: list[Definition] = []
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The pure definition and the updates: the Func's stages, in order."""
+        return tuple(self._definitions)
+
+    @property
+    def vars(self) -> tuple[Var, ...]:
+        """The dimensions, outermost (slowest in memory) first."""
+        return self._pure.pure_vars
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dimensions, outermost first."""
+        return tuple(v.name for v in self.vars)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._pure.indices)
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """Element type of each tuple component."""
+        self._pure  # noqa: B018 - raises for an undefined Func
+        return self._dtypes
+
+    @property
+    def dtype(self) -> DType:
+        """Element type (of the first component)."""
+        return self.dtypes[0]
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether the Func has more than one value per point."""
+        return len(self._dtypes) > 1
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is a pure definition."""
+        return bool(self._definitions)
+
+    @property
+    def _pure(self) -> Definition:
+        if not self._definitions:
+            raise DSLError(
+                f"Func {self.name!r} is undefined: it is read before it has a definition",
+                location=caller_location() or self.location,
+                hint=f"write {self.name}[...] = ... first (for a sum start with {self.name}[...] = 0)",
+            )
+        return self._definitions[0]
+
+    def __getitem__(self, index: Index) -> Any:
+        indices = as_index(index, self.ndim, f"Func {self.name!r}")
+        loads = tuple(Load(self, indices, d, k) for k, d in enumerate(self.dtypes))
+        return TupleRef(loads) if self.is_tuple else loads[0]
+
+    def __setitem__(self, index: Index, value: Value | Undef) -> None:
+        location = caller_location()
+        if not self._definitions:
+            self._define(index, value, location)
+        else:
+            self._update(index, value, location)
+
+    def _define(self, index: Index, value: Value | Undef, location: SourceLocation | None) -> None:
+        indices = index if isinstance(index, tuple) else (index,)
+        names = [i.name for i in indices if isinstance(i, Var)]
+        if len(names) != len(indices) or len(set(names)) != len(names):
+            raise DSLError(
+                f"the first definition of {self.name!r} must have a different Var in each dimension",
+                location=location,
+                hint="fixed points and reduction domains belong in updates, after a pure definition",
+            )
+        if isinstance(value, Undef):
+            self._dtypes, values = value.dtypes, ()
+        else:
+            values = tuple(strong(wrap(v)) for v in _components(value))
+            self._dtypes = tuple(v.dtype for v in values)
+        rvars = collect_rvars(values)
+        if rvars:
+            raise DSLError(
+                f"the pure definition of {self.name!r} uses the reduction variable {rvars[0].name!r}",
+                location=location,
+                hint=f"define {self.name}[...] = 0 first and add in an update, or use autosched.sum(e, over=r)",
+            )
+        _check_free_vars(self.name, values, set(names), location)
+        self._definitions.append(Definition(tuple(indices), values, (), location))  # type: ignore[arg-type]
+
+    def _update(self, index: Index, value: Value | Undef, location: SourceLocation | None) -> None:
+        if isinstance(value, Undef):
+            raise DSLError(f"undef can only be the pure definition of {self.name!r}", location=location)
+        indices = as_index(index, self.ndim, f"Func {self.name!r}")
+        given = [wrap(v) for v in _components(value)]
+        if len(given) != len(self._dtypes):
+            raise DSLError(
+                f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}", location=location
+            )
+        values = tuple(retype(common_cast(v, d), d) for v, d in zip(given, self._dtypes, strict=True))
+        own = self.vars
+        free: set[str] = set()
+        for axis, e in enumerate(indices):
+            for v in (n for n in walk(e) if isinstance(n, Var)):
+                if e is not own[axis] and not (isinstance(e, Var) and e.name == own[axis].name):
+                    raise DSLError(
+                        f"update of {self.name!r}: Var {v.name!r} in index {axis} must be {own[axis].name!r} by itself",
+                        location=location,
+                        hint="use a reduction domain (RDom) to write at computed positions",
+                    )
+                free.add(v.name)
+        _check_free_vars(self.name, (*values, *indices), free, location)
+        self._check_self_reads(indices, values, location)
+        self._definitions.append(Definition(indices, values, collect_rvars((*indices, *values)), location))
+
+    def _check_self_reads(
+        self, indices: tuple[Expr, ...], values: tuple[Expr, ...], location: SourceLocation | None
+    ) -> None:
+        """A pure Var of an update stays at its own point in every self-read, so pure loops never carry."""
+        pure = [(axis, i.name) for axis, i in enumerate(indices) if isinstance(i, Var)]
+        for root in (*values, *indices):
+            for node in walk(root):
+                if isinstance(node, Load) and node.source is self:
+                    for axis, name in pure:
+                        at = node.indices[axis]
+                        if not (isinstance(at, Var) and at.name == name):
+                            raise DSLError(
+                                f"update of {self.name!r} reads itself at {at!r} in dimension {name!r}, "
+                                f"which it writes at every {name}",
+                                location=location,
+                                hint=f"walk that dimension with a reduction domain instead of the Var {name}",
+                            )
+
+    def over(self, **box: tuple[ExprLike, ExprLike]) -> Output:
+        """Declare the output box: half-open ranges ``dim=(low, high)`` by dimension name.
+
+        Raises:
+            DSLError: If a dimension is missing or unknown.
+        """
+        wrong = set(box) ^ set(self.dims)
+        if wrong:
+            raise DSLError(
+                f"over() of {self.name!r} needs exactly the dimensions {', '.join(self.dims)}; differs in "
+                f"{', '.join(sorted(wrong))}",
+                location=caller_location(),
+            )
+        return Output(self, tuple((wrap(box[d][0]), wrap(box[d][1])) for d in self.dims))
+
+    def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return this Func with coordinates clamped into half-open ranges, e.g. ``y=(0, h)``."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "clamped", ranges)
+
+    def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return this Func mirrored at the edges, the edge element repeated."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "mirrored", ranges)
+
+    def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return this Func mirrored at the edges, the edge element not repeated."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "mirrored_without_edge", ranges)
+
+    def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return this Func repeated periodically."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "wrapped", ranges)
+
+    def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return this Func with ``value`` outside the ranges."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "constant", ranges, value)
+
+    def __iter__(self) -> Iterator[Expr]:
+        raise TypeError("a Func is not iterable; index it: f[y, x]")
+
+    def __repr__(self) -> str:
+        if not self._definitions:
+            return f"Func({self.name!r}, undefined)"
+        lines = []
+        for d in self._definitions:
+            at = ", ".join(map(repr, d.indices)) or "()"
+            value = ", ".join(map(repr, d.values)) if d.values else f"undef({', '.join(map(repr, self._dtypes))})"
+            lines.append(f"{self.name}[{at}] = {value}")
+        return "\n".join(lines)
+
+
+class Input:
+    """An array given by the caller, C-contiguous, last dimension fastest.
+
+    Args:
+        name: Keyword under which the array is passed.
+        dtype: Element type; arrays of another type are refused.
+        ndim: Number of dimensions.
+        dims: Their names for boundary conditions; by default the last of ``n, d, c, y, x``.
+    """
+
+    is_tuple = False
+
+    def __init__(
+        self, name: str, dtype: DType | str | type, ndim: int, *, dims: Sequence[str] | None = None
+    ) -> None:
+        check_name(name, "Input")
+        if not 0 <= ndim <= 8:
+            raise DSLError(f"Input {name!r} has {ndim} dimensions", location=caller_location(), hint="use 0 to 8")
+        self.name = name
+        self.dtype = as_dtype(dtype)
+        self.ndim = ndim
+        default = tuple(f"d{i}" for i in range(max(0, ndim - 5))) + _DEFAULT_DIMS[max(0, 5 - ndim) :]
+        self.dims: tuple[str, ...] = tuple(dims) if dims is not None else default[:ndim]
+        if len(self.dims) != ndim or len(set(self.dims)) != ndim:
+            raise DSLError(f"Input {name!r}: dims must be {ndim} different names", location=caller_location())
+        self.location = caller_location()
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """Element type, as a tuple of one."""
+        return (self.dtype,)
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """Extents as integer expressions, known when shapes are bound."""
+        return tuple(ShapeDim(self, axis) for axis in range(self.ndim))
+
+    def __getitem__(self, index: Index) -> Expr:
+        return Load(self, as_index(index, self.ndim, f"Input {self.name!r}"), self.dtype)
+
+    def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return the input with coordinates clamped into it; all dimensions unless some are named."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "clamped", ranges)
+
+    def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return the input mirrored at its edges, the edge element repeated."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "mirrored", ranges)
+
+    def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return the input mirrored at its edges, the edge element not repeated."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "mirrored_without_edge", ranges)
+
+    def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return the input repeated periodically."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "wrapped", ranges)
+
+    def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
+        """Return the input with ``value`` outside."""
+        from autosched.lang.boundary import bounded
+
+        return bounded(self, "constant", ranges, value)
+
+    def __repr__(self) -> str:
+        return f"Input({self.name!r}, {self.dtype}, {self.ndim})"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A Func that a pipeline returns, over a half-open box (one ``(low, high)`` per dimension) or a deduced one."""
+
+    func: Func
+    box: tuple[tuple[Expr, Expr], ...] | None = None
+
+
+def as_index(index: Index, ndim: int, what: str) -> tuple[Expr, ...]:
+    """Return an index as a tuple of integer expressions.
+
+    Raises:
+        DSLError: For a wrong number of indices or a non-integer index.
+    """
+    indices = tuple(wrap(i) for i in (index if isinstance(index, tuple) else (index,)))
+    if len(indices) != ndim:
+        raise DSLError(f"{what} has {ndim} dimensions but is indexed with {len(indices)}", location=caller_location())
+    for i in indices:
+        if not i.dtype.is_int:
+            raise DSLError(
+                f"{what} is indexed with {i!r} of type {i.dtype}",
+                location=caller_location(),
+                hint="use // for integer division, or cast(int32, e)",
+            )
+    return indices
+
+
+def common_cast(value: Expr, dtype: DType) -> Expr:
+    """Convert an update's value to the Func's type; float to int is allowed as an explicit cast would be."""
+    if isinstance(value, Const) and value.weak and value.dtype.is_float and dtype.is_int:
+        raise DSLError(
+            f"the float constant {value.value} cannot be stored in a Func of {dtype}", location=caller_location()
+        )
+    common_dtype(value, Const(0, dtype))
+    return value
+
+
+def collect_rvars(roots: Sequence[Expr]) -> tuple[RVar, ...]:
+    """Return the RVars used, in the order of their reduction domains."""
+    found = {n: None for root in roots for n in walk(root) if isinstance(n, RVar)}
+    return tuple(sorted(found, key=lambda v: v.order))
+
+
+def _components(value: Value) -> tuple[ExprLike, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)  # type: ignore[arg-type]
+
+
+def _check_free_vars(
+    name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None
+) -> None:
+    for root in roots:
+        for node in walk(root):
+            if isinstance(node, Var) and node.name not in allowed:
+                raise DSLError(
+                    f"the definition of {name!r} uses Var {node.name!r}, which is not among its dimensions "
+                    f"({', '.join(sorted(allowed)) or 'none'})",
+                    location=location,
+                )

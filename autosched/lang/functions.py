@@ -1,0 +1,264 @@
+"""Scalar functions of the language: select, cast, clamp, elementary functions.
+
+``min``, ``max``, ``abs``, ``pow`` and ``round`` carry their usual names; import the module or take them from
+``autosched`` (``autosched.min``).
+"""
+
+from __future__ import annotations
+
+import math
+
+from autosched.errors import DSLError
+from autosched.lang.dtypes import DType, as_dtype, bool_, float32, float64, uint32
+from autosched.lang.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    ExprLike,
+    Select,
+    binary,
+    common_dtype,
+    retype,
+    strong,
+    unary,
+    wrap,
+)
+from autosched.lang.location import caller_location
+
+UNARY_FLOAT = frozenset(
+    {"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round"}
+)
+BINARY_FLOAT = frozenset({"pow", "atan2", "fmod", "hypot"})
+EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod"})
+"""Functions whose IEEE results are exact, so that all witnesses agree bit for bit."""
+
+
+def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
+    """Convert ``e``: integers wrap, float to int truncates and saturates (NaN gives 0), to bool is ``e != 0``."""
+    target, x = as_dtype(dtype), wrap(e)
+    if isinstance(x, Const) and x.weak and target.is_float:
+        return Const(float(x.value), target)
+    if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
+        wrapped = (int(x.value) - target.min_value) % (1 << target.bits) + target.min_value
+        return Const(wrapped, target)
+    x = x if x.weak and x.dtype.kind == "i" else strong(x)
+    return x if not x.weak and x.dtype == target else Cast(x, target)
+
+
+def select(condition: ExprLike, t: ExprLike, f: ExprLike) -> Expr:
+    """Return ``t`` where ``condition`` holds, else ``f``. It does not guard reads: both arms must be in range.
+
+    Raises:
+        DSLError: If the condition is no bool or the arms have no common type.
+    """
+    c, a, b = wrap(condition), wrap(t), wrap(f)
+    if c.dtype != bool_:
+        raise DSLError(f"the condition of select has type {c.dtype}, not bool", location=caller_location())
+    dtype, weak = common_dtype(a, b)
+    if weak and dtype.kind == "i":
+        return Select(c, a, b, dtype, weak=True)
+    return Select(c, retype(a, dtype), retype(b, dtype), dtype)
+
+
+def min(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:  # noqa: A001 - the field's name
+    """Return the smallest argument; a NaN propagates."""
+    result = binary("min", a, b)
+    for e in more:
+        result = binary("min", result, e)
+    return result
+
+
+def max(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:  # noqa: A001
+    """Return the largest argument; a NaN propagates."""
+    result = binary("max", a, b)
+    for e in more:
+        result = binary("max", result, e)
+    return result
+
+
+def clamp(e: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
+    """Return ``min(max(e, low), high)``."""
+    return min(max(e, low), high)
+
+
+def abs(e: ExprLike) -> Expr:  # noqa: A001
+    """Return the absolute value (of the smallest signed integer: itself, as it wraps)."""
+    return unary("abs", e)
+
+
+def absd(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``|a - b|`` without wrapping for unsigned operands."""
+    x, y = wrap(a), wrap(b)
+    dtype, weak = common_dtype(x, y)
+    if dtype.kind == "u" and not weak:
+        x, y = retype(x, dtype), retype(y, dtype)
+        return binary("sub", max(x, y), min(x, y))
+    return abs(binary("sub", x, y))
+
+
+def lerp(a: ExprLike, b: ExprLike, w: ExprLike) -> Expr:
+    """Return ``a * (1 - w) + b * w``."""
+    weight = wrap(w)
+    return binary("add", binary("mul", a, binary("sub", 1, weight)), binary("mul", b, weight))
+
+
+def _elementary(name: str, e: ExprLike) -> Expr:
+    x = strong(wrap(e))
+    if not x.dtype.is_float:
+        x = retype(x, float64 if x.dtype.bits == 64 else float32)
+    return Call(name, (x,), x.dtype)
+
+
+def _elementary2(name: str, a: ExprLike, b: ExprLike) -> Expr:
+    x, y = wrap(a), wrap(b)
+    dtype, _ = common_dtype(x, y)
+    if not dtype.is_float:
+        dtype = float64 if dtype.bits == 64 else float32
+    return Call(name, (retype(x, dtype), retype(y, dtype)), dtype)
+
+
+def sqrt(e: ExprLike) -> Expr:
+    """Return the square root (correctly rounded)."""
+    return _elementary("sqrt", e)
+
+
+def exp(e: ExprLike) -> Expr:
+    """Return e to the power of the argument."""
+    return _elementary("exp", e)
+
+
+def log(e: ExprLike) -> Expr:
+    """Return the natural logarithm."""
+    return _elementary("log", e)
+
+
+def sin(e: ExprLike) -> Expr:
+    """Return the sine of an angle in radians."""
+    return _elementary("sin", e)
+
+
+def cos(e: ExprLike) -> Expr:
+    """Return the cosine of an angle in radians."""
+    return _elementary("cos", e)
+
+
+def tan(e: ExprLike) -> Expr:
+    """Return the tangent of an angle in radians."""
+    return _elementary("tan", e)
+
+
+def tanh(e: ExprLike) -> Expr:
+    """Return the hyperbolic tangent."""
+    return _elementary("tanh", e)
+
+
+def atan(e: ExprLike) -> Expr:
+    """Return the arc tangent in radians."""
+    return _elementary("atan", e)
+
+
+def asin(e: ExprLike) -> Expr:
+    """Return the arc sine in radians."""
+    return _elementary("asin", e)
+
+
+def acos(e: ExprLike) -> Expr:
+    """Return the arc cosine in radians."""
+    return _elementary("acos", e)
+
+
+def floor(e: ExprLike) -> Expr:
+    """Round down; the type stays floating point."""
+    return _elementary("floor", e)
+
+
+def ceil(e: ExprLike) -> Expr:
+    """Round up; the type stays floating point."""
+    return _elementary("ceil", e)
+
+
+def trunc(e: ExprLike) -> Expr:
+    """Round toward zero; the type stays floating point."""
+    return _elementary("trunc", e)
+
+
+def round(e: ExprLike) -> Expr:  # noqa: A001
+    """Round half to even; the type stays floating point."""
+    return _elementary("round", e)
+
+
+def pow(a: ExprLike, b: ExprLike) -> Expr:  # noqa: A001
+    """Return ``a ** b``; small constant integer powers are multiplied out, as they are exact everywhere."""
+    exponent = wrap(b)
+    if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:
+        base = wrap(a)
+        result = base
+        for _ in range(int(exponent.value) - 1):
+            result = binary("mul", result, base)
+        return result
+    return _elementary2("pow", a, b)
+
+
+def atan2(y: ExprLike, x: ExprLike) -> Expr:
+    """Return the angle of the point (x, y) in radians."""
+    return _elementary2("atan2", y, x)
+
+
+def fmod(a: ExprLike, b: ExprLike) -> Expr:
+    """Return the remainder of the truncated quotient, as C's fmod."""
+    return _elementary2("fmod", a, b)
+
+
+def hypot(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``sqrt(a*a + b*b)`` without overflow."""
+    return _elementary2("hypot", a, b)
+
+
+def hash_u32(*keys: ExprLike) -> Expr:
+    """Return a well-mixed uint32 from integer keys: the language's random numbers.
+
+    Deterministic and the same on every target: ``h = mix(key_0)``, then ``h = mix(h ^ key_i)``, where ``mix`` is the
+    finaliser documented in `autosched.lang.hashing`.
+
+    Raises:
+        DSLError: Without a key, or for a floating-point key.
+    """
+    if not keys:
+        raise DSLError("hash_u32 needs at least one key", location=caller_location())
+    state: Expr | None = None
+    for key in keys:
+        k = wrap(key)
+        if k.dtype.is_float:
+            raise DSLError("hash_u32 needs integer keys", location=caller_location(), hint="cast(int32, e)")
+        k = cast(uint32, k)
+        state = Call("hash_u32", (k if state is None else Binary("xor", state, k, uint32),), uint32)
+    assert state is not None
+    return state
+
+
+def random_float(*keys: ExprLike) -> Expr:
+    """Return a float32 in [0, 1) from integer keys (24 random bits)."""
+    return binary("mul", cast(float32, binary("shr", hash_u32(*keys), 8)), math.ldexp(1.0, -24))
+
+
+def any_of(*conditions: ExprLike) -> Expr:
+    """Return the logical or of bool expressions."""
+    result = wrap(conditions[0])
+    for c in conditions[1:]:
+        result = binary("or", result, c)
+    return result
+
+
+def all_of(*conditions: ExprLike) -> Expr:
+    """Return the logical and of bool expressions."""
+    result = wrap(conditions[0])
+    for c in conditions[1:]:
+        result = binary("and", result, c)
+    return result
+
+
+__all__ = [n for n in dir() if n in UNARY_FLOAT | BINARY_FLOAT] + [
+    "abs", "absd", "all_of", "any_of", "cast", "clamp", "hash_u32", "lerp", "max", "min", "random_float", "select",
+]  # fmt: skip

@@ -1,0 +1,81 @@
+"""A pipeline's identity: a hash of its canonical, numbered graph, without names."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Unary, Var, children
+from autosched.lang.func import Func, Input
+
+if TYPE_CHECKING:
+    from autosched.lang.pipeline import Pipeline
+
+
+def pipeline_hash(pipeline: Pipeline) -> str:
+    """Return 64 hex digits that agree exactly when two pipelines compute the same from the same kinds of arrays."""
+    writer = _Writer(pipeline)
+    for f in pipeline.funcs:
+        writer.write_func(f)
+    for o in pipeline.outputs:
+        box = [(writer.node(low, {}), writer.node(high, {})) for low, high in o.box or ()]
+        writer.lines.append(f"output {writer.ids[o.func]} {box if o.box is not None else 'deduced'}")
+    return hashlib.sha256("\n".join(writer.lines).encode()).hexdigest()
+
+
+class _Writer:
+    """Numbers inputs, params and Funcs by position and writes every distinct node on a line of its own."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.ids: dict[Func | Input, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
+        self.ids |= {f: f"f{k}" for k, f in enumerate(pipeline.funcs)}
+        self.params = {p: f"p{k}" for k, p in enumerate(pipeline.params)}
+        self.lines = [f"{self.ids[i]} {i.dtype} {i.ndim}" for i in pipeline.inputs]
+        self.lines += [f"{self.params[p]} {p.dtype}" for p in pipeline.params]
+        self._numbers: dict[str, int] = {}
+        self._done: dict[int, int] = {}
+
+    def write_func(self, f: Func) -> None:
+        self.lines.append(f"{self.ids[f]} {f.dtypes} boundary={f.boundary}")
+        for d in f.definitions:
+            self._done = {}
+            scope = {v.name: f"v{k}" for k, v in enumerate(f.vars)}
+            loops = [(self.node(r.lower, scope), self.node(r.upper, scope)) for r in d.rvars]
+            scope |= {id(r): f"r{k}" for k, r in enumerate(d.rvars)}  # type: ignore[misc]
+            indices = [self.node(e, scope) for e in d.indices]
+            self.lines.append(f"stage {loops} {indices} = {[self.node(e, scope) for e in d.values]}")
+
+    def node(self, e: Expr, scope: dict[str, str]) -> int:
+        known = self._done.get(id(e))
+        if known is not None:
+            return known
+        text = self._head(e, scope) + str([self.node(c, scope) for c in children(e)])
+        if text not in self._numbers:
+            self._numbers[text] = len(self._numbers)
+            self.lines.append(text)
+        self._done[id(e)] = self._numbers[text]
+        return self._numbers[text]
+
+    def _head(self, e: Expr, scope: dict[str, str]) -> str:
+        match e:
+            case Const():
+                return f"const {e.value!r} {e.dtype} {e.weak}"
+            case Var():
+                return scope[e.name]
+            case RVar():
+                return scope[id(e)]  # type: ignore[index]
+            case Param():
+                return self.params[e]
+            case ShapeDim():
+                return f"shape {self.ids[e.input]} {e.axis}"
+            case Load():
+                return f"load {self.ids[e.source]} {e.component}"
+            case Unary() | Binary():
+                return f"{e.op} {e.dtype} {e.weak}"
+            case Select():
+                return f"select {e.dtype} {e.weak}"
+            case Cast():
+                return f"cast {e.dtype}"
+            case Call():
+                return f"call {e.name} {e.dtype}"
+        raise TypeError(f"no identity for {type(e).__name__}")

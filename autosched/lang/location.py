@@ -1,0 +1,38 @@
+"""Where in the user's source a definition was written."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """A line of user code."""
+
+    file: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty when the source cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def caller_location() -> SourceLocation | None:
+    """Return the innermost frame outside the language package (apps shipped with us count as user code)."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        inside = file.startswith(_PACKAGE) and "/apps/" not in file[len(_PACKAGE) :]
+        if not inside and not file.startswith("<"):
+            return SourceLocation(file, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

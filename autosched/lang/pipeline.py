@@ -1,0 +1,141 @@
+"""A pipeline: the Funcs reachable from its outputs, with unique names and an identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import networkx as nx
+
+from autosched.errors import DSLError
+from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
+from autosched.lang.func import Func, Input, Output
+from autosched.lang.identity import pipeline_hash
+
+
+class Pipeline:
+    """What to compute: outputs and everything they need.
+
+    Args:
+        outputs: Funcs, or ``f.over(...)`` to fix the box that is returned.
+        name: Shown in reports; no part of the identity.
+
+    Raises:
+        DSLError: For an undefined Func, a cyclic definition, or two inputs or params of one name.
+    """
+
+    def __init__(self, outputs: Sequence[Func | Output] | Func | Output, name: str = "pipeline") -> None:
+        check_name(name, "Pipeline")
+        self.name = name
+        items = [outputs] if isinstance(outputs, Func | Output) else list(outputs)
+        self.outputs: tuple[Output, ...] = tuple(o if isinstance(o, Output) else Output(o) for o in items)
+        if not self.outputs:
+            raise DSLError("a pipeline needs at least one output")
+        if len({o.func for o in self.outputs}) < len(self.outputs):
+            raise DSLError(f"pipeline {name!r} lists an output twice")
+        self.funcs: tuple[Func, ...] = _topological([o.func for o in self.outputs])
+        leaves = [n for e in self._expressions() for n in walk(e)]
+        sources = {leaf.source: None for leaf in leaves if isinstance(leaf, Load)}
+        sources |= {leaf.input: None for leaf in leaves if isinstance(leaf, ShapeDim)}
+        self.inputs: tuple[Input, ...] = tuple(s for s in sources if isinstance(s, Input))
+        self.params: tuple[Param, ...] = tuple({leaf: None for leaf in leaves if isinstance(leaf, Param)})
+        self._names = self._unique_names()
+        self.hash = pipeline_hash(self)
+
+    def _expressions(self) -> Iterator[Expr]:
+        for f in self.funcs:
+            for d in f.definitions:
+                yield from d.indices
+                yield from d.values
+                for r in d.rvars:
+                    yield from (r.lower, r.upper)
+        for o in self.outputs:
+            for bounds in o.box or ():
+                yield from bounds
+
+    def _unique_names(self) -> dict[Func, str]:
+        taken: set[str] = set()
+        for leaf in (*self.inputs, *self.params):
+            if leaf.name in taken:
+                raise DSLError(f"two inputs or params of pipeline {self.name!r} are named {leaf.name!r}")
+            taken.add(leaf.name)
+        outputs = {o.func for o in self.outputs}
+        names: dict[Func, str] = {}
+        for f in sorted(self.funcs, key=lambda f: f not in outputs):  # outputs keep their names; the sort is stable
+            unique, k = f.name, 0
+            while unique in taken:
+                k += 1
+                unique = f"{f.name}_{k}"
+            taken.add(unique)
+            names[f] = unique
+        return names
+
+    def name_of(self, func: Func) -> str:
+        """Return the Func's name, unique within this pipeline."""
+        return self._names[func]
+
+    def func(self, name: str) -> Func:
+        """Return the Func of that unique name.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        return {n: f for f, n in self._names.items()}[name]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the returned arrays, in order; a tuple-valued output gives ``name_0``, ``name_1``..."""
+        names: list[str] = []
+        for o in self.outputs:
+            base = self.name_of(o.func)
+            names += [f"{base}_{k}" for k in range(len(o.func.dtypes))] if o.func.is_tuple else [base]
+        return tuple(names)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {len(self.funcs)} Funcs, outputs {', '.join(self.output_names)})"
+
+
+def producers_of(func: Func) -> tuple[Func | Input, ...]:
+    """Return what a Func's stages read, itself left out, in order of appearance."""
+    found: dict[Func | Input, None] = {}
+    for d in func.definitions:
+        for root in (*d.values, *d.indices):
+            for node in walk(root):
+                if isinstance(node, Load) and node.source is not func:
+                    found.setdefault(node.source)
+    return tuple(found)
+
+
+def rvars_of(func: Func) -> tuple[RVar, ...]:
+    """Return all reduction variables of a Func's updates."""
+    return tuple({r: None for d in func.definitions for r in d.rvars})
+
+
+def _topological(outputs: Sequence[Func]) -> tuple[Func, ...]:
+    """Return all reachable Funcs, producers first, in an order that depends on structure alone."""
+    graph: nx.DiGraph[Func] = nx.DiGraph()
+    order: list[Func] = []
+    visited: set[Func] = set()
+    stack: list[tuple[Func, bool]] = [(f, False) for f in reversed(outputs)]
+    while stack:
+        f, done = stack.pop()
+        if done:
+            order.append(f)
+            continue
+        if f in visited:
+            continue
+        visited.add(f)
+        if not f.is_defined:
+            raise DSLError(f"Func {f.name!r} is undefined", location=f.location, hint=f"write {f.name}[...] = ...")
+        graph.add_node(f)
+        stack.append((f, True))
+        producers = [p for p in producers_of(f) if isinstance(p, Func)]
+        graph.add_edges_from((p, f) for p in producers)
+        stack += [(p, False) for p in reversed(producers)]
+    if not nx.is_directed_acyclic_graph(graph):
+        cycle = [p.name for p, _ in nx.find_cycle(graph)]
+        raise DSLError(
+            f"cyclic definition: {' -> '.join([*cycle, cycle[0]])}",
+            location=next(f for f in order if f.name == cycle[0]).location,
+            hint="an update may read its own Func, but not a Func that reads it",
+        )
+    return tuple(order)

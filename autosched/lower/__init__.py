@@ -1,0 +1,1 @@
+"""Lowering: a bound pipeline and a schedule become kernel IR."""

@@ -1,0 +1,249 @@
+"""Kernel IR: a small typed tree of loops, allocations, barriers and stores.
+
+Index arithmetic is kept symbolic (`autosched.analysis.index`), values are typed operations. Thread loops are explicit,
+one nest around each stage; barriers stand only between thread nests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+from autosched.analysis.index import Index
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Scalar
+
+
+class Memory(Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    REGISTER = "register"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A flat array of ``count`` elements."""
+
+    name: str
+    dtype: DType
+    count: int
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class ConstValue:
+    """A literal."""
+
+    value: Scalar
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A scalar bound by `Let`, or a scalar parameter of the kernel."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """An exact integer used as a value: wrapped to int32, then converted to ``dtype``."""
+
+    index: Index
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element of a buffer; ``site`` numbers the access within the kernel."""
+
+    buffer: Buffer
+    index: Index
+    site: int
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A typed operation. ``name`` is an operator of the language, ``cast``, ``select`` or a scalar function."""
+
+    name: str
+    args: tuple[Value, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class CompareIndex:
+    """A comparison of two exact integers (``lt``, ``le``, ``gt``, ``ge``, ``eq``, ``ne``)."""
+
+    op: str
+    a: Index
+    b: Index
+    dtype: DType
+
+
+Value = Union[ConstValue, Ref, IndexValue, Read, Op, CompareIndex]
+
+
+class LoopRole(Enum):
+    """How a loop is run."""
+
+    BLOCK = "block"
+    THREAD = "thread"
+    SERIAL = "serial"
+    UNROLLED = "unrolled"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops."""
+
+    name: str
+    extent: int
+    role: LoopRole
+    body: tuple[Stmt, ...]
+    axis: int = 0
+    depth: int = -1
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Conditional statements; the condition is uniform over the block when ``uniform``."""
+
+    condition: Value
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    uniform: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Bind a scalar."""
+
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class LetIndex:
+    """Bind an exact integer."""
+
+    name: str
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """Declare a per-thread array in registers."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write one element."""
+
+    buffer: Buffer
+    index: Index
+    value: Value
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A line for the reader of the generated code."""
+
+    text: str
+
+
+Stmt = Union[For, If, Let, LetIndex, Alloc, Store, Barrier, Comment]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A buffer at a byte offset of the memory it shares with others."""
+
+    buffer: Buffer
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelIR:
+    """One kernel, ready to print.
+
+    ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
+    ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
+    gives, per access site, the number of enclosing serial loops.
+    """
+
+    name: str
+    title: str
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    scalars: tuple[Ref, ...]
+    grid_loops: tuple[tuple[str, int], ...]
+    block: tuple[int, int, int]
+    shared: tuple[Slot, ...]
+    shared_bytes: int
+    body: tuple[Stmt, ...]
+    site_depths: tuple[int, ...]
+
+    @property
+    def blocks(self) -> int:
+        """Number of thread blocks."""
+        product = 1
+        for _, n in self.grid_loops:
+            product *= n
+        return product
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+def walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Yield all statements, outer before inner."""
+    for s in statements:
+        yield s
+        match s:
+            case For(body=body):
+                yield from walk(body)
+            case If(then=then, orelse=orelse):
+                yield from walk(then)
+                yield from walk(orelse)
+
+
+def walk_values(value: Value) -> Iterator[Value]:
+    """Yield a value and its operands."""
+    yield value
+    if isinstance(value, Op):
+        for a in value.args:
+            yield from walk_values(a)
+
+
+def values_of(s: Stmt) -> tuple[Value, ...]:
+    """Return the values a statement computes itself (not those of inner statements)."""
+    match s:
+        case Let(value=v):
+            return (v,)
+        case Store(value=v):
+            return (v,)
+        case If(condition=c):
+            return (c,)
+    return ()

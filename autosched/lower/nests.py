@@ -1,0 +1,251 @@
+"""Loop nests of one step: threads, the points of a thread, reductions, accumulators, guards and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from autosched.analysis import index as ix
+from autosched.lang.dtypes import bool_
+from autosched.lower.ir import Alloc, Buffer, Comment, CompareIndex, For, If, LoopRole, Memory, Op, Stmt, Store, Value
+from autosched.lower.scope import Condition
+from autosched.lower.values import Point
+from autosched.schedule.derived import is_promoted, is_unrolled, reduction_is_unrolled
+from autosched.schedule.plan import Nest, NestLoop, owns_tile
+from autosched.schedule.types import Level, LoopKind
+
+if TYPE_CHECKING:
+    from autosched.lower.kernel import BodyBuilder
+
+Group = Sequence[Nest]
+_Visit = Callable[[Mapping[str, ix.Index]], None]
+_Action = Callable[[], None]
+
+
+class NestEmitter:
+    """Emits thread nests and the THREAD members inside them."""
+
+    def __init__(self, body: BodyBuilder) -> None:
+        self.body = body
+        self.out = body.out
+        self.plan = body.plan
+
+    def emit(self, group: Group) -> tuple[Stmt, ...]:
+        """Return the statements of one step: the thread loops around all stages of the group."""
+        threads = self._thread_axes(group[0])
+        self.out.push((), fence=True)
+        self.out.push((p.name for p in threads if p is not None), fence=True)
+        self._stages(group)
+        statements = self.out.pop()
+        for axis in range(3):
+            loop = threads[axis]
+            extent = loop.extent if loop is not None else 1
+            if self.plan.block[axis] > 1 or extent > 1:
+                name = loop.name if loop is not None else self.body.namer("idle", "xyz"[axis])
+                note = f"{loop.dim}: {extent} threads" if loop is not None else ""
+                statements = (For(name, extent, LoopRole.THREAD, statements, axis, comment=note),)
+        self.out.append(Comment(self._title(group[0])))
+        for s in statements:
+            self.out.append(s)
+        return self.out.pop()
+
+    def _thread_axes(self, n: Nest) -> list[NestLoop | None]:
+        loops: list[NestLoop | None] = [p for p in n.thread_loops if p.extent > 1]
+        return loops + [None] * (3 - len(loops))
+
+    def _title(self, n: Nest) -> str:
+        allocation = self.plan.allocations.get(n.stage.func)
+        if allocation is None:
+            return f"{n.id}: this block's tile"
+        size = " x ".join(str(e) for e in allocation.extents) or "1"
+        return f"{n.id}: {size} points in shared memory"
+
+    def _stages(self, group: Group) -> None:
+        func = self.body.bound.funcs[group[0].stage.func]
+        self.body.writing = func.name
+        owns = all(owns_tile(func, n.stage) for n in group)
+        repeated = len(group) > 1 or group[0].stage.is_update
+        if owns and repeated and bool(is_promoted(group[0].serial_points, len(func.dtypes))):
+            self._promoted(group)
+        else:
+            for n in group:
+                self._stage(n, None)
+        self.body.writing = ""
+
+    def _promoted(self, group: Group) -> None:
+        """Keep the thread's points in registers over all stages; read them first if an earlier kernel wrote them."""
+        first = group[0]
+        func = self.body.bound.funcs[first.stage.func]
+        layout = _register_layout(first)
+        count = first.serial_points
+        label = self.body.names[func.name]
+        buffers = tuple(
+            Buffer(self.body.namer(label if len(func.dtypes) == 1 else f"{label}_{k}", "r"), d, count, Memory.REGISTER)
+            for k, d in enumerate(func.dtypes)
+        )
+        for b in buffers:
+            self.out.append(Alloc(b))
+        if first.stage.is_update:
+            self._over_points(first, lambda at: self._copy(func.name, buffers, _register_index(first, layout), at, False))
+        for n in group:
+            self.body.accumulators[func.name] = (buffers, _register_index(n, layout))
+            self._stage(n, buffers)
+        del self.body.accumulators[func.name]
+        last = group[-1]
+        self._over_points(last, lambda at: self._copy(func.name, buffers, _register_index(last, layout), at, True))
+
+    def _copy(self, name: str, registers: Sequence[Buffer], own: ix.Index, at: Mapping[str, ix.Index], out: bool) -> None:
+        """Move one point between registers and memory."""
+        func = self.body.bound.funcs[name]
+        index = [at[d] for d in func.dims]
+        for k, register in enumerate(registers):
+            buffer, flat = self._target(name, index, k)
+            if out:
+                self._store(buffer, flat, self.out.read(register, own, name, fixed=False), name)
+            else:
+                self._touch_read(buffer)
+                value = self.out.read(buffer, flat, self.body.names[name], fixed=False)
+                self.out.append(Store(register, own, value, self.out.new_site(self.out.scope.depth)))
+
+    def _touch_read(self, buffer: Buffer) -> None:
+        if buffer.memory is Memory.GLOBAL:
+            self.body.used.setdefault(buffer.name, buffer)
+        elif buffer.memory is Memory.SHARED:
+            self.body.step.reads.add(buffer.name)
+
+    def _over_points(self, n: Nest, visit: _Visit) -> None:
+        """Run ``visit`` at each point of the thread (no reduction loops)."""
+        loops = [p for p in n.inner if p.kind is LoopKind.SERIAL]
+        self._open(n, loops, 0, lambda: self._guarded(n, visit))
+
+    def _open(self, n: Nest, loops: Sequence[NestLoop], k: int, inside: _Action) -> None:
+        """Open loops from position ``k`` on around ``inside``."""
+        if k == len(loops):
+            inside()
+            return
+        loop = loops[k]
+        if loop.extent == 1:
+            self._open(n, loops, k + 1, inside)
+            return
+        self.out.push((loop.name,), serial=True)
+        depth = self.out.scope.depth - 1
+        self._open(n, loops, k + 1, inside)
+        body = self.out.pop()
+        self.out.append(For(loop.name, loop.extent, self._role(n, loop), body, depth=depth, comment=_note(loop)))
+
+    def _role(self, n: Nest, loop: NestLoop) -> LoopRole:
+        at_thread = n.at is not None and n.at.level is Level.THREAD
+        if loop.kind is LoopKind.REDUCTION:
+            unrolled = bool(reduction_is_unrolled(n.serial_points, n.reduction_points))
+        else:
+            unrolled = at_thread or bool(is_unrolled(n.serial_points))
+        return LoopRole.UNROLLED if unrolled else LoopRole.SERIAL
+
+    def _stage(self, n: Nest, registers: Sequence[Buffer] | None) -> None:
+        """Emit one stage's loops inside the thread, THREAD members at their depths, and the definition itself."""
+        loops = list(n.loops)
+        start = 1 + max((k for k, p in enumerate(loops) if p.kind in (LoopKind.BLOCK, LoopKind.THREAD)), default=-1)
+        early = [p for p in loops[:start] if p in n.inner]
+        self._open(n, early, 0, lambda: self._from(n, start, registers))
+
+    def _from(self, n: Nest, position: int, registers: Sequence[Buffer] | None) -> None:
+        for group in self.plan.hosted(n.id, position):
+            self._thread_member(group)
+        if position == len(n.loops):
+            self._guarded(n, lambda at: self._define(n, at, registers))
+            return
+        loop = n.loops[position]
+        self._open(n, [loop], 0, lambda: self._from(n, position + 1, registers))
+
+    def _thread_member(self, group: Group) -> None:
+        func = self.body.bound.funcs[group[0].stage.func]
+        outer = self.body.writing
+        self.body.writing = func.name
+        for k in range(len(func.dtypes)):
+            self.out.append(Alloc(self.body.local_buffer(func.name, k)))
+        for n in group:
+            if n.stage.values and not n.stage.is_empty:
+                self._stage(n, None)
+        self.body.writing = outer
+
+    def _guarded(self, n: Nest, visit: _Visit) -> None:
+        """Run ``visit`` at the nest's point, under a guard where the point may lie beyond the region."""
+        at = n.point()
+        guard: Value | None = None
+        for dim, i in at.items():
+            for limit in _alternatives(n.limit[dim]):
+                room = ix.sub(limit, i)
+                if ix.interval(room)[0] >= 0:
+                    continue
+                self.out.note(room)
+                self.out.require(Condition("nonnegative", room))
+                test = CompareIndex("le", i, limit, bool_)
+                guard = test if guard is None else Op("and", (guard, test), bool_)
+        if guard is None:
+            visit(at)
+            return
+        self.out.push((), guard=True)
+        visit(at)
+        self.out.append(If(guard, self.out.pop()))
+
+    def _define(self, n: Nest, at: Mapping[str, ix.Index], registers: Sequence[Buffer] | None) -> None:
+        """Evaluate the definition at a point and store all components."""
+        p = Point(n.stage, at)
+        values = [self.body.values.value(e, p) for e in n.stage.values]
+        if len(values) > 1:
+            values = [self.out.let(v, f"{self.body.names[n.stage.func]}_{k}") for k, v in enumerate(values)]
+        index = [self.body.values.symbolic(i, p) for i in n.stage.store]
+        for k, v in enumerate(values):
+            if registers is not None:
+                own = self.body.accumulators[n.stage.func][1]
+                self.out.append(Store(registers[k], own, v, self.out.new_site(self.out.scope.depth)))
+            else:
+                buffer, flat = self._target(n.stage.func, index, k)
+                self._store(buffer, flat, v, n.stage.func)
+
+    def _target(self, name: str, index: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
+        return self.body.place(name, index, component)
+
+    def _store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str) -> None:
+        self.out.note(flat)
+        if buffer.memory is Memory.GLOBAL:
+            self.body.used.setdefault(buffer.name, buffer)
+            self.body.written.add(buffer.name)
+        elif buffer.memory is Memory.SHARED:
+            self.body.step.writes.add(buffer.name)
+        if buffer.memory is not Memory.REGISTER:
+            flat = self.out.base_index(flat, self.body.names[name])
+        self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth)))
+
+
+def _alternatives(limit: ix.Index) -> list[ix.Index]:
+    """Return indices whose minimum is ``limit``: a point is below it when it is below each of them."""
+    for t, c in ix.terms_of(limit):
+        if isinstance(t, ix.Atom) and c == 1 and t.kind == "min":
+            rest = ix.sub(limit, ix.Affine(((t, 1),), 0))
+            return [part for a in t.args for part in _alternatives(ix.add(rest, a))]
+    return [limit]
+
+
+def _register_layout(n: Nest) -> dict[tuple[str, int], int]:
+    """Return the stride of each serial loop, by (dimension, points per iteration), in a thread's registers."""
+    layout: dict[tuple[str, int], int] = {}
+    total = 1
+    for loop in reversed([p for p in n.inner if p.kind is LoopKind.SERIAL and p.extent > 1]):
+        layout[loop.dim, loop.stride] = total
+        total *= loop.extent
+    return layout
+
+
+def _register_index(n: Nest, layout: Mapping[tuple[str, int], int]) -> ix.Index:
+    total: ix.Index = 0
+    for loop in n.inner:
+        if loop.kind is LoopKind.SERIAL and loop.extent > 1:
+            total = ix.add(total, ix.scale(ix.var(loop.name, 0, loop.extent - 1), layout[loop.dim, loop.stride]))
+    return total
+
+
+def _note(loop: NestLoop) -> str:
+    what = "points" if loop.kind is LoopKind.SERIAL else "terms"
+    return f"{loop.dim}: {loop.extent} {what}"
+

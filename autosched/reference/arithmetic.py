@@ -1,0 +1,114 @@
+"""What every scalar operation of the language means, in NumPy.
+
+Operands have one type, so NumPy keeps it. Integers wrap, ``//`` and ``%`` floor and give 0 for a zero divisor, shift
+counts are masked, minima and maxima propagate NaN and keep their first operand when both are equal. Weak integers are
+exact: they are held as int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Expr, Select, Unary
+from autosched.reference.buffers import Value
+
+Operation = Callable[..., Value]
+
+UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
+    "floordiv": np.floor_divide, "mod": np.remainder, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+
+_CALLS: dict[str, np.ufunc] = {
+    "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh,
+    "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+    "round": np.rint, "pow": np.power, "atan2": np.arctan2, "fmod": np.fmod, "hypot": np.hypot,
+}  # fmt: skip
+
+
+def operation(node: Expr) -> Operation:
+    """Return the function from operand values to the node's value; loads and leaves have none."""
+    match node:
+        case Unary(op="not"):
+            return np.logical_not if node.dtype.kind == "b" else np.invert
+        case Unary(op="neg"):
+            return np.negative
+        case Unary(op="abs"):
+            return np.absolute
+        case Binary(op=op) if op in COMPARISONS:
+            return UFUNCS[op]
+        case Binary():
+            return _binary(node)
+        case Select():
+            return np.where
+        case Cast():
+            return conversion(node.a.dtype, node.dtype, weak=node.a.weak)
+        case Call(name="hash_u32"):
+            return _hash
+        case Call(name=name):
+            return _CALLS[name]
+    raise TypeError(f"{type(node).__name__} is not an operation")
+
+
+def _binary(node: Binary) -> Operation:
+    if node.op in ("shl", "shr"):
+        shift = np.left_shift if node.op == "shl" else np.right_shift
+        return partial(_shift, shift, node.dtype.numpy.type(node.dtype.bits - 1))
+    if node.op in ("min", "max") and node.dtype.is_float:
+        return float_min if node.op == "min" else float_max
+    ufunc = UFUNCS[node.op]
+    return partial(ufunc, dtype=np.int64) if node.weak else ufunc
+
+
+def _hash(v: Value) -> Value:
+    from autosched.lang.hashing import hash_u32_numpy
+
+    return hash_u32_numpy(v)
+
+
+def _shift(shift: np.ufunc, mask: Any, a: Value, count: Value) -> Value:
+    return shift(a, np.bitwise_and(count, mask))
+
+
+def float_min(a: Value, b: Value) -> Value:
+    """Return the smaller operand; the first of equals, so that signed zeros are the same everywhere."""
+    return np.where((a <= b) | np.isnan(a), a, b)
+
+
+def float_max(a: Value, b: Value) -> Value:
+    """Return the larger operand; the first of equals."""
+    return np.where((a >= b) | np.isnan(a), a, b)
+
+
+def conversion(source: DType, target: DType, *, weak: bool = False) -> Operation:
+    """Return the cast from one type to another; a weak integer passes through int32."""
+    to = target.numpy
+    if source.is_float and target.is_int:
+        return partial(_float_to_int, target)
+    if weak and source.is_int and target.name != "int32":
+        return lambda v: v.astype(np.int32).astype(to)
+    return lambda v: v.astype(to)
+
+
+def _float_to_int(target: DType, v: Value) -> Value:
+    """Truncate; what lies outside saturates and NaN gives 0."""
+    if v.dtype == np.float16:
+        v = v.astype(np.float32)  # float16 has no 2**16 to compare with
+    to = target.numpy
+    # The upper bound is a power of two, so exact. The lower one may round up to the smallest value itself,
+    # which then saturates to the same.
+    above = v.dtype.type(target.max_value + 1)
+    below = v.dtype.type(target.min_value - 1)
+    inside = (v > below) & (v < above)
+    if inside.all():
+        return v.astype(to)
+    low, high, zero = (to.type(n) for n in (target.min_value, target.max_value, 0))
+    outside = np.where(v >= above, high, np.where(v <= below, low, zero))
+    return np.where(inside, np.where(inside, v, v.dtype.type(0)).astype(to), outside)

@@ -1,0 +1,136 @@
+"""Where each Func has to be computed: from the outputs back to the producers.
+
+A Func's domain is the hull of what its consumers' index expressions reach over their own loops. Updates extend it by
+what they write and read of their own Func at computed positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from autosched.errors import BoundsError
+from autosched.lang.expr import Expr
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+from autosched.reference.intervals import Interval
+from autosched.reference.program import Bindings
+from autosched.reference.ranges import Ranges
+from autosched.reference.stage import Box, Stage
+
+_MAX_ELEMENTS = 1 << 32
+_MAX_ROUNDS = 16
+_HINT = "bound it with clamp(e, low, high), with %, or by an 8- or 16-bit type"
+
+
+def derive_domains(
+    pipeline: Pipeline, stages: Mapping[Func, Sequence[Stage]], boxes: Mapping[Func, Box], bindings: Bindings
+) -> dict[Func, Box]:
+    """Return the domain of every Func that is needed.
+
+    Args:
+        pipeline: Its Funcs are visited consumers first.
+        stages: Of every Func.
+        boxes: The outputs' boxes.
+        bindings: Shapes and parameters.
+
+    Raises:
+        BoundsError: If an index reaches outside an input or cannot be bounded.
+    """
+    domains: dict[Func, Box] = dict(boxes)
+    for func in reversed(pipeline.funcs):
+        if func not in domains:
+            continue  # read only by loops that never run
+        domains[func] = _extended_by_updates(stages[func][1:], domains[func], bindings)
+        _check_size(pipeline.name_of(func), func, domains[func])
+        for stage in stages[func]:
+            if not stage.never_runs:
+                _require_producers(stage, domains, bindings)
+    return domains
+
+
+def _require_producers(stage: Stage, domains: dict[Func, Box], bindings: Bindings) -> None:
+    ranges = Ranges(stage.numbering, bindings, stage.loops(domains[stage.func]))
+    for load, indices in stage.loads():
+        source = load.source
+        if source is stage.func:
+            continue
+        reached = [ranges.of(n) for n in indices]
+        if isinstance(source, Input):
+            _check_input(stage, source, load.indices, reached, bindings.shapes[source.name])
+            continue
+        for axis, (index, r) in enumerate(zip(load.indices, reached, strict=True)):
+            _check_bounded(stage, f"reads {source.name!r}", index, source.dims[axis], r)
+        box = tuple((int(r.low), int(r.high) + 1) for r in reached)
+        domains[source] = _hull(domains[source], box) if source in domains else box
+
+
+def _extended_by_updates(updates: Sequence[Stage], domain: Box, bindings: Bindings) -> Box:
+    """Grow the domain until every update finds all points it touches; pure loops grow along with it."""
+    for _ in range(_MAX_ROUNDS):
+        before = domain
+        for stage in updates:
+            if not stage.never_runs:
+                domain = _hull(domain, _touched(stage, domain, bindings))
+        if domain == before:
+            return domain
+    raise BoundsError(
+        f"the domain of {stage.func.name!r} grows without end: its updates read it ever further out",
+        location=stage.definition.location,
+        hint="clamp the index of the self-read, or declare the output's box",
+    )
+
+
+def _touched(stage: Stage, domain: Box, bindings: Bindings) -> Box:
+    ranges = Ranges(stage.numbering, bindings, stage.loops(domain))
+    box = list(domain)
+    for place in stage.own_accesses():
+        for axis, n in enumerate(place):
+            if stage.is_own_var(axis):
+                continue
+            r = ranges.of(n)
+            _check_bounded(stage, f"reaches {stage.func.name!r}", stage.numbering.nodes[n], stage.func.dims[axis], r)
+            low, high = box[axis]
+            box[axis] = min(low, int(r.low)), max(high, int(r.high) + 1)
+    return tuple(box)
+
+
+def _hull(a: Box, b: Box) -> Box:
+    return tuple((min(p, r), max(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
+
+
+def _is_bounded(r: Interval) -> bool:
+    return r.high - r.low < (1 << 31) - 1
+
+
+def _check_bounded(stage: Stage, action: str, index: Expr, dim: str, r: Interval) -> None:
+    if not _is_bounded(r):
+        raise BoundsError(
+            f"{stage.name} {action} at {index!r} in dimension {dim}: this index cannot be bounded",
+            location=stage.definition.location,
+            hint=_HINT,
+        )
+
+
+def _check_input(
+    stage: Stage, source: Input, indices: Sequence[Expr], reached: Sequence[Interval], shape: tuple[int, ...]
+) -> None:
+    for index, r, dim, size in zip(indices, reached, source.dims, shape, strict=True):
+        _check_bounded(stage, f"reads input {source.name!r}", index, dim, r)
+        if r.low < 0 or r.high >= size:
+            raise BoundsError(
+                f"{stage.name} reads input {source.name!r} at {index!r} in dimension {dim}: "
+                f"{r.low} to {r.high} is not within 0 to {size - 1}",
+                location=stage.definition.location,
+                hint=f"shrink the output's box, or read {source.name}.clamped() or another boundary condition",
+            )
+
+
+def _check_size(name: str, func: Func, domain: Box) -> None:
+    if prod(high - low for low, high in domain) > _MAX_ELEMENTS:
+        extents = " x ".join(str(high - low) for low, high in domain)
+        raise BoundsError(
+            f"{name!r} would have to be computed at {extents} points",
+            location=func.location,
+            hint="bound the data-dependent indices it is read at more tightly",
+        )

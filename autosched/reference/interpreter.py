@@ -1,0 +1,145 @@
+"""The way through: check the arguments, derive domains, compute one Func after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.errors import BoundsError
+from autosched.lang.expr import Scalar
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline, producers_of
+from autosched.reference.arguments import bind_arguments
+from autosched.reference.buffers import Array, Buffer, blocks, scope_of
+from autosched.reference.domains import derive_domains
+from autosched.reference.program import Bindings, Program, known_integer
+from autosched.reference.stage import Box, Stage, stages_of
+from autosched.reference.updates import run_update
+
+
+def interpret(
+    pipeline: Pipeline, inputs: Mapping[str, Array], params: Mapping[str, Scalar] | None = None
+) -> dict[str, Array]:
+    """Compute a pipeline's outputs.
+
+    Args:
+        pipeline: What to compute.
+        inputs: An array for each input, by name, of its element type and rank.
+        params: Values of the parameters, by name; those left out take their default.
+
+    Returns:
+        One array for each of ``pipeline.output_names``, over the declared box (or the deduced one).
+
+    Raises:
+        InputError: If an argument is missing, unknown or of the wrong type, or if a loop that carries a dependence is
+            longer than a million Python steps.
+        BoundsError: If an index reaches outside an input or cannot be bounded.
+    """
+    with np.errstate(all="ignore"):
+        boxes, computed = _compute(pipeline, inputs, params, set())
+    arrays: list[Array] = []
+    for output in pipeline.outputs:
+        buffer, box = computed[output.func], boxes[output.func]
+        window = tuple(slice(low - o, high - o) for (low, high), o in zip(box, buffer.origin, strict=True))
+        arrays += [np.asarray(a[window], order="C") for a in buffer.arrays]
+    return dict(zip(pipeline.output_names, arrays, strict=True))
+
+
+def interpret_funcs(
+    pipeline: Pipeline,
+    inputs: Mapping[str, Array],
+    params: Mapping[str, Scalar] | None = None,
+    *,
+    funcs: Iterable[Func] | None = None,
+) -> dict[Func, Buffer]:
+    """Compute a pipeline and return intermediate Funcs too, each over its whole domain.
+
+    Args:
+        pipeline: What to compute.
+        inputs: As for `interpret`.
+        params: As for `interpret`.
+        funcs: Which Funcs to return besides the outputs; all that were needed if left out.
+
+    Raises:
+        InputError: As for `interpret`.
+        BoundsError: As for `interpret`.
+    """
+    wanted = set(pipeline.funcs if funcs is None else funcs)
+    with np.errstate(all="ignore"):
+        return _compute(pipeline, inputs, params, wanted)[1]
+
+
+def _compute(
+    pipeline: Pipeline, inputs: Mapping[str, Array], params: Mapping[str, Scalar] | None, wanted: set[Func]
+) -> tuple[dict[Func, Box], dict[Func, Buffer]]:
+    """Return the outputs' boxes and the values of the outputs and the wanted Funcs."""
+    sources: dict[Func | Input, Buffer]
+    bindings, sources = bind_arguments(pipeline, inputs, params or {})
+    boxes = _output_boxes(pipeline, bindings)
+    stages = {f: stages_of(f, pipeline, bindings) for f in pipeline.funcs}
+    domains = derive_domains(pipeline, stages, boxes, bindings)
+    readers = {f: 0 for f in pipeline.funcs}
+    for f in domains:
+        for p in producers_of(f):
+            if isinstance(p, Func):
+                readers[p] += 1
+    keep = wanted | set(boxes)
+    for f in pipeline.funcs:
+        if f not in domains:
+            continue
+        _compute_func(f, stages[f], domains[f], bindings, sources)
+        for p in producers_of(f):
+            if isinstance(p, Func):
+                readers[p] -= 1
+                if readers[p] == 0 and p not in keep:
+                    sources.pop(p, None)
+    return boxes, {f: sources[f] for f in pipeline.funcs if f in keep and f in sources}
+
+
+def _compute_func(
+    func: Func, stages: list[Stage], domain: Box, bindings: Bindings, sources: dict[Func | Input, Buffer]
+) -> None:
+    """Compute a Func over its domain and add it to the sources.
+
+    Points of an ``undef`` Func that no update writes hold 0; that they are never read is not checked here.
+    """
+    shape = tuple(high - low for low, high in domain)
+    buffer = Buffer(tuple(low for low, _ in domain), tuple(np.zeros(shape, d.numpy) for d in func.dtypes))
+    sources[func] = buffer
+    if stages[0].values:
+        _run_pure(stages[0], domain, buffer, bindings, sources)
+    for stage in stages[1:]:
+        if not stage.never_runs:
+            run_update(stage, domain, bindings, sources)
+
+
+def _run_pure(
+    stage: Stage, domain: Box, buffer: Buffer, bindings: Bindings, sources: Mapping[Func | Input, Buffer]
+) -> None:
+    program = Program(stage.numbering, stage.values, bindings, sources)
+    for block in blocks(stage.loops(domain)):
+        at = tuple(slice(r.start - o, r.stop - o) for (_, r), o in zip(block, buffer.origin, strict=True))
+        for array, value in zip(buffer.arrays, program.run(scope_of(block)), strict=True):
+            array[at] = value
+
+
+def _output_boxes(pipeline: Pipeline, bindings: Bindings) -> dict[Func, Box]:
+    boxes: dict[Func, Box] = {}
+    if any(o.box is None for o in pipeline.outputs):
+        from autosched.analysis.bind import output_boxes
+
+        params: dict[str, Any] = {name: value.item() for name, value in bindings.params.items()}
+        boxes.update(output_boxes(pipeline, dict(bindings.shapes), params))
+    for o in pipeline.outputs:
+        if o.box is not None:
+            boxes[o.func] = tuple((known_integer(a, bindings), known_integer(b, bindings)) for a, b in o.box)
+        for dim, (low, high) in zip(o.func.dims, boxes[o.func], strict=True):
+            if low >= high:
+                raise BoundsError(
+                    f"output {pipeline.name_of(o.func)!r} is empty: {dim} runs from {low} to {high}",
+                    location=o.func.location,
+                    hint="pass larger inputs or declare another box",
+                )
+    return boxes

@@ -1,0 +1,163 @@
+"""Interval arithmetic on the values of scalar operations: what bounds a data-dependent index.
+
+Integer results that leave their type wrap, so they become the type's whole range; so do operations that have no rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.lang.dtypes import DType, int32
+from autosched.lang.expr import COMPARISONS
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Smallest and largest value, both included; ``nan`` says whether a NaN is possible besides."""
+
+    low: Number
+    high: Number
+    nan: bool = False
+
+    def meet(self, other: Interval) -> Interval:
+        """Return what lies in both; this interval where that is nothing (the code is never reached)."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Interval(low, high, self.nan and other.nan) if low <= high else self
+
+    def hull(self, other: Interval) -> Interval:
+        """Return the smallest interval that holds both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high), self.nan or other.nan)
+
+
+BOOLEAN = Interval(0, 1)
+
+
+def whole(dtype: DType) -> Interval:
+    """Return every value of a type."""
+    return Interval(-math.inf, math.inf, True) if dtype.is_float else Interval(dtype.min_value, dtype.max_value)
+
+
+def unary(op: str, a: Interval, dtype: DType) -> Interval:
+    """Return the range of ``-a``, ``abs(a)`` or ``~a``."""
+    if op == "neg":
+        return _fit(Interval(-a.high, -a.low, a.nan), dtype)
+    if op == "abs":
+        ends = (abs(a.low), abs(a.high))
+        return _fit(Interval(0 if a.low <= 0 <= a.high else min(ends), max(ends), a.nan), dtype)
+    return whole(dtype)
+
+
+def binary(op: str, a: Interval, b: Interval, dtype: DType, *, exact: bool) -> Interval:
+    """Return the range of ``a op b``; ``exact`` integers do not wrap."""
+    if op in COMPARISONS:
+        return BOOLEAN
+    if dtype.is_float:
+        return _float_binary(op, a, b, dtype)
+    rule = _INTEGER.get(op)
+    found = rule(a, b) if rule is not None else None
+    return whole(dtype) if found is None else found if exact else _fit(found, dtype)
+
+
+def call(name: str, a: Interval, dtype: DType) -> Interval:
+    """Return the range of a scalar function; the rounding functions and sqrt have rules."""
+    rounding: dict[str, np.ufunc] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
+    if name in rounding:
+        return Interval(float(rounding[name](a.low)), float(rounding[name](a.high)), a.nan)
+    if name == "sqrt" and a.low >= 0:
+        low, high = (float(np.sqrt(dtype.numpy.type(end))) for end in (a.low, a.high))
+        return Interval(low, high, a.nan)
+    return whole(dtype)
+
+
+def convert(a: Interval, source: DType, target: DType, *, weak: bool) -> Interval:
+    """Return the range of a cast."""
+    if target.kind == "b":
+        return BOOLEAN
+    if target.is_float:
+        to = target.numpy.type
+        return Interval(float(to(a.low)), float(to(a.high)), a.nan)
+    if not source.is_float:
+        return _fit(_fit(a, int32) if weak else a, target)
+    low, high = (_saturated(end, target) for end in (a.low, a.high))
+    return Interval(min(low, 0), max(high, 0)) if a.nan else Interval(low, high)
+
+
+def _saturated(value: Number, target: DType) -> int:
+    if value <= target.min_value:
+        return target.min_value
+    return target.max_value if value >= target.max_value else int(value)
+
+
+def _fit(a: Interval, dtype: DType) -> Interval:
+    limits = whole(dtype)
+    return a if limits.low <= a.low and a.high <= limits.high else limits
+
+
+def _corners(op: Callable[[Number, Number], Number], a: Interval, b: Interval) -> Interval:
+    """Return the range of an operation that is monotone in each operand."""
+    ends = [op(p, q) for p in (a.low, a.high) for q in (b.low, b.high)]
+    return Interval(min(ends), max(ends))
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval | None:
+    return None if b.low <= 0 <= b.high else _corners(lambda p, q: p // q, a, b)
+
+
+def _mod(a: Interval, b: Interval) -> Interval:
+    if a.low >= 0 and a.high < b.low:
+        return a
+    return Interval(min(b.low + 1, 0), max(b.high - 1, 0))
+
+
+def _and(a: Interval, b: Interval) -> Interval | None:
+    limits = [i.high for i in (a, b) if i.low >= 0]
+    return Interval(0, min(limits)) if limits else None
+
+
+def _or(a: Interval, b: Interval) -> Interval | None:
+    if a.low < 0 or b.low < 0:
+        return None
+    return Interval(0, (1 << int(max(a.high, b.high)).bit_length()) - 1)
+
+
+def _shr(a: Interval, b: Interval) -> Interval | None:
+    if not 0 <= b.low <= b.high < 8:  # beyond, counts may have been masked
+        return Interval(min(a.low, 0), max(a.high, 0))
+    return _corners(lambda p, q: int(p) >> int(q), a, b)
+
+
+def _shl(a: Interval, b: Interval) -> Interval | None:
+    return _corners(lambda p, q: int(p) << int(q), a, b) if 0 <= b.low <= b.high < 8 else None
+
+
+_INTEGER: dict[str, Callable[[Interval, Interval], Interval | None]] = {
+    "add": lambda a, b: Interval(a.low + b.low, a.high + b.high),
+    "sub": lambda a, b: Interval(a.low - b.high, a.high - b.low),
+    "mul": lambda a, b: _corners(lambda p, q: p * q, a, b),
+    "min": lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
+    "max": lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
+    "floordiv": _floordiv, "mod": _mod, "and": _and, "or": _or, "xor": _or, "shr": _shr, "shl": _shl,
+}  # fmt: skip
+
+_FLOAT: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
+    "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
+
+
+def _float_binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
+    """Evaluate at the corners in the operands' own type: rounding is monotone, so the results bound all others."""
+    if op not in _FLOAT or (op == "truediv" and b.low <= 0 <= b.high):
+        return whole(dtype)
+    to = dtype.numpy.type
+    ends = [float(_FLOAT[op](to(p), to(q))) for p in (a.low, a.high) for q in (b.low, b.high)]
+    if any(math.isnan(end) for end in ends):
+        return whole(dtype)
+    infinite = op not in ("min", "max") and any(math.isinf(end) for end in (a.low, a.high, b.low, b.high))
+    return Interval(min(ends), max(ends), a.nan or b.nan or infinite)

@@ -1,0 +1,94 @@
+"""Value numbering: structurally equal expressions of a stage get one number, operands before their users."""
+
+from __future__ import annotations
+
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Unary, Var
+from autosched.lang.expr import children as operands_of
+from autosched.lang.func import Func, Input
+from autosched.reference.buffers import LoopKey
+
+
+class Numbering:
+    """The expressions of one stage as a flat list.
+
+    ``nodes[n]`` is a representative node, ``operands[n]`` the numbers of its operands, ``loops[n]`` the loop variables
+    and ``sources[n]`` the Funcs and Inputs that occur anywhere in it.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Expr] = []
+        self.operands: list[tuple[int, ...]] = []
+        self.loops: list[frozenset[LoopKey]] = []
+        self.sources: list[frozenset[Func | Input]] = []
+        self._by_key: dict[tuple[object, ...], int] = {}
+        self._by_identity: dict[int, int] = {}
+
+    def number(self, root: Expr) -> int:
+        """Return the number of an expression; iterative, as long sums are deep."""
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            if id(e) in self._by_identity:
+                stack.pop()
+                continue
+            pending = [c for c in operands_of(e) if id(c) not in self._by_identity]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            self._by_identity[id(e)] = self._insert(e, tuple(self._by_identity[id(c)] for c in operands_of(e)))
+        return self._by_identity[id(root)]
+
+    def reachable(self, *roots: int) -> list[int]:
+        """Return the numbers of everything the roots are computed from, operands first."""
+        found: set[int] = set()
+        stack = list(roots)
+        while stack:
+            n = stack.pop()
+            if n not in found:
+                found.add(n)
+                stack.extend(self.operands[n])
+        return sorted(found)
+
+    def _insert(self, e: Expr, operands: tuple[int, ...]) -> int:
+        key = (*_head(e), *operands)
+        known = self._by_key.get(key)
+        if known is not None:
+            return known
+        n = len(self.nodes)
+        self._by_key[key] = n
+        self.nodes.append(e)
+        self.operands.append(operands)
+        own_loop = frozenset[LoopKey]() if not isinstance(e, Var | RVar) else frozenset([loop_key(e)])
+        self.loops.append(own_loop.union(*(self.loops[o] for o in operands)))
+        own_source = frozenset([e.source]) if isinstance(e, Load) else frozenset[Func | Input]()
+        self.sources.append(own_source.union(*(self.sources[o] for o in operands)))
+        return n
+
+
+def loop_key(v: Var | RVar) -> LoopKey:
+    """Return what a loop variable is known by: Vars by name, RVars one by one."""
+    return v.name if isinstance(v, Var) else v.order
+
+
+def _head(e: Expr) -> tuple[object, ...]:
+    match e:
+        case Const():
+            return "const", repr(e.value), e.dtype, e.weak  # repr tells 0.0 from -0.0 and 1 from True
+        case Var() | RVar():
+            return "loop", loop_key(e)
+        case Param():
+            return "param", e.name
+        case ShapeDim():
+            return "shape", e.input.name, e.axis
+        case Load():
+            return "load", id(e.source), e.component
+        case Unary() | Binary():
+            return e.op, e.dtype, e.weak
+        case Select():
+            return "select", e.dtype, e.weak
+        case Cast():
+            return "cast", e.dtype
+        case Call():
+            return "call", e.name, e.dtype
+    raise TypeError(f"{type(e).__name__} cannot be interpreted")

@@ -1,0 +1,91 @@
+"""Recognising updates that accumulate: they need no step-by-step walk.
+
+A *fold* is ``f[i] = f[i] op e`` with ``e`` free of ``f``. A *selection* is what argmax and argmin write: every
+component takes its new value where a candidate is strictly better than the one kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.lang.expr import Binary, Load, Select
+from autosched.reference.stage import Stage
+
+_FOLDS = frozenset({"add", "sub", "mul", "min", "max", "and", "or", "xor"})
+_COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """``acc = acc op value`` for one tuple component; ``value`` is a number of the stage's numbering."""
+
+    op: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """All components take ``values`` where ``values[key]`` is greater (or less) than what component ``key`` holds."""
+
+    key: int
+    greater: bool
+    values: tuple[int, ...]
+
+
+def match_folds(stage: Stage) -> tuple[Fold, ...] | None:
+    """Return one fold for each tuple component, or None if an update is anything else."""
+    folds = [_match_fold(stage, n, k) for k, n in enumerate(stage.values)]
+    found = tuple(f for f in folds if f is not None)
+    return found if len(found) == len(folds) and _places_are_fixed(stage) else None
+
+
+def _match_fold(stage: Stage, n: int, component: int) -> Fold | None:
+    node, operands = stage.numbering.nodes[n], stage.numbering.operands[n]
+    if not isinstance(node, Binary) or node.op not in _FOLDS:
+        return None
+    a, b = operands
+    if _is_accumulator(stage, a, component) and _reads_others_only(stage, b):
+        return Fold(node.op, b)
+    swapped = node.op in _COMMUTATIVE or (node.op in ("min", "max") and not node.dtype.is_float)
+    if swapped and _is_accumulator(stage, b, component) and _reads_others_only(stage, a):
+        return Fold(node.op, a)
+    return None
+
+
+def match_selection(stage: Stage) -> Selection | None:
+    """Return the selection an update makes, or None."""
+    numbering = stage.numbering
+    if not all(isinstance(numbering.nodes[n], Select) for n in stage.values) or not _places_are_fixed(stage):
+        return None
+    conditions, values, kept = zip(*(numbering.operands[n] for n in stage.values), strict=True)
+    if len(set(conditions)) > 1 or not all(_is_accumulator(stage, n, k) for k, n in enumerate(kept)):
+        return None
+    condition = numbering.nodes[conditions[0]]
+    if not isinstance(condition, Binary) or condition.op not in ("lt", "gt"):
+        return None
+    new, old = numbering.operands[conditions[0]]
+    greater = condition.op == "gt"
+    if old not in kept:
+        new, old, greater = old, new, not greater
+    if old not in kept or values[kept.index(old)] != new or not all(_reads_others_only(stage, v) for v in values):
+        return None
+    return Selection(kept.index(old), greater, values)
+
+
+def _is_accumulator(stage: Stage, n: int, component: int) -> bool:
+    """Whether ``n`` reads the very point and component the stage writes."""
+    node = stage.numbering.nodes[n]
+    return (
+        isinstance(node, Load)
+        and node.source is stage.func
+        and node.component == component
+        and stage.numbering.operands[n] == stage.indices
+    )
+
+
+def _reads_others_only(stage: Stage, n: int) -> bool:
+    return stage.func not in stage.numbering.sources[n]
+
+
+def _places_are_fixed(stage: Stage) -> bool:
+    return all(_reads_others_only(stage, n) for n in stage.indices)

@@ -1,0 +1,84 @@
+"""One definition of a Func with its loops and its expressions numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autosched.lang.expr import Load, Var
+from autosched.lang.func import Definition, Func
+from autosched.lang.pipeline import Pipeline
+from autosched.reference.buffers import Loop
+from autosched.reference.numbering import Numbering
+from autosched.reference.program import Bindings, known_integer
+
+Box = tuple[tuple[int, int], ...]
+"""Half-open range for each dimension."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A definition ready to be walked: reduction loops are bound, pure loops follow from the Func's domain.
+
+    ``indices`` and ``values`` are numbers in ``numbering``; ``name`` is what messages call the stage.
+    """
+
+    name: str
+    func: Func
+    definition: Definition
+    numbering: Numbering
+    indices: tuple[int, ...]
+    values: tuple[int, ...]
+    reduction: tuple[Loop, ...]
+
+    @property
+    def never_runs(self) -> bool:
+        """Whether a reduction loop is empty."""
+        return any(len(r) == 0 for _, r in self.reduction)
+
+    def pure(self, domain: Box) -> list[Loop]:
+        """Return the loops over the Vars, outermost first, for a domain of the Func."""
+        pairs = zip(self.definition.indices, domain, strict=True)
+        return [(index.name, range(*bounds)) for index, bounds in pairs if isinstance(index, Var)]
+
+    def loops(self, domain: Box) -> list[Loop]:
+        """Return all loops: reduction loops outside, pure loops inside."""
+        return [*self.reduction, *self.pure(domain)]
+
+    def is_own_var(self, axis: int) -> bool:
+        """Whether dimension ``axis`` is written at every point of the domain, by a Var."""
+        return isinstance(self.definition.indices[axis], Var)
+
+    def loads(self) -> Iterator[tuple[Load, tuple[int, ...]]]:
+        """Yield every different read with the numbers of its indices."""
+        for n in self.numbering.reachable(*self.indices, *self.values):
+            node = self.numbering.nodes[n]
+            if isinstance(node, Load):
+                yield node, self.numbering.operands[n]
+
+    def own_accesses(self) -> list[tuple[int, ...]]:
+        """Return where the stage writes its Func, then where it reads it; each place once."""
+        places = [self.indices, *(at for load, at in self.loads() if load.source is self.func)]
+        return list(dict.fromkeys(places))
+
+
+def stages_of(func: Func, pipeline: Pipeline, bindings: Bindings) -> list[Stage]:
+    """Return the pure definition and the updates of a Func, in order."""
+    result = []
+    for k, definition in enumerate(func.definitions):
+        numbering = Numbering()
+        result.append(
+            Stage(
+                name=pipeline.name_of(func) + (f" (update {k})" if k else ""),
+                func=func,
+                definition=definition,
+                numbering=numbering,
+                indices=tuple(numbering.number(e) for e in definition.indices),
+                values=tuple(numbering.number(e) for e in definition.values),
+                reduction=tuple(
+                    (r.order, range(known_integer(r.lower, bindings), known_integer(r.upper, bindings)))
+                    for r in definition.rvars
+                ),
+            )
+        )
+    return result

@@ -1,0 +1,1 @@
+"""Compile, launch and run generated kernels; the callers' buffers; the on-disk cache."""

@@ -1,0 +1,71 @@
+"""Run a lowered pipeline on the CPU through the C backend."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.c import ENTRY, CSource, print_c
+from autosched.lang.expr import Scalar
+from autosched.lower.program import Program
+from autosched.runtime.host_compiler import compile_shared_library
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ALIGN = 64
+
+
+class CpuExecutable:
+    """A pipeline compiled by the system's C compiler.
+
+    Args:
+        program: The lowered pipeline.
+
+    Raises:
+        CompileError: If there is no compiler, or it refuses the code.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.source: CSource = print_c(program)
+        self.library = compile_shared_library(self.source.text, "c")
+        self._entry = ctypes.CDLL(str(self.library))[ENTRY]
+        self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._entry.restype = None
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
+        """Compute the outputs in place.
+
+        Args:
+            inputs: Checked C-contiguous arrays by name.
+            outputs: Arrays to fill, by public name.
+            scalars: Values of the pipeline's run-time parameters.
+        """
+        workspace = aligned_empty(self.program.workspace_bytes)
+        base = workspace.ctypes.data
+        address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
+        address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}
+        address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
+        arrays = (ctypes.c_void_p * max(len(self.source.arrays), 1))(*(address[n] for n in self.source.arrays))
+        values = scalar_arguments(self.program, scalars)
+        held = [values[name] for name, _ in self.source.scalars]
+        pointers = (ctypes.c_void_p * max(len(held), 1))(*(v.ctypes.data for v in held))
+        self._entry(arrays, pointers)
+
+
+def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[str, Array]:
+    """Return run-time parameters as one-element arrays of the type they are passed in, by identifier."""
+    found: dict[str, Array] = {}
+    for p in program.bound.scalars:
+        value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
+        found[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
+    return found
+
+
+def aligned_empty(size: int) -> Array:
+    """Return uninitialised bytes at an aligned address."""
+    raw = np.empty(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start : start + size]

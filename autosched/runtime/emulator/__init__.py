@@ -1,0 +1,13 @@
+"""Runs generated CUDA text on the host, thread by thread: a witness of its correctness.
+
+The text that NVRTC compiles for the GPU is here compiled by a C++ compiler, against a prelude whose
+macros check every access. Each CUDA thread is a fiber; after every barrier the threads of a block
+continue in a new random order. Out-of-bounds accesses, uninitialised reads, races and divergent
+barriers stop the launch with block, thread and source line. Traced, it counts memory transactions.
+"""
+
+from autosched.runtime.emulator.errors import EmulatorError, ErrorKind
+from autosched.runtime.emulator.kernel import EmulatedKernel, ParamSpec, compile_emulated
+from autosched.runtime.emulator.trace import Footprint, Trace
+
+__all__ = ["EmulatedKernel", "EmulatorError", "ErrorKind", "Footprint", "ParamSpec", "Trace", "compile_emulated"]

@@ -1,0 +1,85 @@
+"""What the emulator reports when a generated kernel does something CUDA does not define."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from autosched.errors import AutoschedError
+
+Index3 = tuple[int, int, int]
+"""A block or thread index as (x, y, z)."""
+
+
+class ErrorKind(Enum):
+    """What went wrong; the values are those of ``as_error_kind`` in ``abi.h``."""
+
+    OUT_OF_BOUNDS = 1
+    UNINITIALISED_READ = 2
+    RACE = 3
+    WRITE_CONFLICT = 4
+    DIVERGENT_BARRIER = 5
+    SHARED_SIZE = 6
+    OUT_OF_MEMORY = 7
+    TOO_MANY_BARRIERS = 8
+
+
+_SAYS = {
+    ErrorKind.OUT_OF_BOUNDS: "{buffer}[{index}] is out of bounds",
+    ErrorKind.UNINITIALISED_READ: "{buffer}[{index}] is read before anything was written there",
+    ErrorKind.RACE: "race on {buffer}[{index}]: no barrier orders this access and the one of {other}",
+    ErrorKind.WRITE_CONFLICT: "{buffer}[{index}] is written by this thread and by {other}",
+    ErrorKind.DIVERGENT_BARRIER: "the barrier is not reached by {other}, which {elsewhere}",
+    ErrorKind.SHARED_SIZE: "{buffer} ends at byte {index} of shared memory, beyond what the launch provides",
+    ErrorKind.OUT_OF_MEMORY: "the emulator ran out of memory",
+    ErrorKind.TOO_MANY_BARRIERS: "a block passes more barriers than the emulator can count",
+}
+
+
+class EmulatorError(AutoschedError):
+    """A kernel was stopped because its behaviour is undefined.
+
+    Args:
+        kind: What went wrong.
+        kernel: Name of the kernel.
+        block: Index of the block.
+        thread: Index of the thread within its block.
+        line: Line of the generated text (without prelude), from 1; 0 if none is known.
+        source: The text of that line.
+        buffer: Name of the buffer accessed, empty if none was.
+        index: Element accessed, -1 if none was; for SHARED_SIZE the buffer's end in bytes.
+        other_thread: The other party of a race, conflict or divergence, where it is one thread of the same block.
+        other_line: For DIVERGENT_BARRIER the line of the barrier at which the other thread waits; 0 if it returned.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        *,
+        kernel: str,
+        block: Index3,
+        thread: Index3,
+        line: int,
+        source: str = "",
+        buffer: str = "",
+        index: int = -1,
+        other_thread: Index3 | None = None,
+        other_line: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.kernel = kernel
+        self.block = block
+        self.thread = thread
+        self.line = line
+        self.source = source
+        self.buffer = buffer
+        self.index = index
+        self.other_thread = other_thread
+        self.other_line = other_line
+        says = _SAYS[kind].format(
+            buffer=buffer,
+            index=index,
+            other="other threads" if other_thread is None else f"thread {other_thread}",
+            elsewhere=f"waits at line {other_line}" if other_line else "has returned",
+        )
+        where = f"  --> {kernel}, block {block}, thread {thread}, line {line}"
+        super().__init__("\n".join([says, where] + ([f"   |  {source}"] if source else [])))

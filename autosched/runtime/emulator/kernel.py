@@ -1,0 +1,226 @@
+"""Compiles a generated CUDA kernel for the host and runs it thread by thread, checking every access."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from autosched.errors import InputError
+from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_kernel_text
+from autosched.runtime.emulator.launch import Launch, check_launch
+from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernel, emulator_prelude
+from autosched.runtime.emulator.trace import Trace
+
+C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float16": "unsigned short",
+    "float32": "float",
+    "float64": "double",
+}
+"""C name of each NumPy dtype in generated code; float16 is stored as its bits."""
+
+_MACROS = {"in": "GLOBAL_IN", "out": "GLOBAL_OUT", "scalar": "SCALAR"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """One parameter of a kernel, in the order of the generated text.
+
+    Args:
+        kind: "in" for GLOBAL_IN, "out" for GLOBAL_OUT (which the kernel may also read), "scalar" for SCALAR.
+        dtype: Element type.
+        name: Name in the generated text.
+        count: Number of elements; 1 for a scalar.
+    """
+
+    kind: Literal["in", "out", "scalar"]
+    dtype: np.dtype[Any]
+    name: str
+    count: int = 1
+
+
+class EmulatedKernel:
+    """A kernel compiled for the host; made by :func:`compile_emulated`.
+
+    Args:
+        text: What the generated text declares.
+        lines: The generated text, for error messages.
+        params: The parameters.
+        library: The compiled kernel.
+        traced: Whether launches count memory transactions.
+        granule: Bytes of shared memory to one shadow cell.
+    """
+
+    def __init__(
+        self,
+        text: KernelText,
+        lines: Sequence[str],
+        params: Sequence[ParamSpec],
+        library: ctypes.CDLL,
+        *,
+        traced: bool,
+        granule: int,
+    ) -> None:
+        self.text = text
+        self.params = tuple(params)
+        self.traced = traced
+        self._lines = tuple(lines)
+        self._granule = granule
+        self._entry = ctypes.cast(library.as_entry, ctypes.c_void_p).value
+        # ctypes never unloads; thousands of kernels in one process would run out of mappings.
+        weakref.finalize(self, _ctypes.dlclose, library._handle)
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return self.text.name
+
+    def launch(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared_bytes: int,
+        args: Sequence[Any],
+        seed: int = 0,
+        blocks: Sequence[Sequence[int]] | None = None,
+        *,
+        single_writer: bool = True,
+        workers: int | None = None,
+    ) -> Trace | None:
+        """Run the kernel, writing into the arrays of its "out" parameters.
+
+        Blocks are independent of each other, as CUDA says, and run on several processors. Within a block
+        the threads run one after another up to the next barrier, in a new random order after each.
+
+        Args:
+            grid: Blocks in x, y, z.
+            block: Threads of a block in x, y, z.
+            shared_bytes: Dynamic shared memory of a block.
+            args: One value for each parameter: C-contiguous arrays of ``count`` elements of any shape,
+                and numbers for scalars.
+            seed: Decides the order of the threads. A correct kernel gives the same result for all.
+            blocks: Indices (x, y, z) of the blocks to run; all when left out.
+            single_writer: Stop when two threads of the launch write the same element of global memory.
+                Otherwise only those accesses stop that no barrier orders.
+            workers: Number of operating system threads; by the size of the launch when left out.
+
+        Returns:
+            The counts if the kernel was compiled with ``traced``, else None.
+
+        Raises:
+            InputError: If the arguments do not fit the parameters.
+            LaunchError: If CUDA would refuse the launch configuration.
+            EmulatorError: If a thread does what CUDA does not define. With several errors in one launch
+                it is one of the earliest block that has any. "Out" arrays are then partly written.
+        """
+        configuration = check_launch(self.text, grid, block, shared_bytes, blocks)
+        run = Launch(self.text, self._lines, self.params, configuration, traced=self.traced)
+        return run.execute(
+            self._entry, args, seed=seed, granule=self._granule, single_writer=single_writer, workers=workers
+        )
+
+
+def compile_emulated(
+    source_body: str,
+    kernel_name: str,
+    params: Sequence[ParamSpec],
+    *,
+    common_prelude: str,
+    traced: bool = False,
+    site_depths: Sequence[int] = (),
+) -> EmulatedKernel:
+    """Compile the generated text of one kernel for emulation.
+
+    Args:
+        source_body: Generated text, without prelude.
+        kernel_name: Name of its kernel.
+        params: Its parameters, in order.
+        common_prelude: Text of the scalar helper functions.
+        traced: Count memory transactions; see :mod:`autosched.runtime.emulator.trace`. Slower.
+        site_depths: Number of serial loops around each site, by site number. The text says the same through
+            ITER; if given, the two must agree.
+
+    Returns:
+        The kernel, ready to launch.
+
+    Raises:
+        InputError: If the text does not follow the generated code contract, or does not have these
+            parameters.
+        CompileError: If there is no C++ compiler, or it refuses the text.
+    """
+    text = read_kernel_text(source_body)
+    _check_parameters(text, kernel_name, params)
+    if text.max_depth > MAX_LOOP_DEPTH:
+        raise InputError(f"{kernel_name} nests {text.max_depth} serial loops; the emulator follows {MAX_LOOP_DEPTH}")
+    depths = [text.sites[n].depth if n in text.sites else 0 for n in range(max(text.sites, default=-1) + 1)]
+    if site_depths and list(site_depths) != depths:
+        raise InputError(f"{kernel_name}: site depths {list(site_depths)} given, but the text has {depths}")
+    granule = min(text.shared_element_bytes, default=8)
+    source = "\n".join(
+        [
+            emulator_prelude(traced=traced, granule=granule, site_depths=depths),
+            '#line 1 "scalar helpers"',
+            common_prelude,
+            f"struct as_kernel : as_thread {{ void {text.name}({_declare(text.parameters)}); }};",
+            f'#line 1 "{text.name}"',
+            source_body,
+            '#line 1 "entry"',
+            _entry_point(text),
+        ]
+    )
+    library = ctypes.CDLL(str(compile_kernel(source)))
+    return EmulatedKernel(text, source_body.splitlines(), params, library, traced=traced, granule=granule)
+
+
+def _check_parameters(text: KernelText, kernel_name: str, params: Sequence[ParamSpec]) -> None:
+    if text.name != kernel_name:
+        raise InputError(f"the generated code defines {text.name}, not {kernel_name}")
+    expected = [
+        Parameter(_MACROS[p.kind], C_TYPES[np.dtype(p.dtype).name], p.name, 1 if p.kind == "scalar" else p.count)
+        for p in params
+    ]
+    if expected != text.parameters:
+        differing = next(
+            (pair for pair in zip(expected, text.parameters, strict=False) if pair[0] != pair[1]),
+            (f"{len(expected)} parameters", f"{len(text.parameters)}"),
+        )
+        raise InputError(f"{kernel_name}: {differing[0]} expected, but the generated code has {differing[1]}")
+
+
+def _declare(parameters: Sequence[Parameter]) -> str:
+    counts = {"GLOBAL_IN": ", {}", "GLOBAL_OUT": ", {}", "SCALAR": ""}
+    return ", ".join(f"{p.macro}({p.c_type}, {p.name}{counts[p.macro].format(p.count)})" for p in parameters)
+
+
+def _entry_point(text: KernelText) -> str:
+    """Return the exported function that calls the kernel with arguments from an array of pointers."""
+    values = []
+    for i, p in enumerate(text.parameters):
+        if p.macro == "SCALAR":
+            values.append(f"*(const {p.c_type}*)arguments[{i}]")
+        elif p.macro == "GLOBAL_IN":
+            values.append(f"as_global_in<{p.c_type}, {p.count}>{{(const {p.c_type}*)arguments[{i}], {i}}}")
+        else:
+            cells = f"thread->as_block_state->global_cells[{i}]"
+            values.append(f"as_global_out<{p.c_type}, {p.count}>{{({p.c_type}*)arguments[{i}], {i}, {cells}}}")
+    call = ",\n        ".join(values)
+    return (
+        'extern "C" __attribute__((visibility("default")))\n'
+        "void as_entry(as_thread* thread, void* const* arguments) {\n"
+        f"    static_cast<as_kernel*>(thread)->{text.name}(\n        {call});\n"
+        "}\n"
+    )

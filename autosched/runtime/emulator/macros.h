@@ -1,0 +1,123 @@
+// The emulator's side of the generated code contract: views that check every access, and the macros.
+// The other side, for NVRTC, is autosched/codegen/prelude/cuda.h.
+//
+// The driver defines before this text: AS_TRACED (0 or 1), AS_GRANULE (bytes of shared memory that share
+// one cell), and AS_SITE_DEPTH(site), the number of serial loops around a site.
+
+static inline __attribute__((always_inline)) void as_record(
+    as_thread* thread, as_space space, int parameter, int bytes, as_i64 element, as_place place) {
+    if (AS_TRACED)
+        thread->as_block_state->record(thread, place.site(), place.depth(), space, parameter, bytes, element);
+}
+
+// Out of line: a kernel has hundreds of accesses, and its compile time is what most runs spend.
+#define AS_NOINLINE __attribute__((noinline))
+
+template <class T, as_i64 count>
+struct as_global_in {
+    const T* data;
+    int parameter;
+
+    AS_NOINLINE T as_load(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
+        return data[index];
+    }
+};
+
+template <class T, as_i64 count>
+struct as_global_out {
+    T* data;
+    int parameter;
+    as_cell* cells;
+
+    AS_NOINLINE T as_load(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
+        as_global_read(thread, cells + index, index, place);
+        return data[index];
+    }
+
+    AS_NOINLINE void as_store(as_thread* thread, as_i64 index, T value, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
+        as_global_write(thread, cells + index, index, place);
+        data[index] = value;
+    }
+};
+
+template <class T, as_i64 count, as_u64 offset>
+struct as_shared_view {
+    static_assert(offset % sizeof(T) == 0, "a shared buffer is not aligned to its element size");
+    static_assert(sizeof(T) % AS_GRANULE == 0, "the shared granule does not divide the element size");
+    enum { granules = sizeof(T) / AS_GRANULE };
+    T* data;
+
+    as_shared_view(as_thread* thread, const char* buffer, int line) {
+        as_block* block = thread->as_block_state;
+        if (offset + count * sizeof(T) > block->shared_bytes)
+            block->fail(thread, AS_SHARED_SIZE, buffer, offset + count * sizeof(T), line, -1);
+        data = (T*)(block->shared + offset);
+    }
+
+    AS_NOINLINE T as_load(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
+        as_shared_read(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        return data[index];
+    }
+
+    AS_NOINLINE void as_store(as_thread* thread, as_i64 index, T value, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
+        as_shared_write(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        data[index] = value;
+    }
+};
+
+template <class T, as_i64 count>
+struct as_register_array {
+    T data[count];
+    as_u64 written[(count + 63) / 64];
+
+    as_register_array() {
+        for (as_u64& word : written) word = 0;
+    }
+
+    AS_NOINLINE T as_load(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        if (!(written[index / 64] >> (index % 64) & 1))
+            thread->as_block_state->fail(thread, AS_UNINITIALISED_READ, place.buffer, index, place.line(), -1);
+        return data[index];
+    }
+
+    AS_NOINLINE void as_store(as_thread* thread, as_i64 index, T value, as_place place) {
+        as_check_bounds(thread, index, count, place);
+        written[index / 64] |= (as_u64)1 << (index % 64);
+        data[index] = value;
+    }
+};
+
+static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value) {
+    unsigned outer = thread->as_iteration[depth];
+    thread->as_iteration[depth + 1] = thread->as_block_state->iteration(thread, outer, value);
+}
+
+#define AS_PLACE(site, buffer) as_place(#buffer, __LINE__, site, AS_SITE_DEPTH(site))
+
+#define AS_FN static inline
+#define KERNEL(name, max_threads) void as_kernel::name
+#define GLOBAL_IN(T, name, count) as_global_in<T, count> name
+#define GLOBAL_OUT(T, name, count) as_global_out<T, count> name
+#define SCALAR(T, name) const T name
+#define SHARED(T, name, count, byte_offset) as_shared_view<T, count, byte_offset> name(this, #name, __LINE__)
+#define REGISTER(T, name, count) as_register_array<T, count> name
+#define LOAD(site, buffer, index) (buffer).as_load(this, index, AS_PLACE(site, buffer))
+#define STORE(site, buffer, index, value) (buffer).as_store(this, index, value, AS_PLACE(site, buffer))
+#define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
+#define UNROLL
+#if AS_TRACED
+#define ITER(depth, value) as_enter_iteration(this, depth, value)
+#else
+#define ITER(depth, value) ((void)0)
+#endif

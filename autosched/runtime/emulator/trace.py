@@ -1,0 +1,149 @@
+"""What the traced emulator counts, and the model of the memory system behind the numbers.
+
+The model, after NVIDIA's documentation (CUDA C++ Programming Guide, "Device Memory Accesses" and "Shared
+Memory" of compute capability 5.x and later; Nsight Compute, "Memory Tables"):
+
+* A *warp* is 32 threads with consecutive x + block.x * (y + block.y * z). A *request* is one execution of a
+  load or store by a warp with at least one active lane. The emulator runs threads one after another, so it
+  takes for one request what has the same warp, site, and counters of the serial loops around the site.
+  Lanes that a guard switches off do not take part; a warp with none active makes no request.
+* Global memory moves in *sectors* of 32 aligned bytes. A request costs as many sectors as its active lanes
+  touch. Buffers are taken to start at an address that is a multiple of 256 bytes, as device allocations do,
+  whatever the address of the array that stands for them. Caches are not modelled: the count is what
+  reaches the first-level cache.
+* Shared memory has 32 banks, and successive 4-byte words lie in successive banks. A *wavefront* delivers at
+  most one word of each bank, to any number of lanes. So a request costs as many wavefronts as there are
+  distinct words in its fullest bank. With 8-byte elements each half-warp is processed on its own. What
+  goes beyond one wavefront for a (half-)warp is a *bank conflict*.
+* The *footprint* of a site or buffer is the number of distinct bytes touched, in one block or altogether.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Counts = npt.NDArray[np.int64]
+
+SITE_COLUMNS = (
+    "requests",
+    "active_lanes",
+    "sectors",
+    "wavefronts",
+    "bank_conflicts",
+    "footprint_min",
+    "footprint_sum",
+    "footprint_max",
+    "footprint_total",
+)
+"""Columns of the runtime's per-site table, in the order ``TraceCollector::write`` gives them."""
+
+BUFFER_COLUMNS = SITE_COLUMNS[5:]
+"""Columns of the runtime's per-parameter table; in elements, where those of a site are in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Distinct bytes touched; arrays of one shape, one entry for each site or buffer.
+
+    Attributes:
+        block_min: Least over the traced blocks; a block that does not come there counts with 0.
+        block_mean: Mean over the traced blocks.
+        block_max: Most over the traced blocks.
+        total: Union over the traced blocks; for shared memory the union of byte offsets.
+    """
+
+    block_min: Counts
+    block_mean: npt.NDArray[np.float64]
+    block_max: Counts
+    total: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Counts of one traced launch, summed over the traced blocks.
+
+    Arrays have shape [sites], indexed by site number. Register arrays are not memory; their sites are
+    there, and zero.
+
+    Attributes:
+        kernel: Name of the kernel.
+        blocks: Number of blocks traced.
+        warps: Number of warps traced.
+        threads: Number of threads traced.
+        barriers: Barriers passed, each counted once for a block.
+        buffer: Name of the buffer each site accesses.
+        space: "global", "shared" or "register"; empty for numbers that the text does not use.
+        is_store: Whether the site is a store.
+        element_bytes: Size of the buffer's elements.
+        line: Line of the generated text.
+        requests: Warp instructions issued.
+        active_lanes: Lanes that took part, over all requests.
+        sectors: 32-byte sectors of global memory, over all requests.
+        wavefronts: Passes through shared memory, over all requests.
+        bank_conflicts: Wavefronts beyond one for each warp, or half-warp of 8-byte elements.
+        footprint: Distinct bytes touched at each site.
+        parameter_names: Names of the kernel's parameters.
+        parameter_footprint: Distinct bytes of each parameter touched, by all its sites together; 0 for scalars.
+    """
+
+    kernel: str
+    blocks: int
+    warps: int
+    threads: int
+    barriers: int
+    buffer: tuple[str, ...]
+    space: tuple[str, ...]
+    is_store: npt.NDArray[np.bool_]
+    element_bytes: Counts
+    line: Counts
+    requests: Counts
+    active_lanes: Counts
+    sectors: Counts
+    wavefronts: Counts
+    bank_conflicts: Counts
+    footprint: Footprint
+    parameter_names: tuple[str, ...]
+    parameter_footprint: Footprint
+
+    @property
+    def global_load_sectors(self) -> int:
+        """Sectors read from global memory."""
+        return int(self.sectors[~self.is_store].sum())
+
+    @property
+    def global_store_sectors(self) -> int:
+        """Sectors written to global memory."""
+        return int(self.sectors[self.is_store].sum())
+
+    @property
+    def shared_load_wavefronts(self) -> int:
+        """Wavefronts of shared memory reads."""
+        return int(self.wavefronts[~self.is_store].sum())
+
+    @property
+    def shared_store_wavefronts(self) -> int:
+        """Wavefronts of shared memory writes."""
+        return int(self.wavefronts[self.is_store].sum())
+
+    @property
+    def total_bank_conflicts(self) -> int:
+        """Wavefronts beyond those that conflict-free accesses would have taken."""
+        return int(self.bank_conflicts.sum())
+
+
+def footprint_from_columns(columns: dict[str, Counts], scale: Counts, blocks: int) -> Footprint:
+    """Return the footprint held in the last four columns of a runtime table, scaled to bytes."""
+
+    def scaled(name: str) -> Any:
+        return columns[name] * scale
+
+    return Footprint(
+        block_min=scaled("footprint_min"),
+        block_mean=scaled("footprint_sum") / max(blocks, 1),
+        block_max=scaled("footprint_max"),
+        total=scaled("footprint_total"),
+    )

@@ -1,0 +1,232 @@
+"""Compile generated CUDA C to a cubin with NVRTC; needs neither a GPU nor a driver."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from autosched.errors import CompileError
+from autosched.runtime.cache import DiskCache, cache_key
+from autosched.runtime.diagnostics import refused_source
+from autosched.runtime.ptxas_log import KernelResources, parse_ptxas_log
+
+logger = logging.getLogger(__name__)
+
+_CUBINS = DiskCache("cubin", suffix=".cubin")
+_LOGS = DiskCache("nvrtc-log", suffix=".txt")
+_ARCH = re.compile(r"sm_(\d+)[a-z]?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class NvrtcOptions:
+    """Options of a compilation; all are part of the cache key.
+
+    Registers are limited by each kernel's launch bounds, which overrule the compiler's own option.
+
+    Debug code (``-G``) is not among them on purpose: mixed with optimised code in one process it
+    corrupts later kernels. Line information costs nothing at run time and serves profilers.
+
+    Attributes:
+        fast_math: Allow approximate division, square root and functions, and flush denormals.
+        fmad: Contract a multiplication and an addition into one rounding.
+        lineinfo: Record source lines in the cubin.
+    """
+
+    fast_math: bool = False
+    fmad: bool = True
+    lineinfo: bool = True
+
+    def as_flags(self) -> tuple[str, ...]:
+        """Return the options as NVRTC's command line spells them."""
+        flags = ["-std=c++17", f"-fmad={str(self.fmad).lower()}"]
+        if self.fast_math:
+            flags.append("-use_fast_math")
+        if self.lineinfo:
+            flags.append("-lineinfo")
+        return tuple(flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Compiled kernels of one source.
+
+    Attributes:
+        code: The cubin itself.
+        arch: Architecture it is for, e.g. "sm_90".
+        kernels: Resources of every kernel, by name.
+        log: What NVRTC and ptxas wrote.
+    """
+
+    code: bytes
+    arch: str
+    kernels: Mapping[str, KernelResources]
+    log: str
+
+
+def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *, name: str = "kernel") -> Cubin:
+    """Compile CUDA C source, or take the result of an earlier compilation from the on-disk cache.
+
+    Args:
+        source: CUDA C++17 that includes nothing.
+        arch: Architecture to compile for, e.g. "sm_90".
+        options: How to compile; the defaults when left out.
+        name: C identifier that names the source in logs and in line information.
+
+    Raises:
+        CompileError: If NVRTC is missing, does not know `arch`, or refuses the source.
+        CacheError: If the cache directory cannot be written.
+    """
+    options = options or NvrtcOptions()
+    key = cubin_key(source, arch, options, name)
+    cached = cached_cubin(key, arch)
+    if cached is not None:
+        return cached
+    code, log = _compile(source, arch, options, name)
+    _LOGS.put(key, log.encode())
+    _CUBINS.put(key, code)  # last: with it the entry counts as complete
+    return _cubin(code, arch, log)
+
+
+def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
+    """Return the cache key of a compilation.
+
+    Raises:
+        CompileError: If NVRTC is missing or does not know `arch`.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a C identifier")
+    _check_arch(arch)
+    compiler = [nvrtc_version(), _library_size()]
+    return cache_key(source=source, arch=arch, options=asdict(options), name=name, nvrtc=compiler)
+
+
+def cached_cubin(key: str, arch: str) -> Cubin | None:
+    """Return the cached result of a compilation, or None."""
+    code, log = _CUBINS.get_bytes(key), _LOGS.get_bytes(key)
+    return None if code is None or log is None else _cubin(code, arch, log.decode())
+
+
+@lru_cache(maxsize=1)
+def nvrtc_version() -> str:
+    """Return NVRTC's version, e.g. "13.0".
+
+    Raises:
+        CompileError: If NVRTC cannot be loaded.
+    """
+    try:
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:  # cuda-pathfinder's error for a missing library is a RuntimeError
+        raise _missing(error) from error
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC does not tell its version: {status}")
+    return f"{major}.{minor}"
+
+
+@lru_cache(maxsize=1)
+def supported_archs() -> tuple[int, ...]:
+    """Return the compute capabilities that the installed NVRTC compiles for, 90 meaning 9.0.
+
+    Raises:
+        CompileError: If NVRTC cannot be loaded.
+    """
+    nvrtc_version()
+    from cuda.bindings import nvrtc
+
+    status, archs = nvrtc.nvrtcGetSupportedArchs()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC does not tell the architectures it supports: {status}")
+    return tuple(archs)
+
+
+def load_nvrtc() -> None:
+    """Load the compiler (half a second), which the first compilation does otherwise.
+
+    Raises:
+        CompileError: If NVRTC or cuda.core, through which it is called, cannot be loaded.
+    """
+    nvrtc_version()
+    try:
+        import cuda.core  # noqa: F401
+    except ImportError as error:
+        raise _missing(error) from error
+
+
+def have_nvrtc() -> bool:
+    """Return whether NVRTC can be loaded."""
+    try:
+        load_nvrtc()
+    except CompileError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def _library_size() -> int:
+    """Return the size of the NVRTC library, which tells apart releases of one version number."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    return Path(path).stat().st_size if path else 0
+
+
+def _check_arch(arch: str) -> None:
+    match = _ARCH.fullmatch(arch)
+    if not match:
+        raise CompileError(f"{arch!r} is not an architecture: write it as sm_90")
+    if int(match[1]) not in supported_archs():
+        known = ", ".join(f"sm_{number}" for number in supported_archs())
+        raise CompileError(
+            f"NVRTC {nvrtc_version()} does not compile for {arch}, only for {known}: "
+            "for an older GPU install the extra cuda12, pip install 'autosched[cuda12]'; for a newer one upgrade "
+            "the package nvidia-cuda-nvrtc"
+        )
+
+
+def _missing(error: Exception) -> CompileError:
+    return CompileError(
+        "NVRTC, the CUDA compiler library, cannot be loaded: install the extra cuda13, "
+        "pip install 'autosched[cuda13]' (cuda12 for a driver of CUDA 12); it needs no GPU",
+        log=f"{type(error).__name__}: {error}",
+    )
+
+
+def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[bytes, str]:
+    load_nvrtc()
+    from cuda.core import Program, ProgramOptions
+
+    program_options = ProgramOptions(
+        name=f"{name}.cu",
+        arch=arch,
+        std="c++17",
+        fma=options.fmad,
+        use_fast_math=options.fast_math or None,
+        lineinfo=options.lineinfo or None,
+        ptxas_options="-v",
+    )
+    written = io.StringIO()
+    try:
+        code = Program(source, "c++", program_options).compile("cubin", logs=written).code
+    except Exception as error:
+        if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
+            raise
+        flags = (f"-arch={arch}", *options.as_flags())
+        raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
+    logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
+    return bytes(code), _clean(written.getvalue())
+
+
+def _clean(log: str) -> str:
+    """Return a log without the NUL characters that end NVRTC's strings."""
+    return log.replace("\0", "").strip()
+
+
+def _cubin(code: bytes, arch: str, log: str) -> Cubin:
+    return Cubin(code=code, arch=arch, kernels=parse_ptxas_log(log), log=log)

@@ -1,0 +1,54 @@
+"""What lowering chooses, as pure functions of the schedule: unrolling, promotion, pitch, padding.
+
+Lowering and features both call these; neither decides. The functions take integers or NumPy arrays of candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MAX_UNROLL = 16
+"""Serial loops inside a thread are unrolled up to this many points together (Anderson, section 6.7)."""
+MAX_UNROLLED_REDUCTION = 32
+"""A reduction loop is unrolled when its points times the serial points stay within this."""
+MAX_PROMOTED = 64
+"""Accumulators are kept in registers up to this many elements a thread."""
+PITCH_BYTES = 128
+"""Rows of intermediate results in global memory start at multiples of this."""
+SHARED_ALIGN = 16
+BANK_BYTES = 128
+
+
+def is_unrolled(serial_points: Any) -> Any:
+    """Return whether the serial loops of a thread nest are unrolled, given the product of their extents."""
+    return serial_points <= MAX_UNROLL
+
+
+def reduction_is_unrolled(serial_points: Any, reduction_points: Any) -> Any:
+    """Return whether a nest's reduction loops are unrolled too."""
+    return serial_points * reduction_points <= MAX_UNROLLED_REDUCTION
+
+
+def is_promoted(serial_points: Any, components: int = 1) -> Any:
+    """Return whether a thread keeps the points it updates in registers."""
+    return (serial_points * components <= MAX_PROMOTED) & is_unrolled(serial_points)
+
+
+def row_pitch(extent: Any, itemsize: int) -> Any:
+    """Return the distance between rows of an intermediate buffer in elements: a multiple of 128 bytes."""
+    per_line = max(PITCH_BYTES // itemsize, 1)
+    return -(-extent // per_line) * per_line
+
+
+def shared_pitch(extent: Any, itemsize: int, walked_across: bool) -> Any:
+    """Return the row length of a shared buffer in elements.
+
+    One element is added where neighbouring threads walk across rows (``walked_across``) and a row is a multiple of all
+    banks, so that they would meet in one bank.
+    """
+    if not walked_across:
+        return extent
+    conflict = (extent * itemsize) % BANK_BYTES == 0
+    return np.where(conflict, extent + 1, extent) if isinstance(extent, np.ndarray) else extent + int(conflict)

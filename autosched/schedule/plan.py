@@ -1,0 +1,386 @@
+"""What a kernel's schedule means in exact symbolic integers: names of loops, regions computed, order of work.
+
+Search, validation and lowering all read a `KernelPlan`; it decides nothing that the schedule leaves open except the
+pure rules of `autosched.schedule.derived`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.regions import Range, Region, footprint_region, join, loop_ranges, with_fixed
+from autosched.errors import ScheduleError
+from autosched.schedule.types import At, Kernel, Level, LoopKind, Member, StageId, StageTiling
+
+GRID = (LoopKind.BLOCK,)
+
+
+@dataclass(frozen=True, slots=True)
+class NestLoop:
+    """A loop with its name in generated code and the number of points one iteration stands for in its dimension."""
+
+    name: str
+    dim: str
+    kind: LoopKind
+    extent: int
+    stride: int
+
+    def index(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> ix.Index:
+        """Return the loop variable times its stride (its range narrowed by ``ranges``)."""
+        lo, hi = (ranges or {}).get(self.name, (0, self.extent - 1))
+        return ix.scale(ix.var(self.name, lo, hi), self.stride)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One stage's loops and the box it computes there.
+
+    ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops);
+    ``at`` is None for a root.
+    """
+
+    stage: BoundStage
+    loops: tuple[NestLoop, ...]
+    base: Mapping[str, ix.Index]
+    limit: Mapping[str, ix.Index]
+    at: At | None
+
+    @property
+    def id(self) -> StageId:
+        """The stage's id."""
+        return StageId(self.stage.func, self.stage.number)
+
+    @cached_property
+    def thread_loops(self) -> tuple[NestLoop, ...]:
+        """Thread loops; the first is threadIdx.x."""
+        return tuple(p for p in self.loops if p.kind is LoopKind.THREAD)
+
+    @cached_property
+    def inner(self) -> tuple[NestLoop, ...]:
+        """Serial and reduction loops inside the thread loops, in order."""
+        return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION))
+
+    @cached_property
+    def serial_points(self) -> int:
+        """Points one thread computes."""
+        return _product(p.extent for p in self.loops if p.kind is LoopKind.SERIAL)
+
+    @cached_property
+    def reduction_points(self) -> int:
+        """Iterations of the reduction loops per point."""
+        return _product(p.extent for p in self.loops if p.kind is LoopKind.REDUCTION)
+
+    def point(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> dict[str, ix.Index]:
+        """Return the exact index of each dimension, symbolic in all loops."""
+        at = dict(self.base)
+        for loop in self.loops:
+            if loop.kind is not LoopKind.BLOCK:
+                at[loop.dim] = ix.add(at[loop.dim], loop.index(ranges))
+        return at
+
+    def ranges_at(self, depth: int) -> dict[str, Range]:
+        """Return each dimension's range inside the first ``depth`` loops: fixed by them, spanned by the rest."""
+        found: dict[str, Range] = {}
+        for dim, base in self.base.items():
+            lo, span = base, 0
+            for k, loop in enumerate(self.loops):
+                if loop.dim != dim or loop.kind is LoopKind.BLOCK:
+                    continue
+                if k < depth:
+                    lo = ix.add(lo, loop.index())
+                else:
+                    span += loop.stride * (loop.extent - 1)
+            found[dim] = lo, ix.minimum(ix.add(lo, span), self.limit[dim])
+        return found
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Storage of a Member: box in storage order.
+
+    ``dims`` are slowest first, ``extents`` and ``strides`` in that order, in elements; ``base`` per dimension.
+    """
+
+    func: BoundFunc
+    level: Level
+    dims: tuple[str, ...]
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    count: int
+    base: Mapping[str, ix.Index]
+
+    def flat(self, at: Mapping[str, ix.Index]) -> ix.Index:
+        """Return the flat index of a point."""
+        total: ix.Index = 0
+        for dim, stride in zip(self.dims, self.strides, strict=True):
+            total = ix.add(total, ix.scale(ix.sub(at[dim], self.base[dim]), stride))
+        return total
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel with every region and loop made explicit.
+
+    ``steps`` are the thread nests in order (each a group of stages that share their thread loops), ``grid`` the block
+    loops from outer to inner; ``inside`` maps THREAD members to their nests.
+    """
+
+    bound: BoundPipeline
+    kernel: Kernel
+    grid: tuple[NestLoop, ...]
+    steps: tuple[tuple[Nest, ...], ...]
+    thread_nests: tuple[tuple[Nest, ...], ...]
+    allocations: Mapping[str, Allocation]
+    block: tuple[int, int, int]
+    regions: Mapping[str, Region] = field(repr=False)
+
+    @cached_property
+    def inlined(self) -> frozenset[str]:
+        """Names of inlined Funcs."""
+        return frozenset(i.func for i in self.kernel.inlined)
+
+    @cached_property
+    def root_funcs(self) -> frozenset[str]:
+        """Names of Funcs whose stages span the grid."""
+        return frozenset(self.kernel.root_funcs)
+
+    def hosted(self, host: StageId, depth: int) -> list[tuple[Nest, ...]]:
+        """Return the THREAD members placed inside the first ``depth`` loops of a host, producers first."""
+        found = []
+        for group in self.thread_nests:
+            at = group[0].at
+            if at is not None and at.host == host and at.depth == depth:
+                found.append(group)
+        return found
+
+
+def plan_kernel(
+    bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]] | None = None
+) -> KernelPlan:
+    """Return the plan of one kernel.
+
+    Args:
+        bound: The pipeline.
+        kernel: Its schedule, already checked for well-formedness.
+        block_ranges: Narrower inclusive ranges of block loops by name (the interior of a split kernel).
+
+    Raises:
+        ScheduleError: If a Member's region does not follow from its host.
+    """
+    return _Planner(bound, kernel, block_ranges or {}).run()
+
+
+class _Planner:
+    def __init__(self, bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> None:
+        self.bound = bound
+        self.kernel = kernel
+        self.block_ranges = block_ranges
+        self.names = Namer()
+        self.order = {name: k for k, name in enumerate(bound.funcs)}
+        self.inlined = {i.func for i in kernel.inlined}
+        self.members = sorted(kernel.members, key=lambda m: self.order[m.func])
+        self.nests: dict[StageId, Nest] = {}
+
+    def run(self) -> KernelPlan:
+        first = self.kernel.roots[0].tiling
+        grid = self._grid(first)
+        roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
+        block_level = {m.func for m in self.members if m.at.level is Level.BLOCK}
+        inside = {m.func for m in self.members} | self.inlined
+        regions = self._demand([(n.stage, n.ranges_at(0)) for n in roots], inside)
+        steps: list[tuple[Nest, ...]] = []
+        allocations: dict[str, Allocation] = {}
+        for m in (m for m in self.members if m.func in block_level):
+            nests = [self._member_nest(m, t, self._required(regions, m)) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, nests[0], self._required(regions, m))
+            steps += self._groups(nests)
+        steps += self._groups(roots)
+        threads = self._thread_members(allocations)
+        block = [1, 1, 1]
+        for group in steps:
+            for axis, loop in enumerate(group[0].thread_loops[:3]):
+                block[axis] = max(block[axis], loop.extent)
+        return KernelPlan(
+            self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
+            regions,
+        )  # fmt: skip
+
+    def _required(self, regions: Mapping[str, Region], m: Member) -> Region:
+        if m.func not in regions:
+            raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
+        return regions[m.func]
+
+    def _grid(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
+        loops = []
+        for k, loop in enumerate(tiling.loops):
+            if loop.kind is LoopKind.BLOCK:
+                stride = _product(p.extent for p in tiling.loops[k + 1 :] if p.dim == loop.dim)
+                loops.append(NestLoop(self.names(loop.dim, "b"), loop.dim, loop.kind, loop.extent, stride))
+        return tuple(loops)
+
+    def _loops(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
+        suffix = {LoopKind.THREAD: "t", LoopKind.SERIAL: "s", LoopKind.REDUCTION: ""}
+        loops = []
+        for k, loop in enumerate(tiling.loops):
+            if loop.kind is not LoopKind.BLOCK:
+                stride = _product(p.extent for p in tiling.loops[k + 1 :] if p.dim == loop.dim)
+                name = self.names(loop.dim, suffix[loop.kind])
+                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, stride))
+        return tuple(loops)
+
+    def _root_nest(self, tiling: StageTiling, grid: Sequence[NestLoop]) -> Nest:
+        stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
+        func = self.bound.funcs[stage.func]
+        whole = loop_ranges(stage, func, func.region)
+        base, limit = {}, {}
+        for dim, (lo, hi) in whole.items():
+            start: ix.Index = lo
+            for loop in grid:
+                if loop.dim == dim:
+                    start = ix.add(start, loop.index(self.block_ranges))
+            span = _product(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
+            base[dim], limit[dim] = start, ix.minimum(ix.add(start, span - 1), hi)
+        own = self._loops(tiling)
+        nest = Nest(stage, (*grid, *own), base, limit, None)
+        self.nests[nest.id] = nest
+        return nest
+
+    def _member_nest(self, m: Member, tiling: StageTiling, region: Region) -> Nest:
+        stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
+        ranges = loop_ranges(stage, self.bound.funcs[stage.func], region)
+        base = {dim: lo for dim, (lo, _) in ranges.items()}
+        limit = {dim: hi for dim, (_, hi) in ranges.items()}
+        nest = Nest(stage, self._loops(tiling), base, limit, m.at)
+        self.nests[nest.id] = nest
+        return nest
+
+    def _demand(
+        self, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str]
+    ) -> dict[str, Region]:
+        """Return what stages, ranging as given, need of everything computed inside the kernel."""
+        wanted = sorted(inside, key=lambda n: -self.order[n])
+        regions: dict[str, Region] = {}
+
+        def add(stage: BoundStage, env: Mapping[str, Range]) -> None:
+            for f in stage.footprints:
+                if f.source in self.order and f.source != stage.func:
+                    regions[f.source] = join(regions.get(f.source), footprint_region(f, env))
+
+        for stage, env in consumers:
+            if not stage.is_empty:
+                add(stage, env)
+        for name in wanted:
+            if name in regions:
+                func = self.bound.funcs[name]
+                regions[name] = with_fixed(func, regions[name])
+                for stage in func.stages:
+                    if not stage.is_empty:
+                        add(stage, loop_ranges(stage, func, regions[name]))
+        return regions
+
+    def _thread_members(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
+        """Plan THREAD members, consumers before producers; return their nests producers first."""
+        groups: list[tuple[Nest, ...]] = []
+        threads = {m.func for m in self.members if m.at.level is Level.THREAD}
+        for m in reversed([m for m in self.members if m.func in threads]):
+            host = self.nests.get(m.at.host)
+            if host is None:
+                raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
+            regions = self._demand([(host.stage, host.ranges_at(m.at.depth))], threads | self.inlined)
+            region = self._required(regions, m)
+            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, nests[0], region)
+            groups.append(tuple(nests))
+        return groups[::-1]
+
+    def _allocation(self, m: Member, nest: Nest, region: Region) -> Allocation:
+        func = self.bound.funcs[m.func]
+        by_dim = dict(zip(func.dims, region, strict=True))
+        extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
+        strides, total = [], 1
+        for k in reversed(range(len(extents))):
+            strides.insert(0, total)
+            length = extents[k]
+            if k == len(extents) - 1 and m.at.level is Level.BLOCK and k > 0:
+                from autosched.schedule.derived import shared_pitch
+
+                first = nest.thread_loops[0].dim if nest.thread_loops else m.storage_order[-1]
+                length = shared_pitch(length, func.dtypes[0].bytes_, first != m.storage_order[-1])
+            total *= length
+        base = {d: by_dim[d][0] for d in func.dims}
+        return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base)
+
+    def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
+        """Group consecutive stages of one Func in which every thread touches only its own points."""
+        groups: list[list[Nest]] = []
+        for n in nests:
+            if not n.stage.values or n.stage.is_empty:
+                continue
+            if groups and groups[-1][0].stage.func == n.stage.func and _same_points(self.bound, groups[-1][0], n):
+                n = self.nests[n.id] = _share_threads(groups[-1][0], n)
+                groups[-1].append(n)
+            else:
+                groups.append([n])
+        return [tuple(g) for g in groups]
+
+
+def _same_points(bound: BoundPipeline, a: Nest, b: Nest) -> bool:
+    """Whether two stages of a Func touch, in each thread, exactly the same points of their own."""
+    func = bound.funcs[a.stage.func]
+    return all(owns_tile(func, n.stage) for n in (a, b)) and _point_loops(a) == _point_loops(b)
+
+
+def owns_tile(func: BoundFunc, stage: BoundStage) -> bool:
+    """Whether a stage writes ``f[its own Vars]`` and reads itself only there."""
+    own = [f"({d})" for d in func.dims]
+    if [ix.key(i) for i in stage.store] != own:
+        return False
+    return all(
+        ix.key(i) == o for f in stage.footprints if f.source == func.name for dim, o in zip(f.dims, own, strict=True)
+        for i in dim
+    )  # fmt: skip
+
+
+def _share_threads(first: Nest, n: Nest) -> Nest:
+    """Give a nest the thread loops of the first stage of its group."""
+    shared = iter(p for p in first.loops if p.kind is LoopKind.THREAD and p.extent > 1)
+    loops = [next(shared) if p.kind is LoopKind.THREAD and p.extent > 1 else p for p in n.loops]
+    return replace(n, loops=tuple(loops))
+
+
+def _point_loops(n: Nest) -> list[tuple[str, LoopKind, int, int]]:
+    """Thread loops in order, and serial loops in any order."""
+    kinds = (LoopKind.THREAD, LoopKind.SERIAL)
+    loops = [(p.dim, p.kind, p.extent, p.stride) for p in n.loops if p.kind in kinds and p.extent > 1]
+    threads = [p for p in loops if p[1] is LoopKind.THREAD]
+    return threads + sorted((p for p in loops if p[1] is LoopKind.SERIAL), key=str)
+
+
+class Namer:
+    """Gives names that are C identifiers and unique within a kernel."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, base: str, suffix: str = "") -> str:
+        """Return ``base_suffix``, numbered if that is taken."""
+        clean = base.replace(".", "_")
+        clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in clean)
+        stem = f"{clean}_{suffix}" if suffix else clean
+        name, k = stem, 0
+        while name in self._taken:
+            k += 1
+            name = f"{stem}{k}" if stem[-1:].isalpha() else f"{stem}_{k}"
+        self._taken.add(name)
+        return name
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for v in values:
+        result *= v
+    return result

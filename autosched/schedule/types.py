@@ -1,0 +1,169 @@
+"""The state of the search: a tuple of kernels, immutable and hashable (design: Schedule, Kernel, Member, StageTiling).
+
+A stage's loops are listed from outside in. The value of a dimension is its region's lowest point plus the sum over its
+loops of loop variable times the product of the extents of the loops of that dimension further in; so
+``block 40, thread 32, serial 2`` gives each thread two neighbouring points, ``block 40, serial 2, thread 32`` two
+points that lie a tile apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class Level(IntEnum):
+    """Where a Func is computed, from outside in; each level has its memory."""
+
+    ROOT = 0
+    BLOCK = 1
+    STREAM = 2
+    WARP = 3
+    THREAD = 4
+    INLINE = 5
+
+
+class LoopKind(Enum):
+    """Who runs a loop."""
+
+    BLOCK = "block"
+    THREAD = "thread"
+    SERIAL = "serial"
+    REDUCTION = "reduction"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StageId:
+    """A stage: the Func's unique name and the number of the definition (0 is pure)."""
+
+    func: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return self.func if self.number == 0 else f"{self.func}.{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a stage: dimension (or reduction variable), kind and number of iterations."""
+
+    dim: str
+    kind: LoopKind
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageTiling:
+    """The loops of one stage, outermost first; the first thread loop is threadIdx.x."""
+
+    stage: StageId
+    loops: tuple[Loop, ...]
+
+    def extent(self, dim: str, *kinds: LoopKind) -> int:
+        """Return the product of the extents of a dimension's loops of the given kinds (of all kinds if none)."""
+        product = 1
+        for loop in self.loops:
+            if loop.dim == dim and (not kinds or loop.kind in kinds):
+                product *= loop.extent
+        return product
+
+    def of_kind(self, *kinds: LoopKind) -> tuple[Loop, ...]:
+        """Return the loops of the given kinds, in order."""
+        return tuple(loop for loop in self.loops if loop.kind in kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a Member is computed: level, host stage, and how many of the host's loops enclose it."""
+
+    level: Level
+    host: StageId
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A stage that spans the kernel's grid."""
+
+    tiling: StageTiling
+    stored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A Func computed inside a kernel, once per block or inside one thread.
+
+    ``storage_order`` lists its dimensions from slowest to fastest in memory.
+    """
+
+    tilings: tuple[StageTiling, ...]
+    at: At
+    storage_order: tuple[str, ...]
+    stored: bool = False
+
+    @property
+    def func(self) -> str:
+        """Name of the Func."""
+        return self.tilings[0].stage.func
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """A Func substituted into its consumers in this kernel; ``calls`` counts the places."""
+
+    func: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Everything one kernel computes."""
+
+    roots: tuple[Root, ...]
+    members: tuple[Member, ...] = ()
+    inlined: tuple[Inlined, ...] = ()
+
+    @property
+    def root_funcs(self) -> tuple[str, ...]:
+        """Names of the Funcs whose stages span the grid, without repetition."""
+        return tuple({r.tiling.stage.func: None for r in self.roots})
+
+    def member(self, func: str) -> Member | None:
+        """Return the Member that computes a Func, if there is one."""
+        return next((m for m in self.members if m.func == func), None)
+
+    def tilings(self) -> tuple[StageTiling, ...]:
+        """Return the tilings of all stages of the kernel, roots first."""
+        return (*(r.tiling for r in self.roots), *(t for m in self.members for t in m.tilings))
+
+    def tiling(self, stage: StageId) -> StageTiling:
+        """Return the loops of a stage.
+
+        Raises:
+            KeyError: If the stage is not computed by a loop nest of this kernel.
+        """
+        for t in self.tilings():
+            if t.stage == stage:
+                return t
+        raise KeyError(str(stage))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Kernels in launch order, for the pipeline with this hash."""
+
+    pipeline_hash: str
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def computed(self) -> dict[str, Level]:
+        """The level of every Func that is mentioned (ROOT wins over INLINE where a Func is both)."""
+        levels: dict[str, Level] = {}
+        for k in self.kernels:
+            for i in k.inlined:
+                levels.setdefault(i.func, Level.INLINE)
+            for m in k.members:
+                levels[m.func] = m.at.level
+            for f in k.root_funcs:
+                levels[f] = Level.ROOT
+        return levels

@@ -1,0 +1,126 @@
+"""The baseline strategy: cheap pointwise stages are inlined, every other stage is its own kernel with a sensible tile.
+
+In the manner of Li et al. 2018 as the papers describe it. Every valid pipeline gets a schedule; all later strategies
+are measured against this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.cost import operations
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
+from autosched.target import Target
+
+CHEAP_OPERATIONS = 4
+MIN_VECTOR_EXTENT = 16
+
+
+def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
+    """Return the baseline schedule of a bound pipeline."""
+    inlined = {name for name, f in bound.funcs.items() if should_inline(bound, f)}
+    kernels = [k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)]
+    return Schedule(bound.pipeline.hash, tuple(kernels))
+
+
+def should_inline(bound: BoundPipeline, func: BoundFunc) -> bool:
+    """Whether computing a Func again at every use costs less than storing it.
+
+    Boundary conditions and copies always; pointwise Funcs of a few operations; anything used at one point only once.
+    """
+    if func.is_output or not func.is_pure or func.undefined:
+        return False
+    if func.boundary is not None:
+        return True
+    stage = func.stages[0]
+    ops = operations(stage)
+    pointwise = all(
+        len(f.dims) == 0 or f.source in bound.inputs or _own_point(func, f.dims) for f in stage.footprints
+    ) and all(n == 1 for n in stage.load_counts.values())
+    if pointwise and ops <= CHEAP_OPERATIONS:
+        return True
+    return uses(bound, func) <= 1
+
+
+def _own_point(func: BoundFunc, dims: Sequence[Sequence[object]]) -> bool:
+    own = {f"({d})" for d in func.dims}
+    return all(len(d) == 1 and getattr(d[0], "key", None) in own for d in dims)
+
+
+def uses(bound: BoundPipeline, func: BoundFunc) -> float:
+    """Return how often each point is evaluated if the Func is inlined."""
+    total = 0.0
+    points = max(_product(func.extents), 1)
+    for name in func.consumers:
+        consumer = bound.funcs[name]
+        for stage in consumer.stages:
+            domain = _product(consumer.extents) * _product(d.extent for d in stage.reductions)
+            total += stage.load_counts.get(func.name, 0) * domain / points
+    return total
+
+
+def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined: set[str]) -> list[Kernel]:
+    """Return the kernels of a Func computed at root: stages that touch only their own points share one."""
+    groups: list[list[BoundStage]] = []
+    for stage in func.stages:
+        if not stage.values or stage.is_empty:
+            continue
+        if groups and all(owns_tile(func, s) for s in (*groups[-1], stage)):
+            groups[-1].append(stage)
+        else:
+            groups.append([stage])
+    kernels = []
+    for group in groups:
+        roots = tuple(Root(StageTiling(StageId(func.name, s.number), root_loops(func, s, target))) for s in group)
+        kernels.append(Kernel(roots, (), inlined_by(bound, [(func.name, s) for s in group], inlined)))
+    return kernels
+
+
+def root_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop, ...]:
+    """Return block, thread and reduction loops: 32 x 8 threads (256 x 4 lanes on a CPU) on the innermost dimensions."""
+    extents = dict(zip(func.dims, func.extents, strict=True))
+    parallel = [d.name for d in stage.loops if d.parallel and not (d.reduction and func.is_pure)]
+    size = {d.name: d.extent if d.reduction else extents[d.name] for d in stage.loops}
+    vector = next((d for d in reversed(parallel) if size[d] >= MIN_VECTOR_EXTENT), parallel[-1] if parallel else None)
+    others = sorted((d for d in reversed(parallel) if d != vector), key=lambda d: size[d] < 2)
+    wide, tall = (256, 4) if target.kind == "cpu" else (32, 8)
+    threads: dict[str, int] = {}
+    if vector is not None:
+        threads[vector] = min(_power_of_two_up_to(size[vector], wide), size[vector])
+    if others:
+        threads[others[0]] = _power_of_two_up_to(size[others[0]], tall)
+    blocks = [Loop(d, LoopKind.BLOCK, -(-size[d] // threads.get(d, 1))) for d in parallel]
+    lanes = [Loop(d, LoopKind.THREAD, n) for d, n in threads.items()]
+    terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.loops if d.name not in parallel]
+    return (*blocks, *lanes, *terms)
+
+
+def _power_of_two_up_to(extent: int, limit: int) -> int:
+    n = 1
+    while n < limit and n < extent:
+        n *= 2
+    return n
+
+
+def inlined_by(
+    bound: BoundPipeline, stages: Sequence[tuple[str, BoundStage]], inlined: set[str]
+) -> tuple[Inlined, ...]:
+    """Return the inlined Funcs that stages use, directly or through each other, with their numbers of calls."""
+    calls: dict[str, int] = {}
+    queue = [(stage, 1) for _, stage in stages]
+    for stage, times in queue:
+        for source, n in stage.load_counts.items():
+            if source in inlined:
+                calls[source] = calls.get(source, 0) + n * times
+                queue.append((bound.funcs[source].stages[0], n * times))
+    order = list(bound.funcs)
+    return tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index))
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for v in values:
+        result *= v
+    return result

@@ -1,0 +1,184 @@
+"""The system's compiler: found, asked once, refused politely."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.errors import CompileError
+from autosched.runtime import host_compiler
+from autosched.runtime.host_compiler import compile_shared_library, find_compiler, have_compiler, kernel_flags
+
+pytestmark = pytest.mark.usefixtures("cache_dir")
+
+ADD = "int add(int a, int b) { return a + b; }\n"
+
+
+def _fake_compiler(path: Path, body: str, language: host_compiler.Language = "c") -> Path:
+    """Write a script that wraps the real compiler and appends its arguments to a log beside it."""
+    real = find_compiler(language).command[0]
+    path.write_text(f'#!/bin/sh\necho "$@" >> {path}.log\n{body}\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def _compilations(wrapper: Path) -> int:
+    return sum("-o" in line.split() for line in Path(f"{wrapper}.log").read_text().splitlines())
+
+
+def test_compiles_c_that_runs() -> None:
+    library = ctypes.CDLL(str(compile_shared_library(ADD)))
+    assert library.add(40, 2) == 42
+
+
+def test_compiles_cpp_with_own_flags() -> None:
+    source = 'template <class T> T twice(T x) { return x + x; }\nextern "C" int f(int x) { return twice(x); }\n'
+    library = ctypes.CDLL(str(compile_shared_library(source, "c++", ["-std=c++17", "-O1"])))
+    assert library.f(21) == 42
+
+
+def test_math_functions_are_linked() -> None:
+    source = "float sinf(float); float f(float x) { return sinf(x); }"
+    f = ctypes.CDLL(str(compile_shared_library(source))).f
+    f.argtypes, f.restype = [ctypes.c_float], ctypes.c_float
+    assert f(0.5) == pytest.approx(np.sin(0.5))
+
+
+def test_default_flags_do_not_contract_products() -> None:
+    """A fused multiply-add would return the product's rounding error instead of 0."""
+    source = "float f(float a, float b, float c) { return a * b + c; }"
+    f = ctypes.CDLL(str(compile_shared_library(source))).f
+    f.argtypes, f.restype = [ctypes.c_float] * 3, ctypes.c_float
+    a = np.float32(1) + np.float32(2**-12)
+    product = a * a
+    assert float(product) != float(a) * float(a)
+    assert f(a, a, -product) == 0.0
+
+
+def test_default_flags_use_openmp_threads() -> None:
+    if "-fopenmp" not in kernel_flags():
+        pytest.skip("this compiler has no OpenMP")
+    source = """
+        int f(void) {
+            int threads = 0;
+        #pragma omp parallel num_threads(3)
+        #pragma omp atomic
+            threads++;
+            return threads;
+        }"""
+    assert ctypes.CDLL(str(compile_shared_library(source))).f() == 3
+
+
+def test_without_openmp_the_flag_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = _fake_compiler(tmp_path / "cc", 'case "$*" in *-fopenmp*) echo "no openmp" >&2; exit 1;; esac')
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    assert "-fopenmp" not in kernel_flags()
+    assert ctypes.CDLL(str(compile_shared_library(ADD))).add(1, 2) == 3
+
+
+def test_second_compilation_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = _fake_compiler(tmp_path / "cc", "")
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    first = compile_shared_library(ADD, flags=["-O1"])
+    assert compile_shared_library(ADD, flags=["-O1"]) == first
+    assert _compilations(wrapper) == 1
+    assert compile_shared_library(ADD, flags=["-O2"]) != first
+    assert compile_shared_library(ADD + "\n", flags=["-O1"]) != first
+    assert _compilations(wrapper) == 3
+
+
+def test_a_damaged_library_is_built_again() -> None:
+    path = compile_shared_library(ADD, flags=["-O1"])
+    path.write_bytes(path.read_bytes()[:100])
+    assert ctypes.CDLL(str(compile_shared_library(ADD, flags=["-O1"]))).add(1, 2) == 3
+
+
+def test_another_compiler_version_builds_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host_compiler._version_of.cache_clear()
+    wrapper = _fake_compiler(tmp_path / "cc", '[ "$*" = --version ] && echo upgraded')
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    compile_shared_library(ADD, flags=["-O1"])
+    host_compiler._version_of.cache_clear()
+    wrapper.write_text(wrapper.read_text().replace("upgraded", "upgraded again"))
+    compile_shared_library(ADD, flags=["-O1"])
+    assert _compilations(wrapper) == 2
+
+
+def test_native_code_of_another_cpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = compile_shared_library(ADD, flags=["-march=native"])
+    portable = compile_shared_library(ADD, flags=["-O1"])
+    monkeypatch.setattr(host_compiler, "_predefined_macros", lambda compiler, flags: "another CPU")
+    assert compile_shared_library(ADD, flags=["-march=native"]) != here
+    assert compile_shared_library(ADD, flags=["-O1"]) == portable
+
+
+def test_predefined_macros_tell_cpus_apart() -> None:
+    compiler = find_compiler()
+    plain = host_compiler._predefined_macros(compiler, ("-O2",))
+    assert host_compiler._predefined_macros(compiler, ("-O2", "-march=native")) != plain
+
+
+def test_a_refused_source_shows_the_log_and_the_line() -> None:
+    source = "int before;\nint f(void) {\n    return missing_name;\n}\n"
+    with pytest.raises(CompileError, match=r"refused the generated source kernel\.c") as caught:
+        compile_shared_library(source)
+    assert "> 3 |     return missing_name;" in str(caught.value)
+    assert "'missing_name' undeclared" in caught.value.log or "undeclared identifier" in caught.value.log
+    assert "/tmp" not in caught.value.log
+    assert caught.value.source == source
+
+
+def test_lines_of_renamed_sources_are_not_mistaken_for_ours() -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_shared_library('int a;\n#line 1 "other.h"\nint f(void) { return missing_name; }\n')
+    assert "other.h:1" in caught.value.log
+    assert " | " not in str(caught.value).split(caught.value.log)[0]
+
+
+def test_no_compiler_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for variable in ("CC", "CXX", "AUTOSCHED_CC", "AUTOSCHED_CXX"):
+        monkeypatch.delenv(variable, raising=False)
+    assert not have_compiler("c")
+    assert not have_compiler("c++")
+    with pytest.raises(CompileError, match=r"no C compiler is found: install gcc.*NumPy interpreter"):
+        compile_shared_library(ADD)
+    with pytest.raises(CompileError, match=r"no C\+\+ compiler is found.*AUTOSCHED_CXX"):
+        compile_shared_library(ADD, "c++")
+
+
+def test_a_named_compiler_that_is_missing_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOSCHED_CC", "no-such-compiler -m64")
+    assert not have_compiler()
+    with pytest.raises(CompileError, match="CC names 'no-such-compiler -m64', which is not there"):
+        find_compiler()
+
+
+def test_a_compiler_may_be_several_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = find_compiler().command[0]
+    monkeypatch.setenv("AUTOSCHED_CC", f"{program} -DANSWER=42")
+    library = ctypes.CDLL(str(compile_shared_library("int f(void) { return ANSWER; }")))
+    assert library.f() == 42
+
+
+def test_the_first_on_the_path_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("CC", "AUTOSCHED_CC"):
+        monkeypatch.delenv(variable, raising=False)
+    real = find_compiler().command[0]
+    (tmp_path / "gcc").symlink_to(shutil.which(real) or real)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_compiler().command == (str(tmp_path / "gcc"),)
+
+
+def test_a_compiler_that_does_not_run_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho my license expired >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("AUTOSCHED_CC", str(broken))
+    with pytest.raises(CompileError, match="license expired"):
+        find_compiler()
+    assert not have_compiler()
