@@ -1,8 +1,8 @@
 """Whether linear constraints have an integer solution: the Omega test (Pugh, 1991).
 
 Equalities are removed by substitutions that map integers to integers one to one. Inequalities are projected variable
-by variable as by Fourier and Motzkin; where that is inexact over the integers, the real shadow can only refute, the
-dark shadow can only confirm, and what lies between is a finite number of equalities to try.
+by variable as by Fourier and Motzkin. Where that is inexact over the integers, the real shadow can only refute and the
+dark shadow only confirm; what lies between is on finitely many slices (equalities), and so are thin polyhedra.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 BUDGET = 20_000
 """Rows that may be handled before the test gives up; systems from usual array indices need some hundred."""
+
+FEW = 8
+"""Slices that are tried at once; of more, shadows are tried first."""
 
 Row = tuple[dict[int, int], int]
 """Coefficients by variable (none zero) and a constant: ``sum(c * v) + constant``."""
@@ -66,6 +69,14 @@ class _Budget:
             raise _OutOfBudget
 
 
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """The equalities ``row == k`` for ``k`` in ``range(count)``."""
+
+    row: Row
+    count: int
+
+
 def _row(terms: Mapping[int, int], constant: int) -> Row:
     return {v: c for v, c in terms.items() if c}, constant
 
@@ -90,11 +101,26 @@ def _is_feasible(equalities: Sequence[Row], inequalities: Sequence[Row], budget:
         if _is_exact(v, lower, upper):
             inequalities = rest + _shadow(v, lower, upper, dark=False)
             continue
+        return _is_feasible_above_shadows(v, lower, upper, rest, budget)
+
+
+def _is_feasible_above_shadows(
+    v: int, lower: Sequence[Row], upper: Sequence[Row], rest: list[Row], budget: _Budget
+) -> bool:
+    """Decide inequalities of which no variable can be projected exactly: by shadows of ``v``, then slice by slice."""
+    inequalities = [*lower, *upper, *rest]
+    thin = _thinnest(inequalities)
+    if thin is not None and thin.count <= FEW:
+        slices = [thin]
+    else:
         if not _is_feasible([], rest + _shadow(v, lower, upper, dark=False), budget):
             return False
         if _is_feasible([], rest + _shadow(v, lower, upper, dark=True), budget):
             return True
-        return _any_splinter(v, lower, upper, inequalities, budget)
+        slices = _splinters(v, lower, upper)
+        if thin is not None and thin.count < sum(s.count for s in slices):
+            slices = [thin]
+    return any(_is_feasible([(s.row[0], s.row[1] - k)], inequalities, budget) for s in slices for k in range(s.count))
 
 
 def _without_equalities(equalities: list[Row], inequalities: list[Row], budget: _Budget) -> list[Row] | None:
@@ -195,14 +221,18 @@ def _shadow(v: int, lower: Sequence[Row], upper: Sequence[Row], *, dark: bool) -
     return rows
 
 
-def _any_splinter(
-    v: int, lower: Sequence[Row], upper: Sequence[Row], inequalities: Sequence[Row], budget: _Budget
-) -> bool:
-    """Try the solutions outside the dark shadow: ``v`` lies just above one of its lower bounds."""
+def _splinters(v: int, lower: Sequence[Row], upper: Sequence[Row]) -> list[_Slices]:
+    """Return where solutions outside the dark shadow are: ``v`` lies just above one of its lower bounds."""
     steepest = max(-r[0][v] for r in upper)
-    for terms, constant in lower:
-        b = terms[v]
-        for k in range((steepest * b - steepest - b) // steepest + 1):
-            if _is_feasible([(terms, constant - k)], inequalities, budget):
-                return True
-    return False
+    return [_Slices(r, (steepest * r[0][v] - steepest - r[0][v]) // steepest + 1) for r in lower]
+
+
+def _thinnest(inequalities: Sequence[Row]) -> _Slices | None:
+    """Return the fewest parallel slices between two opposite inequalities; they hold all solutions."""
+    known = {tuple(sorted(terms.items())): constant for terms, constant in inequalities}
+    found = []
+    for normal, constant in known.items():
+        opposite = known.get(tuple((v, -c) for v, c in normal))
+        if opposite is not None:
+            found.append(_Slices((dict(normal), constant), constant + opposite + 1))
+    return min(found, key=lambda s: s.count, default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autosched.lang.dtypes import int32
+from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import (
     Binary,
     Cast,
@@ -20,7 +20,6 @@ from autosched.lang.expr import (
     binary,
     children,
     rebuild,
-    retype,
     typed_const,
     walk,
 )
@@ -115,12 +114,16 @@ class Scope:
                 return self._loops[id(e)]
         new = [self.run(c) for c in children(e)]
         if isinstance(e, Cast) and isinstance(new[0], Const) and new[0].weak and e.dtype.is_int:
-            return retype(new[0], e.dtype)
+            return typed_const(_wrapped(_wrapped(int(new[0].value), int32), e.dtype), e.dtype)
         if isinstance(e, Binary) and e.weak and all(isinstance(c, Const) for c in new):
             return binary(e.op, new[0], new[1])
         if isinstance(e, Binary) and not e.weak and e.dtype.is_int and all(isinstance(c, Const) for c in new):
             return _fold_strong(e, new)
         return rebuild(e, new)
+
+
+def _wrapped(value: int, dtype: DType) -> int:
+    return (value - dtype.min_value) % (1 << dtype.bits) + dtype.min_value
 
 
 def _fold_strong(e: Binary, new: Sequence[Expr]) -> Expr:

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import storage_type
+from autosched.codegen.lanes import lanes_innermost
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
@@ -130,6 +131,12 @@ class _Printer:
             self.w.close()
             return
         if s.role is LoopRole.THREAD and s.axis == 0:
+            pieces = lanes_innermost(s)
+            if pieces != (s,):
+                self.w.open("{")
+                self.statements(pieces)
+                self.w.close()
+                return
             self.w.line("#pragma omp simd")
         elif s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")

@@ -46,24 +46,25 @@ with RN rounding to nearest even, unless x is out of range:
 
         h = -g / C - (C (q - Q) + g) p / 2**47.
 
-(4) q' = RN(Q) unless a midpoint M of two floats lies between Q and Q + h, or is Q + h. No quotient is a midpoint (C times
-    an odd number above 2**24 would be 2**(s+1) X), so Q = M + k / (2 C) with an integer k != 0, and abs(h) >= 1 / (2 C).
+(4) q' = RN(Q) unless a midpoint M of two floats lies between Q and Q + h, or is Q + h. No quotient is a midpoint (C
+    times an odd number above 2**24 would be 2**(s+1) X), so Q = M + k / (2 C) with an integer k != 0, and
+    abs(h) >= 1 / (2 C).
     (a) If abs(Q - q) <= 1, then g = 0 and q is next to M: abs(Q - q) <= 1/2 + abs(h) <= 1/2 + 2**-24, and
         abs(h) < (1/2 + 2**-24) C / 2**48 < 1 / (2 C), since C**2 (1 + 2**-23) < 2**48 for C <= 2**24 - 1.
-    (b) If abs(Q - q) > 1, then s = 24, and q lies at 3/2 from M: abs(d) >= 1 - abs(h), so X abs(p) >= 2**23 (1 - abs(h)).
-        With abs(h) < 1 / C + (3/2 C + 1) / 2**48, that is 3.6 / 2**24 at most, X >= 2**24 - 3; then C > X makes h smaller,
-        2.6 / 2**24, and X = 2**24 - 2, C = 2**24 - 1. But for this C, p < 1/2 - 2**-25, and
-        X p / 2**23 < (1 - 2**-23) (1 - 2**-24) < 1 - 2.9 / 2**24.
+    (b) If abs(Q - q) > 1, then s = 24, and q lies at 3/2 from M: abs(d) >= 1 - abs(h), so
+        X abs(p) >= 2**23 (1 - abs(h)). With abs(h) < 1 / C + (3/2 C + 1) / 2**48, that is 3.6 / 2**24 at most,
+        X >= 2**24 - 3; then C > X makes h smaller, 2.6 / 2**24, and X = 2**24 - 2, C = 2**24 - 1. But for this C,
+        p < 1/2 - 2**-25, and X p / 2**23 < (1 - 2**-23) (1 - 2**-24) < 1 - 2.9 / 2**24.
     Neither is possible. Markstein's theorem has the same end, but starts from a q within one unit, which (2) does not
     give; a c whose mantissa is all ones is the hard case in both.
 
 (5) Zeros are in range: e = +0 for either sign, -e r = -0, and q' = q, which has the sign of the quotient.
 
 (6) Out of range, as_div_const_wide_f32 works in float64: w = RN(x RN(1/c)) and w' = RN(w - RN(c w - x) RN(1/c)), whose
-    relative error is below 2**-52, and which is the quotient itself where that is a float64 (w is then at most two units
-    away, and the residual exact). A float32 or a midpoint of two, subnormal ones included, has 25 bits at most; the
-    quotient either is that number, and so is w', or differs from it by a part in 2**49 or more, so that w' lies on the
-    same side. The conversion of w' therefore rounds as the quotient would. Infinity and NaN give x r.
+    relative error is below 2**-52, and which is the quotient itself where that is a float64 (w is then at most two
+    units away, and the residual exact). A float32 or a midpoint of two, subnormal ones included, has 25 bits at most;
+    the quotient either is that number, and so is w', or differs from it by a part in 2**49 or more, so that w' lies on
+    the same side. The conversion of w' therefore rounds as the quotient would. Infinity and NaN give x r.
 
 `scripts/prove_division.py` checks all 2**32 dividends for chosen c, and the hardest dividends for every mantissa of c.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
@@ -23,24 +23,15 @@ from autosched.lower.ir import (
     Stmt,
     Value,
 )
-from autosched.lower.layout import GlobalArray, overlap, place
+from autosched.lower.layout import GlobalArray
 from autosched.lower.nests import NestEmitter
 from autosched.lower.scope import Emitter
 from autosched.lower.values import Point, ValueLowerer
-from autosched.schedule.derived import SHARED_ALIGN
+from autosched.schedule.placement import SharedLayout, shared_layout
 from autosched.schedule.plan import KernelPlan, Namer, plan_kernel
 from autosched.schedule.types import Kernel, Level
 
 Arrays = Mapping[tuple[str, int], GlobalArray]
-
-
-@dataclass
-class Step:
-    """The statements of one thread nest and the shared buffers it touches."""
-
-    statements: tuple[Stmt, ...]
-    reads: set[str] = field(default_factory=set)
-    writes: set[str] = field(default_factory=set)
 
 
 class BodyBuilder:
@@ -60,17 +51,12 @@ class BodyBuilder:
         self.local: dict[tuple[str, int], Buffer] = {}
         self.accumulators: dict[str, tuple[tuple[Buffer, ...], ix.Index]] = {}
         self.writing: str = ""
-        self.step = Step(())
 
-    def build(self) -> list[Step]:
+    def build(self) -> list[tuple[Stmt, ...]]:
         """Return the steps in order."""
         self.out.push(name for name, _ in self._grid_names())
         nests = NestEmitter(self)
-        steps = []
-        for group in self.plan.steps:
-            self.step = Step(())
-            self.step.statements = nests.emit(group)
-            steps.append(self.step)
+        steps = [nests.emit(group) for group in self.plan.steps]
         self.out.pop()
         return steps
 
@@ -89,8 +75,6 @@ class BodyBuilder:
         buffer, index = self.place(name, at, component)
         if buffer.memory is Memory.GLOBAL:
             self.used.setdefault(buffer.name, buffer)
-        elif buffer.memory is Memory.SHARED:
-            self.step.reads.add(buffer.name)
         return self.out.read(buffer, index, self.names[name], fixed=name != self.writing)
 
     def place(self, name: str, at: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
@@ -135,14 +119,13 @@ def lower_kernel(
     plan = plan_kernel(bound, kernel)
     taken = _reserved(arrays, names)
     border = BodyBuilder(plan, arrays, names, taken)
-    steps = border.build()
-    slots, shared_bytes = _shared_layout(border, steps)
-    body = _with_barriers(steps, slots)
+    layout = shared_layout(plan)
+    body = _joined(border.build(), layout)
     grid = tuple((p.name, p.extent) for p in plan.grid)
     box = interior_box(border.out.conditions.values(), grid) if split_interior and border.out.conditions else None
     sites = border.out.site_depths
     if box is not None:
-        body, sites = _split(bound, kernel, plan, border, body, slots, box, arrays, names)
+        body, sites = _split(bound, kernel, plan, border, body, layout, box, arrays, names)
     used = border.used
     written = [b for b in used.values() if b.name in border.written]
     return KernelIR(
@@ -153,8 +136,8 @@ def lower_kernel(
         scalars=tuple(border.scalars.values()),
         grid_loops=grid,
         block=plan.block,
-        shared=slots,
-        shared_bytes=shared_bytes,
+        shared=_slots(plan, layout, names),
+        shared_bytes=layout.total_bytes,
         body=body,
         site_depths=tuple(sites),
     )
@@ -162,7 +145,7 @@ def lower_kernel(
 
 def _split(
     bound: BoundPipeline, kernel: Kernel, plan: KernelPlan, border: BodyBuilder, body: tuple[Stmt, ...],
-    slots: tuple[Slot, ...], box: Mapping[str, tuple[int, int]], arrays: Arrays, names: Mapping[str, str],
+    layout: SharedLayout, box: Mapping[str, tuple[int, int]], arrays: Arrays, names: Mapping[str, str],
 ) -> tuple[tuple[Stmt, ...], list[int]]:  # fmt: skip
     """Build the interior body for a box of blocks and join it with the border by one block-uniform branch."""
     inner_plan = plan_kernel(bound, kernel, box)
@@ -172,7 +155,7 @@ def _split(
     }
     inner = BodyBuilder(replace(inner_plan, allocations=same_shape), arrays, names, _reserved(arrays, names))
     inner.out.site_depths = border.out.site_depths  # sites go on counting
-    inside = _with_barriers(inner.build(), slots)
+    inside = _joined(inner.build(), layout)
     condition: Value = ConstValue(True, bool_)
     for loop in plan.grid:
         lo, hi = box.get(loop.name, (0, loop.extent - 1))
@@ -186,34 +169,23 @@ def _split(
     return (If(condition, inside, body, uniform=True),), inner.out.site_depths
 
 
-def _shared_layout(body: BodyBuilder, steps: Sequence[Step]) -> tuple[tuple[Slot, ...], int]:
-    lifetimes: dict[str, tuple[int, int]] = {}
-    for k, step in enumerate(steps):
-        for name in sorted(step.reads | step.writes):
-            first, _ = lifetimes.get(name, (k, k))
-            lifetimes[name] = (first, k)
-    shared = {b.name: b for b in body.local.values() if b.memory is Memory.SHARED}
-    order = sorted(lifetimes, key=lambda n: (lifetimes[n][0], -shared[n].count * shared[n].dtype.bytes_, n))
-    return place([shared[n] for n in order], lifetimes, SHARED_ALIGN)
+def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> tuple[Slot, ...]:
+    slots = []
+    for (name, component), placed in layout.slots.items():
+        func = plan.bound.funcs[name]
+        label = names[name] if len(func.dtypes) == 1 else f"{names[name]}_{component}"
+        buffer = Buffer(label, func.dtypes[component], plan.allocations[name].count, Memory.SHARED)
+        slots.append(Slot(buffer, placed.offset))
+    return tuple(slots)
 
 
-def _with_barriers(steps: Sequence[Step], slots: Sequence[Slot]) -> tuple[Stmt, ...]:
-    """Join steps, with a barrier wherever one touches shared bytes that an earlier one since the last barrier wrote."""
-    by_name = {s.buffer.name: s for s in slots}
+def _joined(steps: Sequence[tuple[Stmt, ...]], layout: SharedLayout) -> tuple[Stmt, ...]:
+    """Join steps, with a barrier where the layout asks for one."""
     statements: list[Stmt] = []
-    reads: set[str] = set()
-    writes: set[str] = set()
-
-    def clash(a: set[str], b: set[str]) -> bool:
-        return any(overlap(by_name[x], by_name[y]) for x in a for y in b)
-
-    for step in steps:
-        if clash(writes, step.reads | step.writes) or clash(reads, step.writes):
+    for step, barrier in zip(steps, layout.barriers, strict=True):
+        if barrier:
             statements.append(Barrier())
-            reads, writes = set(), set()
-        statements += step.statements
-        reads |= step.reads
-        writes |= step.writes
+        statements += step
     return tuple(statements)
 
 

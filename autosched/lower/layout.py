@@ -1,4 +1,4 @@
-"""Where every Func and input lives in global memory, and how shared buffers share the block's memory."""
+"""Where every Func and input lives in global memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Buffer, Memory, Slot
+from autosched.lower.ir import Buffer, Memory
 from autosched.schedule.derived import row_pitch
 
 
@@ -85,43 +85,3 @@ def _strides(extents: tuple[int, ...], row: int) -> tuple[tuple[int, ...], int]:
         strides.insert(0, count)
         count *= row if k == len(extents) - 1 else extents[k]
     return tuple(strides), count
-
-
-def place(
-    buffers: Sequence[Buffer], lifetimes: Mapping[str, tuple[int, int]], align: int
-) -> tuple[tuple[Slot, ...], int]:
-    """Place buffers first-fit so that those alive at the same time never overlap.
-
-    Args:
-        buffers: In order of first use.
-        lifetimes: First and last step (or kernel) that touches each buffer, by name.
-        align: Alignment of every buffer in bytes.
-
-    Returns:
-        The slots, and the bytes needed in all.
-    """
-    slots: list[Slot] = []
-    total = 0
-    for b in buffers:
-        first, last = lifetimes[b.name]
-        size = b.count * b.dtype.bytes_
-        alive = sorted(
-            (s.offset, s.offset + s.buffer.count * s.buffer.dtype.bytes_)
-            for s in slots
-            if lifetimes[s.buffer.name][0] <= last and first <= lifetimes[s.buffer.name][1]
-        )
-        offset = 0
-        for start, end in alive:
-            if offset + size <= start:
-                break
-            offset = max(offset, -(-end // align) * align)
-        slots.append(Slot(b, offset))
-        total = max(total, offset + size)
-    return tuple(slots), -(-total // align) * align
-
-
-def overlap(a: Slot, b: Slot) -> bool:
-    """Whether two slots share bytes."""
-    end_a = a.offset + a.buffer.count * a.buffer.dtype.bytes_
-    end_b = b.offset + b.buffer.count * b.buffer.dtype.bytes_
-    return a.offset < end_b and b.offset < end_a

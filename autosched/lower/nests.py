@@ -110,8 +110,6 @@ class NestEmitter:
     def _touch_read(self, buffer: Buffer) -> None:
         if buffer.memory is Memory.GLOBAL:
             self.body.used.setdefault(buffer.name, buffer)
-        elif buffer.memory is Memory.SHARED:
-            self.body.step.reads.add(buffer.name)
 
     def _over_points(self, n: Nest, visit: _Visit) -> None:
         """Run ``visit`` at each point of the thread (no reduction loops)."""
@@ -172,15 +170,22 @@ class NestEmitter:
         """Run ``visit`` at the nest's point, under a guard where the point may lie beyond the region."""
         at = n.point()
         guard: Value | None = None
+
+        def add(test: Value) -> None:
+            nonlocal guard
+            guard = test if guard is None else Op("and", (guard, test), bool_)
+
         for dim, i in at.items():
+            if n.cover(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
+                add(CompareIndex("le", ix.sub(i, n.base[dim]), n.extents[dim] - 1, bool_))
+            full = ix.add(n.base[dim], n.extents[dim] - 1)
             for limit in _alternatives(n.limit[dim]):
-                room = ix.sub(limit, i)
+                room = ix.sub(limit, full)
                 if ix.interval(room)[0] >= 0:
                     continue
                 self.out.note(room)
                 self.out.require(Condition("nonnegative", room))
-                test = CompareIndex("le", i, limit, bool_)
-                guard = test if guard is None else Op("and", (guard, test), bool_)
+                add(CompareIndex("le", i, limit, bool_))
         if guard is None:
             visit(at)
             return
@@ -211,8 +216,6 @@ class NestEmitter:
         if buffer.memory is Memory.GLOBAL:
             self.body.used.setdefault(buffer.name, buffer)
             self.body.written.add(buffer.name)
-        elif buffer.memory is Memory.SHARED:
-            self.body.step.writes.add(buffer.name)
         if buffer.memory is not Memory.REGISTER:
             flat = self.out.base_index(flat, self.body.names[name])
         self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth)))
@@ -223,7 +226,8 @@ def _alternatives(limit: ix.Index) -> list[ix.Index]:
     for t, c in ix.terms_of(limit):
         if isinstance(t, ix.Atom) and c == 1 and t.kind == "min":
             rest = ix.sub(limit, ix.Affine(((t, 1),), 0))
-            return [part for a in t.args for part in _alternatives(ix.add(rest, a))]
+            parts = [part for a in t.args for part in _alternatives(ix.add(rest, a))]
+            return list({ix.key(p): p for p in parts}.values())
     return [limit]
 
 

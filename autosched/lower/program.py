@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.lower.ir import Buffer, KernelIR, Slot
+from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
-from autosched.lower.layout import GlobalArray, global_arrays, place
+from autosched.lower.layout import GlobalArray, global_arrays
+from autosched.schedule.placement import Placed, place
 from autosched.schedule.plan import Namer
 from autosched.schedule.types import Level, Schedule
 
@@ -87,6 +88,9 @@ def _place_workspace(
         for b in (*kernel.reads, *kernel.writes):
             first, _ = lifetimes.get(b.name, (k, k))
             lifetimes[b.name] = (first, k)
-    scratch: list[Buffer] = [a.buffer for a in arrays.values() if a.role == "workspace" and a.buffer.name in lifetimes]
-    scratch.sort(key=lambda b: (lifetimes[b.name][0], -b.count * b.dtype.bytes_, b.name))
-    return place(scratch, lifetimes, WORKSPACE_ALIGN)
+    buffers = {a.buffer.name: a.buffer for a in arrays.values() if a.role == "workspace"}
+    requests = [
+        Placed(n, b.count * b.dtype.bytes_, *lifetimes[n]) for n, b in buffers.items() if n in lifetimes
+    ]
+    placed, total = place(requests, WORKSPACE_ALIGN)
+    return tuple(Slot(buffers[p.name], p.offset) for p in placed), total

@@ -16,7 +16,7 @@ _LEGACY_STREAMS = (0, 1)  # handles of the default stream that all threads share
 
 _HINTS = (
     (
-        "OUT_?OF_?MEMORY",
+        "OUT[_ ]?OF[_ ]?MEMORY",
         "free GPU memory (torch.cuda.empty_cache(), cupy.get_default_memory_pool().free_all_blocks()) or schedule for "
         "smaller shapes",
     ),

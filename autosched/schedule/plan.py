@@ -39,14 +39,15 @@ class NestLoop:
 class Nest:
     """One stage's loops and the box it computes there.
 
-    ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops);
-    ``at`` is None for a root.
+    ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops),
+    ``extents`` the largest extent; ``at`` is None for a root.
     """
 
     stage: BoundStage
     loops: tuple[NestLoop, ...]
     base: Mapping[str, ix.Index]
     limit: Mapping[str, ix.Index]
+    extents: Mapping[str, int]
     at: At | None
 
     @property
@@ -73,6 +74,10 @@ class Nest:
     def reduction_points(self) -> int:
         """Iterations of the reduction loops per point."""
         return _product(p.extent for p in self.loops if p.kind is LoopKind.REDUCTION)
+
+    def cover(self, dim: str) -> int:
+        """Return how many points of a dimension the nest's own loops walk."""
+        return _product(p.extent for p in self.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
 
     def point(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> dict[str, ix.Index]:
         """Return the exact index of each dimension, symbolic in all loops."""
@@ -236,16 +241,16 @@ class _Planner:
         stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
         func = self.bound.funcs[stage.func]
         whole = loop_ranges(stage, func, func.region)
-        base, limit = {}, {}
+        base, limit, extents = {}, {}, {}
         for dim, (lo, hi) in whole.items():
             start: ix.Index = lo
             for loop in grid:
                 if loop.dim == dim:
                     start = ix.add(start, loop.index(self.block_ranges))
             span = _product(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
-            base[dim], limit[dim] = start, ix.minimum(ix.add(start, span - 1), hi)
+            base[dim], limit[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
         own = self._loops(tiling)
-        nest = Nest(stage, (*grid, *own), base, limit, None)
+        nest = Nest(stage, (*grid, *own), base, limit, extents, None)
         self.nests[nest.id] = nest
         return nest
 
@@ -254,7 +259,8 @@ class _Planner:
         ranges = loop_ranges(stage, self.bound.funcs[stage.func], region)
         base = {dim: lo for dim, (lo, _) in ranges.items()}
         limit = {dim: hi for dim, (_, hi) in ranges.items()}
-        nest = Nest(stage, self._loops(tiling), base, limit, m.at)
+        extents = {dim: ix.extent(*r) for dim, r in ranges.items()}
+        nest = Nest(stage, self._loops(tiling), base, limit, extents, m.at)
         self.nests[nest.id] = nest
         return nest
 

@@ -11,7 +11,7 @@ import torch
 
 from autosched.errors import InputError
 from autosched.lang.dtypes import ALL, DType, float16, float32, uint8
-from autosched.runtime.buffers import as_host_array, byte_range, empty_like_caller, like_caller, overlaps
+from autosched.runtime.buffers import as_host_array, as_scalar, byte_range, empty_like_caller, like_caller, overlaps
 from autosched.runtime.foreign import Device, device_of, is_cupy, is_torch, on_gpu
 
 
@@ -208,3 +208,44 @@ def test_byte_range_follows_strides() -> None:
     assert byte_range(memory) == (start, start + 40)
     assert byte_range(memory[::-1, ::-1]) == (start, start + 40)
     assert byte_range(memory[1:3, 1:3]) == (start + 12, start + 12 + 10 + 4)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_scalars_take_the_parameters_type(dtype: DType) -> None:
+    for value in (1, 1.0, True, np.int8(1), np.float64(1), np.bool_(True)):
+        scalar = as_scalar(value, "gain", dtype)
+        assert scalar.dtype == dtype.numpy
+        assert scalar == 1
+
+
+def test_scalars_at_the_ends_of_their_range() -> None:
+    for dtype in ALL:
+        if not dtype.is_float:
+            assert as_scalar(dtype.min_value, "n", dtype) == dtype.min_value
+            assert as_scalar(dtype.max_value, "n", dtype) == dtype.max_value
+    assert np.isnan(as_scalar(float("nan"), "x", float32))
+    assert as_scalar(float("inf"), "x", float16) == np.inf
+    assert as_scalar(0.1, "x", float32) == np.float32(0.1)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        (256, uint8, "parameter 'n' of type uint8: 256 is not in 0 to 255"),
+        (-1, uint8, "-1 is not in 0 to 255"),
+        (2, "bool", "2 is not in 0 to 1"),
+        (np.int64(300), uint8, "300 is not in 0 to 255"),
+        (2**70, "int64", "is not in"),
+        (1.5, uint8, "1.5 is no whole number"),
+        (float("nan"), uint8, "nan is no whole number"),
+        (float("inf"), uint8, "inf is no whole number"),
+        (1e300, float32, r"1e\+300 is too large"),
+        (70000, float16, "70000 is too large"),
+        ("3", float32, "got a value of type str, expected a number"),
+        (None, float32, "got a value of type NoneType"),
+        (1j, float32, "got a value of type complex"),
+    ],
+)
+def test_refusals_of_scalars(value: object, dtype: DType | str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_scalar(value, "n", dtype)

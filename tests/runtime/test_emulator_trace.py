@@ -158,6 +158,23 @@ KERNEL(k, 32)(GLOBAL_OUT({c_type}, b, 32)) {{
     assert trace.space == ("shared", "global", "shared")
 
 
+@pytest.mark.parametrize(("offset", "wavefronts"), [(0, 2), (2, 1)])
+def test_banks_follow_from_the_position_in_shared_memory(offset: int, wavefronts: int) -> None:
+    # Bytes 1 and 130 lie in words 0 and 32, which share a bank; two bytes further in words 0 and 33.
+    body = f"""
+KERNEL(k, 2)(GLOBAL_OUT(unsigned char, b, 2)) {{
+    SHARED(unsigned char, s, 256, {offset});
+    const int at = threadIdx.x == 0 ? 1 : 130;
+    STORE(0, s, at, 1);
+    STORE(2, b, threadIdx.x, LOAD(1, s, at));
+}}
+"""
+    kernel = compile_emulated(body, "k", [ParamSpec("out", np.dtype("u1"), "b", 2)], common_prelude="", traced=True)
+    trace = kernel.launch((1, 1, 1), (2, 1, 1), 258, [np.zeros(2, np.uint8)])
+    assert trace is not None
+    assert trace.wavefronts.tolist() == [wavefronts, wavefronts, 0]
+
+
 def test_a_half_warp_without_active_lanes_costs_nothing() -> None:
     body = """
 KERNEL(k, 32)(GLOBAL_OUT(double, b, 32)) {
@@ -231,16 +248,32 @@ def test_nested_and_sibling_loops() -> None:
     assert trace.sectors[:6].tolist() == [96, 60, 24, 3, 7, 4]
 
 
+def test_repetitions_within_an_iteration_keep_their_order() -> None:
+    trace = trace_loop("""
+    for (int j = 0; j < 4; j++) {
+        ITER(0, j);
+        for (int i = 0; i < 3; i++) { sum += LOAD(0, a, 512 * j + 64 * i + t); }
+    }
+    """)
+    assert (trace.requests[0], trace.active_lanes[0], trace.sectors[0]) == (12, 384, 48)
+
+
 def test_repetitions_that_no_counter_tells_apart_are_requests_of_their_own() -> None:
     trace = trace_loop("for (int i = 0; i < 3; i++) { sum += LOAD(0, a, 32 * i + t); }")
     assert (trace.requests[0], trace.active_lanes[0], trace.sectors[0]) == (3, 96, 12)
 
 
 def test_counts_do_not_depend_on_thread_order_or_workers() -> None:
-    body = "for (int i = 0; i < 9; i++) { ITER(0, i); if (t % 3 != i % 3) { sum += LOAD(0, a, 7 * t + n * i); } }"
-    reference = trace_loop(body, grid=6)
-    for seed, workers in ((1, 1), (2, 2), (3, 6)):
-        trace = trace_loop(body, grid=6, seed=seed, workers=workers)
+    body = """
+    for (int i = 0; i < 90; i++) {
+        ITER(0, i);
+        if (t % 3 != i % 3 && (n > 0 || i > 2)) { sum += LOAD(0, a, 7 * t + n * i); }
+    }
+    """
+    reference = trace_loop(body, grid=40, workers=1)
+    assert reference.footprint.block_min[0] < reference.footprint.block_mean[0] < reference.footprint.block_max[0]
+    for seed, workers in ((1, 1), (2, 2), (3, 3), (4, 4), (5, 40)):
+        trace = trace_loop(body, grid=40, seed=seed, workers=workers)
         for field in dataclasses.fields(Trace):
             mine, theirs = getattr(trace, field.name), getattr(reference, field.name)
             if dataclasses.is_dataclass(mine):

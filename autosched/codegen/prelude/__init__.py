@@ -1,6 +1,18 @@
 """Texts that generated kernels start with."""
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
-from autosched.codegen.prelude.scalar import called_scalar_functions, scalar_functions, scalar_prelude
+from autosched.codegen.prelude.scalar import (
+    called_scalar_functions,
+    scalar_functions,
+    scalar_prelude,
+    scalar_signatures,
+)
 
-__all__ = ["called_scalar_functions", "float_literal", "int_literal", "scalar_functions", "scalar_prelude"]
+__all__ = [
+    "called_scalar_functions",
+    "float_literal",
+    "int_literal",
+    "scalar_functions",
+    "scalar_prelude",
+    "scalar_signatures",
+]

@@ -11,7 +11,7 @@ from autosched.codegen.prelude.templates import per_type_functions
 from autosched.errors import CompileError
 
 _BEFORE_FUNCTIONS = re.compile(r"^// FUNCTIONS\b.*\n\n", re.MULTILINE)
-_DEFINITION = re.compile(r"^AS_FN .*?\b(as_\w+)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^AS_FN (?P<result>[a-z ]+?) (?P<name>as_\w+)\((?P<parameters>[^)]*)\) \{$", re.MULTILINE)
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
@@ -43,6 +43,11 @@ def scalar_functions() -> tuple[str, ...]:
     return tuple(_sources()[1])
 
 
+def scalar_signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the C types of the result and of the parameters of each scalar helper function."""
+    return {name: _signature(text) for name, text in _sources()[1].items()}
+
+
 def called_scalar_functions(text: str) -> frozenset[str]:
     """Return the scalar helper functions that a piece of C text calls, to be passed to `scalar_prelude`."""
     return frozenset(_CALL.findall(text)) & _sources()[1].keys()
@@ -58,8 +63,15 @@ def _sources() -> tuple[str, dict[str, str]]:
         for paragraph in part.strip().split("\n\n"):
             definition = _DEFINITION.search(paragraph)
             assert definition is not None, paragraph
-            functions[definition.group(1)] = paragraph
+            functions[definition["name"]] = paragraph
     return head.strip(), functions
+
+
+def _signature(text: str) -> tuple[str, tuple[str, ...]]:
+    definition = _DEFINITION.search(text)
+    assert definition is not None
+    parameters = definition["parameters"].split(", ")
+    return definition["result"], tuple(parameter.rpartition(" ")[0] for parameter in parameters)
 
 
 def _append_after_callees(name: str, functions: dict[str, str], ordered: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """The scalar helper functions that exist once for each element type, as C text.
 
-In the texts `$S` is the type's suffix, `$T` its name in C and `$N` that of the unsigned type as wide. `$U` is the unsigned
-type for arithmetic that may wrap: at least 32 bits wide, since anything narrower is promoted to a signed type.
+In the texts `$S` is the type's suffix, `$T` its name in C and `$N` that of the unsigned type as wide. `$U` is the
+unsigned type for arithmetic that may wrap: at least 32 bits wide, since anything narrower is promoted to a signed type.
 """
 
 from __future__ import annotations
@@ -68,7 +68,16 @@ AS_FN $T as_abs_$S($T a) {
 }
 """
 
-_SHIFTS = """\
+_INTEGER = """\
+AS_FN $T as_min_$S($T a, $T b) {
+    return a < b ? a : b;
+}
+
+AS_FN $T as_max_$S($T a, $T b) {
+    return a > b ? a : b;
+}
+
+// The count is taken modulo the width.
 AS_FN $T as_shl_$S($T a, $T n) {
     return ($T)(($U)a << (n & $MASK));
 }
@@ -101,19 +110,40 @@ AS_FN $T as_max_$S($T a, $T b) {
 }
 
 AS_FN $T as_abs_$S($T a) {
-    return AS_MATH($FABS)(a);
+    return AS_MATH(fabs$LETTER)(a);
+}
+"""
+
+# The steps are NumPy's, so that the results are its own to the last bit.
+_FLOAT_DIVISION = """\
+// Has the sign of b.
+AS_FN $T as_mod_$S($T a, $T b) {
+    const $T remainder = AS_MATH(fmod$LETTER)(a, b);
+    if (b == 0) return remainder;
+    if (remainder == 0) return AS_MATH(copysign$LETTER)(remainder, b);
+    return (b < 0) != (remainder < 0) ? remainder + b : remainder;
+}
+
+// Rounds down; the quotient of a less the remainder is whole but for its rounding.
+AS_FN $T as_floordiv_$S($T a, $T b) {
+    if (b == 0) return a / b;
+    const $T remainder = AS_MATH(fmod$LETTER)(a, b), quotient = (a - remainder) / b;
+    const $T lower = remainder != 0 && (b < 0) != (remainder < 0) ? quotient - 1 : quotient;
+    if (lower == 0) return AS_MATH(copysign$LETTER)(lower, a / b);
+    const $T whole = AS_MATH(floor$LETTER)(lower);
+    return lower - whole > ($T)0.5 ? whole + 1 : whole;
 }
 """
 
 _UNARY = """\
 AS_FN $T as_${NAME}_$S($T a) {
-    return AS_MATH($LIBRARY)(a);
+    return AS_MATH($LIBRARY$LETTER)(a);
 }
 """
 
 _BINARY = """\
 AS_FN $T as_${NAME}_$S($T a, $T b) {
-    return AS_MATH($LIBRARY)(a, b);
+    return AS_MATH($LIBRARY$LETTER)(a, b);
 }
 """
 
@@ -200,19 +230,20 @@ def _integer_functions(dtype: DType) -> Iterator[str]:
         "MASK": dtype.bits - 1,
     }
     yield Template(_SIGNED if dtype.kind == "i" else _UNSIGNED).substitute(names)
-    yield Template(_SHIFTS).substitute(names)
+    yield Template(_INTEGER).substitute(names)
     yield Template(_INT_MIN_MAX).substitute(names)
 
 
 def _float_functions(dtype: DType) -> Iterator[str]:
     letter = "" if dtype == float64 else "f"
-    names = {"S": dtype.short, "T": C_NAMES[dtype.name], "FABS": f"fabs{letter}"}
+    names = {"S": dtype.short, "T": C_NAMES[dtype.name], "LETTER": letter}
     yield Template(_FLOAT).substitute(names)
     if dtype not in (float32, float64):
         return
+    yield Template(_FLOAT_DIVISION).substitute(names)
     for template, functions in ((_UNARY, UNARY_FUNCTIONS), (_BINARY, BINARY_FUNCTIONS)):
         for name in functions:
-            yield Template(template).substitute(names, NAME=name, LIBRARY=_LIBRARY_NAMES.get(name, name) + letter)
+            yield Template(template).substitute(names, NAME=name, LIBRARY=_LIBRARY_NAMES.get(name, name))
 
 
 def _conversion(dtype: DType, source: DType) -> str:

@@ -202,9 +202,8 @@ private:
         keys_.clear();
         for (unsigned lane = from; lane < to; lane++) {
             if (!request.is_active(lane)) continue;
-            as_i64 word = request.elements[lane] * bytes / 4;
-            keys_.push_back(word);
-            if (bytes == 8) keys_.push_back(word + 1);
+            // The second word of eight bytes is left out: odd banks are as full as the even ones beside them.
+            keys_.push_back(request.elements[lane] * bytes / 4);
         }
         Footprint::make_unique(keys_);
         as_i64 words[32] = {}, most = 0;

@@ -1,0 +1,109 @@
+"""A compiled pipeline: called with arrays, it returns arrays."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autosched.errors import LaunchError
+from autosched.runtime.executable import Backend, Executable, KernelInfo
+from autosched.runtime.gpu_driver import Stream
+from autosched.runtime.signature import Signature
+
+
+class CompiledPipeline:
+    """A pipeline compiled for fixed shapes on one backend; may be called from several threads.
+
+    Args:
+        signature: What it takes and returns.
+        executable: Runs it.
+        backend: What it was compiled for.
+    """
+
+    def __init__(self, signature: Signature, executable: Executable, backend: Backend) -> None:
+        self.signature = signature
+        self.backend = backend
+        self._executable = executable
+        names = [spec.name for spec in signature.outputs]
+        self._outputs = namedtuple(f"{signature.pipeline}_outputs", names, rename=True)  # type: ignore[misc]
+
+    @property
+    def resources(self) -> tuple[KernelInfo, ...]:
+        """The kernels in launch order; registers, stack and spills are known for the backend ``cuda``."""
+        return self._executable.resources
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, *, out: Any = None, **arguments: Any) -> Any:
+        """Compute the pipeline.
+
+        On a GPU the kernels go to the caller's current stream (PyTorch's for tensors, else CuPy's), and the call
+        returns before they are done. The same call repeated becomes a CUDA graph.
+
+        Args:
+            inputs: Inputs and parameters in a dict, for names that cannot be keywords (``out``, ``in``).
+            out: Arrays for the outputs: one, a sequence in order, or a dict by name; made when left out.
+            **arguments: An array for every input and a number for every parameter without a default. Arrays are
+                C-contiguous, of the element type and shape the pipeline was scheduled for: NumPy, CuPy, PyTorch, or
+                anything with DLPack or an array interface. They are used as they are, without a copy.
+
+        Returns:
+            The output, in the caller's framework and on the caller's device; for several outputs a named tuple.
+
+        Raises:
+            InputError: If an argument is missing, unknown or does not fit, or ``out`` shares memory with an input.
+            LaunchError: If there is no GPU, or a kernel cannot be launched.
+        """
+        results = self._executable.call(self.signature.sort(inputs, arguments, out))
+        return self._as_returned(results)
+
+    def graph(self, inputs: Mapping[str, Any] | None = None, /, *, out: Any = None, **arguments: Any) -> PipelineGraph:
+        """Capture one call as a CUDA graph, without running it.
+
+        Args:
+            inputs: As for a call; all arrays must lie on one GPU.
+            out: As for a call.
+            **arguments: As for a call.
+
+        Returns:
+            The graph; each launch reads and writes the same arrays.
+
+        Raises:
+            InputError: As for a call, or if an array is not on the GPU.
+            LaunchError: If the pipeline was compiled for another backend, or there is no GPU.
+        """
+        from autosched.runtime.cuda import CudaExecutable
+
+        if not isinstance(self._executable, CudaExecutable):
+            raise LaunchError(f"CUDA graphs need the backend 'cuda', this pipeline was compiled for {self.backend!r}")
+        graph, caller, results = self._executable.graph(self.signature.sort(inputs, arguments, out))
+        return PipelineGraph(graph.launch, caller.stream, self._as_returned(results))
+
+    def _as_returned(self, results: Mapping[str, Any]) -> Any:
+        values = list(results.values())
+        return values[0] if len(values) == 1 else self._outputs(*values)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{s.name}: {s.dtype}{list(s.shape)}" for s in self.signature.inputs)
+        outputs = ", ".join(f"{s.name}: {s.dtype}{list(s.shape)}" for s in self.signature.outputs)
+        return f"<CompiledPipeline {self.signature.pipeline}({inputs}) -> {outputs}, backend {self.backend}>"
+
+
+class PipelineGraph:
+    """A pipeline captured with its arrays, made by `CompiledPipeline.graph`.
+
+    Attributes:
+        outputs: What a call would have returned; the arrays hold results once a launch is done.
+    """
+
+    def __init__(self, launch: Callable[[Stream], None], stream: Stream, outputs: Any) -> None:
+        self._launch = launch
+        self._stream = stream
+        self.outputs = outputs
+
+    def launch(self) -> None:
+        """Launch the pipeline on the stream that was current when it was captured.
+
+        Raises:
+            LaunchError: If the driver refuses.
+        """
+        self._launch(self._stream)

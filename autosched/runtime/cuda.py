@@ -1,0 +1,203 @@
+"""Compile a lowered pipeline with NVRTC and launch it on the GPU where the caller's arrays lie."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
+from autosched.errors import CompileError
+from autosched.lang.dtypes import float32
+from autosched.lower.program import Program
+from autosched.runtime.buffers import as_device_array, empty_like_caller, like_caller
+from autosched.runtime.caller import Caller, caller_of
+from autosched.runtime.cupy_driver import gpu_driver
+from autosched.runtime.executable import KernelInfo
+from autosched.runtime.foreign import device_of, on_gpu
+from autosched.runtime.graphs import CapturedGraph
+from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, ScalarArgument, WorkspaceArgument
+from autosched.runtime.launcher import LaunchSequence
+from autosched.runtime.nvrtc import Cubin
+from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.signature import ArraySpec, Call, Signature, refuse_overlap
+
+_ONE_PROCESS_UP_TO = 16
+"""Kernels compiled in this process: they take less time than another process does to load the compiler."""
+
+
+class CudaExecutable:
+    """A pipeline compiled for one GPU architecture; needs a GPU only when it is called.
+
+    Args:
+        program: The lowered pipeline.
+        signature: What it takes and returns.
+        arch: Architecture, such as ``sm_90``.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses a kernel.
+    """
+
+    def __init__(self, program: Program, signature: Signature, arch: str) -> None:
+        self.arch = arch
+        self._signature = signature
+        self._program = program
+        self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
+        self.cubins: Mapping[str, Cubin] = dict(
+            zip((k.name for k in self._kernels), _compile(self._kernels, arch), strict=True)
+        )
+        self._lock = threading.Lock()
+        self._sequence: LaunchSequence | None = None
+
+    @property
+    def resources(self) -> tuple[KernelInfo, ...]:
+        """The kernels with the registers and local memory that ptxas gave them."""
+        return tuple(_info(k, self.cubins[k.name]) for k in self._kernels)
+
+    def call(self, call: Call) -> dict[str, Any]:
+        """Launch the pipeline on the caller's current stream; see `Executable`.
+
+        Inputs in host memory are copied to the GPU. Where all are, outputs come back in host memory; else they are
+        made on the GPU, and the call returns before they are computed.
+        """
+        sequence = self._launches()
+        with _Arrays(self._signature, call, upload=True) as arrays:
+            sequence.run(arrays.pointers, call.scalars, device=arrays.device, caller=arrays.caller)
+            return arrays.results()
+
+    def graph(self, call: Call) -> tuple[CapturedGraph, Caller, dict[str, Any]]:
+        """Capture one call on arrays that all lie on the GPU, without running it.
+
+        Returns:
+            The graph, the caller whose stream it is launched on, and the outputs.
+        """
+        sequence = self._launches()
+        with _Arrays(self._signature, call, upload=False) as arrays:
+            keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
+            graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
+            return graph, arrays.caller, arrays.results()
+
+    def _launches(self) -> LaunchSequence:
+        with self._lock:
+            if self._sequence is None:
+                steps = _steps(self._program, self._kernels)
+                codes = {name: cubin.code for name, cubin in self.cubins.items()}
+                self._sequence = LaunchSequence(codes, steps, workspace_bytes=self._program.workspace_bytes)
+            return self._sequence
+
+
+class _Arrays:
+    """A call's arrays on one GPU, as a context in which that GPU is the current one."""
+
+    def __init__(self, signature: Signature, call: Call, *, upload: bool) -> None:
+        self._signature = signature
+        self._call = call
+        self._upload = upload
+        self._driver = gpu_driver()
+        self.device = _device(call, self._driver.current_device())
+        self._context = self._driver.on_device(self.device)
+
+    def __enter__(self) -> _Arrays:
+        self._context.__enter__()
+        try:
+            self._take()
+        except BaseException:
+            self._context.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.__exit__(None, None, None)
+
+    def _take(self) -> None:
+        call, signature = self._call, self._signature
+        given: list[object] = [*call.arrays.values(), *(call.out or {}).values()]
+        self.caller = caller_of(given, self._driver, self.device)
+        self._example = next((a for a in given if on_gpu(a)), None)
+        # Only where all are in host memory: a copy beside a caller's own stream would have to be ordered with it.
+        upload = self._upload and self._example is None
+        self.inputs = {
+            s.name: as_device_array(call.arrays[s.name], s.name, s.dtype, s.shape, device=self.device, upload=upload)
+            for s in signature.inputs
+        }
+        self._returned = call.out or {s.name: self._empty(s) for s in signature.outputs}
+        self.outputs = {
+            s.name: as_device_array(
+                self._returned[s.name], s.name, s.dtype, s.shape, role="output", device=self.device
+            )
+            for s in signature.outputs
+        }
+        refuse_overlap(self.inputs, self.outputs)
+
+    def _empty(self, spec: ArraySpec) -> Any:
+        if self._example is not None:
+            return empty_like_caller(self._example, spec.dtype, spec.shape)
+        import cupy
+
+        return cupy.empty(spec.shape, dtype=spec.dtype.numpy)
+
+    @property
+    def pointers(self) -> dict[str, int]:
+        """Address of every array by name."""
+        return {name: int(a.data.ptr) for name, a in (*self.inputs.items(), *self.outputs.items())}
+
+    def results(self) -> dict[str, Any]:
+        """Return the outputs where and as the caller wants them."""
+        example = self._call.example
+        if self._call.out is not None or self._example is not None or example is None:
+            return self._returned
+        return {name: like_caller(array, example) for name, array in self._returned.items()}
+
+
+def _device(call: Call, current: int) -> int:
+    """Return the GPU on which the caller's arrays lie; the current one if none does."""
+    for value in (*call.arrays.values(), *(call.out or {}).values()):
+        device = device_of(value)
+        if device is not None and device.kind == "cuda":
+            return device.index
+    return current
+
+
+def _compile(kernels: Iterable[CudaKernel], arch: str) -> list[Cubin]:
+    printed = list(kernels)
+    processes = 1 if len(printed) <= _ONE_PROCESS_UP_TO else None
+    names = [k.name for k in printed]
+    cubins: list[Cubin] = []
+    for result in compile_many([k.source for k in printed], arch, names=names, processes=processes):
+        if isinstance(result, CompileError):
+            raise result
+        cubins.append(result)
+    return cubins
+
+
+def _info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
+    used = cubin.kernels[kernel.name]
+    return KernelInfo(
+        kernel.name,
+        kernel.grid,
+        kernel.block,
+        kernel.shared_bytes,
+        registers=used.registers,
+        stack_bytes=used.stack_bytes,
+        spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
+    )
+
+
+def _steps(program: Program, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
+    """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
+    arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
+    arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}
+    arguments |= {slot.buffer.name: WorkspaceArgument(slot.offset) for slot in program.workspace}
+    public = {program.names[p.name]: p.name for p in program.bound.scalars}
+
+    def argument(p: KernelParam) -> Argument:
+        if p.kind != "scalar":
+            return arguments[p.name]
+        as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
+        return ScalarArgument(public[p.name], float32 if as_float else p.dtype)
+
+    return [
+        LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels
+    ]

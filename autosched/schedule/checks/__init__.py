@@ -1,0 +1,1 @@
+"""Legality, one small function a rule; each yields reasons."""

@@ -1,0 +1,188 @@
+"""Members: computed where their consumers can see them, over the region they need, in the memory of their level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+from autosched.schedule.plan import KernelPlan, Nest, owns_tile
+from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
+from autosched.target import Target
+
+MAX_THREAD_ELEMENTS = 64
+"""Largest number of register elements of one THREAD member."""
+
+
+def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Members are at BLOCK or THREAD; the other levels are named by the types but have no lowering yet."""
+    for m in kernel.members:
+        if m.at.level not in (Level.BLOCK, Level.THREAD):
+            yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
+
+
+def thread_depth(t: StageTiling) -> int:
+    """Return the number of loops down to and including the last block or thread loop."""
+    kinds = (LoopKind.BLOCK, LoopKind.THREAD)
+    return 1 + max((k for k, p in enumerate(t.loops) if p.kind in kinds), default=-1)
+
+
+def hosts_enclose_consumers(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """A Member's host is computed here, and all readers of the Member lie in the host, inside the given depth."""
+    tilings = {t.stage: t for t in kernel.tilings()}
+    roots = {r.tiling.stage for r in kernel.roots}
+    by_func = {m.func: m for m in kernel.members}
+    for m in kernel.members:
+        host = tilings.get(m.at.host)
+        if host is None:
+            yield f"{m.func} is computed in {m.at.host}, which is not computed in this kernel"
+            return
+        if m.at.level is Level.BLOCK:
+            blocks = len(host.of_kind(LoopKind.BLOCK))
+            if m.at.host not in roots or m.at.depth != blocks:
+                yield f"{m.func} at BLOCK must be in a root, inside its {blocks} block loops"
+            continue
+        parent = by_func.get(m.at.host.func)
+        least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(host)
+        if not least <= m.at.depth <= len(host.loops):
+            yield f"{m.func} at THREAD in {m.at.host} must be at a depth from {least} to {len(host.loops)}"
+        if m.at.host.func == m.func or _ancestor(by_func, m.at.host, m.func):
+            yield f"{m.func} is computed inside itself"
+            return
+    for m in kernel.members:
+        if m.at.level is Level.THREAD:
+            for reader in readers(bound, kernel, m.func):
+                if not _inside(by_func, reader, m):
+                    yield f"{reader} reads {m.func} outside {m.at.host}, where it is computed for one thread"
+
+
+def readers(bound: BoundPipeline, kernel: Kernel, name: str) -> list[StageId]:
+    """Return the stages with loops of their own that read a Func, directly or through inlined Funcs."""
+    inlined = {i.func for i in kernel.inlined}
+    found = []
+    for t in kernel.tilings():
+        if t.stage.func != name and name in sources_through(bound, bound.stage(t.stage.func, t.stage.number), inlined):
+            found.append(t.stage)
+    return found
+
+
+def sources_through(bound: BoundPipeline, stage: BoundStage, inlined: set[str]) -> set[str]:
+    """Return everything a stage reads, inlined Funcs looked through."""
+    found: set[str] = set()
+    queue = list(stage.sources)
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            if name in inlined:
+                queue += bound.funcs[name].stages[0].sources
+    return found
+
+
+def _ancestor(by_func: dict[str, Member], stage: StageId, name: str) -> bool:
+    seen: set[str] = set()
+    while stage.func in by_func and stage.func not in seen:
+        if stage.func == name:
+            return True
+        seen.add(stage.func)
+        stage = by_func[stage.func].at.host
+    return False
+
+
+def _inside(by_func: dict[str, Member], reader: StageId, m: Member) -> bool:
+    """Whether a stage is the host itself or is computed, at some depth, inside the host at the Member's place."""
+    stage, steps = reader, 0
+    while steps <= len(by_func):
+        if stage == m.at.host:
+            return True
+        parent = by_func.get(stage.func)
+        if parent is None or parent.at.level is not Level.THREAD:
+            return False
+        if parent.at.host == m.at.host:
+            return parent.at.depth >= m.at.depth
+        stage, steps = parent.at.host, steps + 1
+    return False
+
+
+def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
+    """The loops of a Member walk the region its host needs: exactly in registers, at least in shared memory."""
+    for nest, t in _member_nests(plan):
+        allocation = plan.allocations[nest.stage.func]
+        for d in nest.stage.loops:
+            need, cover = nest.extents[d.name], t.extent(d.name)
+            if allocation.level is Level.THREAD and not d.reduction and cover != need:
+                yield f"{t.stage} in registers needs exactly {need} points of {d.name}, its loops have {cover}"
+            elif cover < need:
+                yield f"{t.stage} needs {need} points of {d.name}, its loops cover {cover}"
+        if allocation.level is Level.THREAD and t.of_kind(LoopKind.THREAD):
+            yield f"{t.stage} is computed inside one thread and cannot have thread loops"
+
+
+def _member_nests(plan: KernelPlan) -> list[tuple[Nest, StageTiling]]:
+    tilings = {t.stage: t for m in plan.kernel.members for t in m.tilings}
+    groups = (*plan.steps, *plan.thread_nests)
+    return [(n, tilings[n.id]) for g in groups for n in g if n.id in tilings]
+
+
+def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
+    """THREAD members are small, written at their own points, and read at constants once loops are unrolled."""
+    nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
+    for m in plan.kernel.members:
+        if m.at.level is not Level.THREAD:
+            continue
+        allocation = plan.allocations[m.func]
+        if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
+            yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
+        if not all(owns_tile(allocation.func, s) for s in allocation.func.stages if s.values and not s.is_empty):
+            yield f"{m.func} writes at computed points and cannot live in registers"
+        for n in nests.values():
+            if n.stage.func != m.func and not _read_at_constants(plan, n, m.func, nests):
+                yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
+
+
+def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
+    allocation = plan.allocations[name]
+    constant = _unrolled_loops(n, nests)
+    start = n.point()
+    queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]
+    seen: set[tuple[str, ...]] = set()
+    while queue:
+        stage, at = queue.pop()
+        for f in stage.footprints:
+            if f.source == stage.func or (f.source != name and f.source not in plan.inlined):
+                continue
+            func = plan.bound.funcs[f.source]
+            choices = [[ix.substitute(i, at) for i in dim] for dim in f.dims]
+            if f.source == name:
+                for dim, options in zip(func.dims, choices, strict=True):
+                    for i in options:
+                        offset = ix.sub(i, allocation.base[dim])
+                        atoms = [t for t in ix.atoms(offset) if isinstance(t, ix.Atom) and t.kind in ("data", "select")]
+                        if atoms or not set(ix.loop_vars(offset)) <= constant:
+                            return False
+                continue
+            for pick in range(max((len(c) for c in choices), default=1)):
+                point = {d: c[min(pick, len(c) - 1)] for d, c in zip(func.dims, choices, strict=True)}
+                text = (f.source, *(ix.key(i) for i in point.values()))
+                if text not in seen:
+                    seen.add(text)
+                    queue.append((func.stages[0], point))
+    return True
+
+
+def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> set[str]:
+    """Return the loops around a stage, inside its thread, that are unrolled."""
+    names: set[str] = set()
+    current: Nest | None = n
+    while current is not None:
+        in_thread = current.at is not None and current.at.level is Level.THREAD
+        for p in current.inner:
+            if p.kind is LoopKind.SERIAL:
+                unrolled = in_thread or bool(is_unrolled(current.serial_points))
+            else:
+                unrolled = bool(reduction_is_unrolled(current.serial_points, current.reduction_points))
+            if unrolled:
+                names.add(p.name)
+        current = nests.get(current.at.host) if in_thread and current.at is not None else None
+    return names

@@ -1,0 +1,127 @@
+"""What a schedule computes, and where its values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.types import Kernel, LoopKind, Schedule, StageId
+from autosched.target import Target
+
+
+def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
+    """Every stage runs exactly once at root or in one Member, stages and producers before what needs them."""
+    seen: dict[StageId, int] = {}
+    inlined: set[str] = set()
+    for k, kernel in enumerate(schedule.kernels):
+        inlined |= {i.func for i in kernel.inlined}
+        for t in kernel.tilings():
+            if t.stage.func not in bound.funcs or t.stage.number >= len(bound.funcs[t.stage.func].stages):
+                yield f"kernel {k} computes {t.stage}, which the pipeline does not have"
+                return
+            if t.stage in seen:
+                yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
+            seen[t.stage] = k
+    for func in bound.funcs.values():
+        stages = [StageId(func.name, s.number) for s in func.stages if s.values and not s.is_empty]
+        done = [seen[s] for s in stages if s in seen]
+        if func.name in inlined and done:
+            yield f"{func.name} is inlined in one kernel and computed in another"
+        elif func.name in inlined:
+            if func.is_output:
+                yield f"output {func.name} is inlined; compute it at root"
+            continue
+        elif len(done) < len(stages):
+            missing = next(s for s in stages if s not in seen)
+            yield f"{missing} is nowhere computed; add it as a root, a member or inlined"
+        if done != sorted(done):
+            yield f"the stages of {func.name} are computed out of order"
+        if func.is_output and any(m.func == func.name for kernel in schedule.kernels for m in kernel.members):
+            yield f"output {func.name} must be computed at root"
+    yield from _producers_come_first(bound, schedule, seen)
+
+
+def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[StageId, int]) -> Iterator[str]:
+    last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
+    for k, kernel in enumerate(schedule.kernels):
+        local = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
+        for name in _read_by(bound, kernel):
+            if name in local or name in bound.inputs or name in kernel.root_funcs:
+                continue
+            if last.get(name, k) >= k:
+                yield f"kernel {k} reads {name}, which no earlier kernel has finished"
+
+
+def _read_by(bound: BoundPipeline, kernel: Kernel) -> set[str]:
+    stages = [bound.stage(t.stage.func, t.stage.number) for t in kernel.tilings()]
+    stages += [bound.funcs[i.func].stages[0] for i in kernel.inlined if i.func in bound.funcs]
+    return {source for s in stages for source in s.sources}
+
+
+def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """All root stages of a kernel run over one grid; several must be stages of one Func that keep to their points."""
+    if not kernel.roots:
+        yield "it has no root stage"
+        return
+    first = kernel.roots[0].tiling
+    grid = [(p.dim, p.extent) for p in first.of_kind(LoopKind.BLOCK)]
+    for root in kernel.roots[1:]:
+        t = root.tiling
+        if [(p.dim, p.extent) for p in t.of_kind(LoopKind.BLOCK)] != grid:
+            yield f"{t.stage} has other block loops than {first.stage}"
+        if t.stage.func != first.stage.func:
+            yield f"{t.stage} and {first.stage} are different Funcs; several roots in one kernel are not supported yet"
+            return
+    if len(kernel.roots) > 1:
+        func = bound.funcs[first.stage.func]
+        if not all(owns_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
+            yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
+        elif len({_points(r.tiling.loops) for r in kernel.roots}) > 1:
+            yield f"stages of {func.name} in one kernel need the same thread and serial loops"
+    if any(not r.stored for r in kernel.roots):
+        yield "a root that is not stored has no readers"
+
+
+def _points(loops: tuple[object, ...]) -> tuple[object, ...]:
+    from autosched.schedule.types import Loop
+
+    own = [p for p in loops if isinstance(p, Loop) and p.extent > 1]
+    threads = [p for p in own if p.kind is LoopKind.THREAD]
+    serial = sorted((p for p in own if p.kind is LoopKind.SERIAL), key=lambda p: p.dim)
+    return (*threads, *serial)
+
+
+def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Every Member and inlined Func exists and is used; Members hold all stages of their Func."""
+    names = [m.func for m in kernel.members] + [i.func for i in kernel.inlined]
+    for name in names:
+        if name not in bound.funcs:
+            yield f"{name} is no Func of this pipeline"
+            return
+    if len(set(names)) < len(names) or set(names) & set(kernel.root_funcs):
+        yield "a Func is placed twice in it"
+    read = _read_by(bound, kernel)
+    for name in names:
+        if name not in read:
+            yield f"nothing in it reads {name}"
+    for m in kernel.members:
+        func = bound.funcs[m.func]
+        wanted = [s.number for s in func.stages if s.values and not s.is_empty]
+        if [t.stage.number for t in m.tilings] != wanted or any(t.stage.func != m.func for t in m.tilings):
+            yield f"member {m.func} must hold all {len(wanted)} stages of its Func, in order"
+        if sorted(m.storage_order) != sorted(func.dims):
+            yield f"storage order of {m.func} must list {', '.join(func.dims)}"
+        outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
+        if outside:
+            yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it"
+        if m.stored:
+            yield f"member {m.func} stored to global memory is not supported yet"
+
+
+def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Only Funcs with nothing but a pure definition can be substituted."""
+    for i in kernel.inlined:
+        func = bound.funcs[i.func]
+        if not func.is_pure or func.undefined:
+            yield f"{i.func} has updates and cannot be inlined"

@@ -1,0 +1,61 @@
+"""A stage's definition as one line of Python, in the unique names that schedules use."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.cost import operations
+from autosched.analysis.specialise import Specialiser
+from autosched.lang.expr import Expr, Load, children, rebuild
+from autosched.lang.func import Func
+from autosched.lang.show import show
+
+MAX_NODES = 200
+"""Larger expressions, counted as trees, are summarised: nodes that are shared can make the tree exponential."""
+
+
+def definition_text(bound: BoundPipeline, stage: BoundStage) -> str:
+    """Return ``name[indices] = value`` with shapes and specialised parameters put in."""
+    at = ", ".join("..." if _exceeds([i], MAX_NODES) else _shown(bound, i) for i in _indices(bound, stage))
+    return f"{stage.func}[{at}] = {_value(bound, stage)}" if at else f"{stage.func} = {_value(bound, stage)}"
+
+
+def _value(bound: BoundPipeline, stage: BoundStage) -> str:
+    if not stage.values:
+        return "undef"
+    if not _exceeds(stage.values, MAX_NODES):
+        return ", ".join(_shown(bound, v) for v in stage.values)
+    return f"<{operations(stage)} operations on {', '.join(stage.sources) or 'nothing'}>"
+
+
+def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
+    """Return the indices a stage writes to."""
+    funcs = [f for f in (*bound.pipeline.funcs, *bound.keep) if isinstance(f, Func)]
+    definition = next(f for f in funcs if bound.names[id(f)] == stage.func).definitions[stage.number]
+    scope = Specialiser(bound.shapes, bound.specialised).scope(definition)
+    return [scope(i) for i in definition.indices]
+
+
+def _shown(bound: BoundPipeline, e: Expr) -> str:
+    return show(_with_unique_names(bound, e))
+
+
+def _with_unique_names(bound: BoundPipeline, e: Expr) -> Expr:
+    """Return ``e`` reading Funcs under their unique names, as several Funcs may have been given the same one."""
+    e = rebuild(e, [_with_unique_names(bound, c) for c in children(e)])
+    if not isinstance(e, Load) or e.source.name == bound.names[id(e.source)]:
+        return e
+    source = copy.copy(e.source)
+    source.name = bound.names[id(e.source)]
+    return Load(source, e.indices, e.dtype, e.component)
+
+
+def _exceeds(roots: Sequence[Expr], limit: int) -> bool:
+    """Whether the trees under some roots, shared nodes counted each time, have more nodes than ``limit``."""
+    pending = list(roots)
+    while pending and limit >= 0:
+        pending.extend(children(pending.pop()))
+        limit -= 1
+    return limit < 0

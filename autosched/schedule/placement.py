@@ -1,0 +1,111 @@
+"""Memory that buffers share over time: first-fit placement by lifetime, and a kernel's shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autosched.schedule.derived import SHARED_ALIGN
+from autosched.schedule.plan import KernelPlan, Nest
+from autosched.schedule.types import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Bytes ``[offset, offset + size)`` of a common memory, in use from step ``first`` to ``last``."""
+
+    name: str
+    size: int
+    first: int
+    last: int
+    offset: int = 0
+
+    def overlaps(self, other: Placed) -> bool:
+        """Whether two placements share bytes."""
+        return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
+
+def place(requests: Sequence[Placed], align: int) -> tuple[tuple[Placed, ...], int]:
+    """Give offsets so that requests alive at the same time never overlap; return them and the bytes needed in all."""
+    placed: list[Placed] = []
+    total = 0
+    for r in sorted(requests, key=lambda r: (r.first, -r.size, r.name)):
+        alive = sorted((p.offset, p.offset + p.size) for p in placed if p.first <= r.last and r.first <= p.last)
+        offset = 0
+        for start, end in alive:
+            if offset + r.size <= start:
+                break
+            offset = max(offset, -(-end // align) * align)
+        placed.append(Placed(r.name, r.size, r.first, r.last, offset))
+        total = max(total, offset + r.size)
+    return tuple(placed), -(-total // align) * align
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLayout:
+    """A block's shared memory: slots by ``(Func, tuple component)``, bytes in all, and which steps need a barrier before.
+
+    ``accesses`` gives for every step the BLOCK Funcs it reads and the one it writes.
+    """
+
+    slots: Mapping[tuple[str, int], Placed]
+    total_bytes: int
+    barriers: tuple[bool, ...]
+    accesses: tuple[tuple[frozenset[str], frozenset[str]], ...]
+
+
+def shared_layout(plan: KernelPlan) -> SharedLayout:
+    """Return the shared memory of a kernel; buffers whose lifetimes do not meet reuse each other's bytes."""
+    accesses = tuple(_accesses(plan, group) for group in plan.steps)
+    requests = []
+    for name, a in plan.allocations.items():
+        steps = [k for k, (reads, writes) in enumerate(accesses) if name in reads or name in writes]
+        if a.level is Level.BLOCK and steps:
+            for c, dtype in enumerate(a.func.dtypes):
+                requests.append(Placed(f"{name}\n{c}", a.count * dtype.bytes_, steps[0], steps[-1]))
+    placed, total = place(requests, SHARED_ALIGN)
+    slots = {(p.name.split("\n")[0], int(p.name.split("\n")[1])): p for p in placed}
+    return SharedLayout(slots, total, _barriers(accesses, slots), accesses)
+
+
+def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the BLOCK Funcs a step reads (also through inlined Funcs and THREAD members) and writes."""
+    shared = {n for n, a in plan.allocations.items() if a.level is Level.BLOCK}
+    reads: set[str] = set()
+    seen: set[str] = set()
+    queue = [s for n in group for s in n.stage.sources]
+    while queue:
+        name = queue.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in shared:
+            reads.add(name)
+        elif name in plan.inlined or name in plan.allocations:
+            queue += [s for stage in plan.bound.funcs[name].stages for s in stage.sources]
+    own = group[0].stage.func
+    return frozenset(reads), frozenset((own,) if own in shared else ())
+
+
+def _barriers(
+    accesses: Sequence[tuple[frozenset[str], frozenset[str]]], slots: Mapping[tuple[str, int], Placed]
+) -> tuple[bool, ...]:
+    """A step needs a barrier before it when it touches bytes written, or writes bytes read, since the last one."""
+    bytes_of: dict[str, list[Placed]] = {}
+    for (name, _), p in slots.items():
+        bytes_of.setdefault(name, []).append(p)
+
+    def clash(a: set[str], b: frozenset[str]) -> bool:
+        return any(p.overlaps(q) for x in a for y in b for p in bytes_of[x] for q in bytes_of[y])
+
+    reads: set[str] = set()
+    writes: set[str] = set()
+    needed = []
+    for r, w in accesses:
+        here = clash(writes, r | w) or clash(reads, w)
+        if here:
+            reads, writes = set(), set()
+        needed.append(here)
+        reads |= r
+        writes |= w
+    return tuple(needed)

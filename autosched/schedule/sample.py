@@ -1,0 +1,293 @@
+"""Random legal schedules: uniform over compute locations, then over tilings; what was rejected is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.errors import ScheduleError
+from autosched.schedule.checks.members import sources_through, thread_depth
+from autosched.schedule.plan import owns_tile, plan_kernel
+from autosched.schedule.tiles import (
+    calls_through,
+    factor,
+    inlined_in,
+    loop_sizes,
+    member_tiling,
+    root_groups,
+    thread_tiling,
+)
+from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, Schedule, StageId, StageTiling
+from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.target import Target
+
+MAX_INLINED_LOADS = 400
+TRIES = 12
+
+
+@dataclass
+class SampleStats:
+    """How often each level was chosen and offered, and why candidates were rejected."""
+
+    chosen: Counter[str] = field(default_factory=Counter)
+    offered: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+
+
+def sample_schedule(
+    bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats | None = None
+) -> Schedule:
+    """Return a random legal schedule.
+
+    Args:
+        bound: The pipeline with its shapes.
+        target: Device limits.
+        rng: Source of randomness; the same state gives the same schedule.
+        stats: Counters to add to.
+
+    Raises:
+        ScheduleError: If even computing everything at root is illegal on the target (a bug, or far too large).
+    """
+    schedule = _Sampler(bound, target, rng, stats or SampleStats()).run()
+    found = reasons(bound, schedule, target)
+    if found:
+        raise ScheduleError("; ".join(found))
+    return schedule
+
+
+@dataclass
+class _Draft:
+    """A kernel under construction."""
+
+    roots: tuple[Root, ...]
+    members: list[Member] = field(default_factory=list)
+
+
+class _Sampler:
+    """Places Funcs from outputs to inputs, so that every consumer is placed before its producer."""
+
+    def __init__(self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats) -> None:
+        self.bound = bound
+        self.target = target
+        self.rng = rng
+        self.stats = stats
+        self.drafts: list[_Draft] = []
+        self.inlined: set[str] = set()
+
+    def run(self) -> Schedule:
+        for func in reversed(list(self.bound.funcs.values())):
+            self._place(func)
+        kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
+        return Schedule(self.bound.pipeline.hash, kernels)
+
+    def _kernel(self, draft: _Draft, members: Sequence[Member] | None = None, inlined: set[str] | None = None) -> Kernel:
+        found = draft.members if members is None else list(members)
+        chosen = self.inlined if inlined is None else inlined
+        order = list(self.bound.funcs)
+        tilings = [r.tiling for r in draft.roots] + [t for m in found for t in m.tilings]
+        calls = inlined_in(self.bound, [t.stage for t in tilings], chosen)
+        return Kernel(
+            draft.roots,
+            tuple(sorted(found, key=lambda m: order.index(m.func))),
+            tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
+        )
+
+    def _place(self, func: BoundFunc) -> None:
+        options = [Level.ROOT]
+        homes = self._homes(func)
+        if not func.is_output and func.consumers:
+            if func.is_pure and not func.undefined and self._inlining_is_bearable(func):
+                options.append(Level.INLINE)
+            if len(homes) == 1:
+                options += [Level.BLOCK, Level.THREAD]
+        for level in options:
+            self.stats.offered[level.name] += 1
+        for k in self.rng.permutation(len(options)):
+            if self._try(func, options[k], homes):
+                self.stats.chosen[options[k].name] += 1
+                return
+        raise ScheduleError(f"no legal place for {func.name}")
+
+    def _homes(self, func: BoundFunc) -> list[_Draft]:
+        """Return the kernels that read a Func, directly or through inlined Funcs."""
+        return [
+            d for d in self.drafts
+            if any(
+                func.name in sources_through(self.bound, self.bound.stage(s.func, s.number), self.inlined)
+                for s in self._stages(d)
+            )
+        ]  # fmt: skip
+
+    def _stages(self, d: _Draft) -> list[StageId]:
+        return [r.tiling.stage for r in d.roots] + [t.stage for m in d.members for t in m.tilings]
+
+    def _inlining_is_bearable(self, func: BoundFunc) -> bool:
+        trial = self.inlined | {func.name}
+        for d in self.drafts:
+            if calls_through(self.bound, self._stages(d), trial) > MAX_INLINED_LOADS:
+                return False
+        return True
+
+    def _try(self, func: BoundFunc, level: Level, homes: Sequence[_Draft]) -> bool:
+        match level:
+            case Level.ROOT:
+                return self._try_root(func)
+            case Level.INLINE:
+                return self._try_inline(func)
+            case Level.BLOCK:
+                return self._try_member(func, homes[0], self._block_place(homes[0]))
+            case _:
+                place = self._thread_place(func, homes[0])
+                return place is not None and self._try_member(func, homes[0], place)
+
+    def _try_inline(self, func: BoundFunc) -> bool:
+        """Inlining may spoil a Member that was legal (its reads are no longer constant), so kernels are checked."""
+        trial = self.inlined | {func.name}
+        for d in self.drafts:
+            kernel = self._kernel(d, inlined=trial)
+            if any(i.func == func.name for i in kernel.inlined) and not self._legal(kernel, "INLINE"):
+                return False
+        self.inlined = trial
+        return True
+
+    def _try_root(self, func: BoundFunc) -> bool:
+        drafts: list[_Draft] = []
+        for group in root_groups(func):
+            for attempt in range(TRIES):
+                draft = _Draft(self._root(func, group, plain=attempt == TRIES - 1))
+                if self._legal(self._kernel(draft), "ROOT"):
+                    drafts.append(draft)
+                    break
+            else:
+                return False
+        self.drafts += reversed(drafts)
+        return True
+
+    def _root(self, func: BoundFunc, group: Sequence[BoundStage], plain: bool) -> tuple[Root, ...]:
+        """Draw loops for the first stage of a group; the others share its points and put their terms anywhere."""
+        sizes = loop_sizes(func, group[0], func.extents)
+        if plain:
+            return tuple(
+                Root(StageTiling(StageId(func.name, s.number), _plain(func, s))) for s in group
+            )
+        tiled = [d.name for d in group[0].loops if d.parallel and (not d.reduction or self.rng.random() < 0.8)]
+        blocks, threads, serial = self._split(tiled, sizes)
+        roots = []
+        for s in group:
+            terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions if d.name not in tiled]
+            inner = self._interleave(self._shuffled(serial), terms)
+            roots.append(Root(StageTiling(StageId(func.name, s.number), (*blocks, *threads, *inner))))
+        return tuple(roots)
+
+    def _split(self, dims: Sequence[str], sizes: Mapping[str, int]) -> tuple[list[Loop], list[Loop], list[Loop]]:
+        """Draw serial and thread extents for each dimension; blocks are what remains."""
+        threads, serial, blocks = [], [], []
+        budget = self.target.max_threads_per_block
+        order = list(dims)
+        for k in self.rng.permutation(len(order)):
+            d = order[k]
+            s = factor(self.rng, sizes[d], (1, 1, 1, 2, 2, 3, 4, 5, 8))
+            room = min(budget, 64, self.target.max_block_dim[2] if len(threads) >= 2 else 64)
+            t = factor(self.rng, -(-sizes[d] // s), (1, 2, 4, 7, 8, 16, 32), room) if len(threads) < 3 else 1
+            budget //= t
+            if t > 1 or self.rng.random() < 0.2:
+                threads.append(Loop(d, LoopKind.THREAD, t))
+            if s > 1:
+                serial.append(Loop(d, LoopKind.SERIAL, s))
+            blocks.append((k, Loop(d, LoopKind.BLOCK, -(-sizes[d] // (s * t)))))
+        return [b for _, b in sorted(blocks, key=lambda kb: kb[0])], threads[:3], serial
+
+    def _shuffled(self, loops: Sequence[Loop]) -> list[Loop]:
+        return [loops[k] for k in self.rng.permutation(len(loops))]
+
+    def _interleave(self, serial: list[Loop], terms: list[Loop]) -> list[Loop]:
+        """Mix serial and reduction loops, the latter keeping their order."""
+        mixed = list(terms)
+        for loop in serial:
+            mixed.insert(int(self.rng.integers(0, len(mixed) + 1)), loop)
+        return mixed
+
+    def _block_place(self, d: _Draft) -> At:
+        host = d.roots[int(self.rng.integers(len(d.roots)))].tiling
+        return At(Level.BLOCK, host.stage, len(host.of_kind(LoopKind.BLOCK)))
+
+    def _thread_place(self, func: BoundFunc, d: _Draft) -> At | None:
+        """Draw a depth inside the innermost nest that holds all readers."""
+        if not all(owns_tile(func, s) for s in func.stages if s.values and not s.is_empty):
+            return None
+        by_func = {m.func: m for m in d.members}
+        tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.members for t in m.tilings]}
+
+        def chain(stage: StageId) -> list[tuple[StageId, int]]:
+            """The stage and its hosts, innermost first, with the depth at which each contains the one before."""
+            links = [(stage, len(tilings[stage].loops))]
+            while (m := by_func.get(links[-1][0].func)) is not None and m.at.level is Level.THREAD:
+                links.append((m.at.host, m.at.depth))
+            return links
+
+        chains = []
+        for stage in tilings:
+            if func.name in sources_through(self.bound, self.bound.stage(stage.func, stage.number), self.inlined):
+                chains.append(chain(stage))
+        common = [s for s, _ in chains[0] if all(any(s == t for t, _ in c) for c in chains)]
+        if not common:
+            return None
+        host = common[0]
+        most = min(depth for c in chains for s, depth in c if s == host)
+        parent = by_func.get(host.func)
+        least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(tilings[host])
+        return At(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
+
+    def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
+        stages = [s for s in func.stages if s.values and not s.is_empty]
+        order = self._storage_order(func, at.level)
+        probe = Member(
+            tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages), at, order
+        )
+        try:
+            plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
+        except ScheduleError as e:
+            self.stats.rejected[f"{at.level.name}: {e}"] += 1
+            return False
+        extents = dict(zip(order, plan.allocations[func.name].extents, strict=True))
+        for _ in range(TRIES):
+            tilings = []
+            for s in stages:
+                if at.level is Level.BLOCK:
+                    loops = member_tiling(self.rng, func, s, extents, plan.block, self.target)
+                else:
+                    loops = thread_tiling(self.rng, s, extents)
+                tilings.append(StageTiling(StageId(func.name, s.number), loops))
+            member = replace(probe, tilings=tuple(tilings))
+            if self._legal(self._kernel(d, [*d.members, member]), at.level.name):
+                d.members.append(member)
+                return True
+        return False
+
+    def _storage_order(self, func: BoundFunc, level: Level) -> tuple[str, ...]:
+        if level is Level.THREAD or self.rng.random() < 0.7:
+            return func.dims
+        return tuple(func.dims[k] for k in self.rng.permutation(len(func.dims)))
+
+    def _legal(self, kernel: Kernel, label: str) -> bool:
+        found = kernel_reasons(self.bound, kernel, self.target)
+        if found:
+            self.stats.rejected[f"{label}: {found[0]}"] += 1
+        return not found
+
+
+def _terms(stage: BoundStage) -> tuple[Loop, ...]:
+    return tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions)
+
+
+def _plain(func: BoundFunc, stage: BoundStage) -> tuple[Loop, ...]:
+    """One point a thread, one thread a block: slow, but legal wherever anything is."""
+    sizes = loop_sizes(func, stage, func.extents)
+    return (
+        *(Loop(d.name, LoopKind.BLOCK, sizes[d.name]) for d in stage.loops if not d.reduction),
+        *_terms(stage),
+    )

@@ -1,0 +1,203 @@
+"""Schedules as text: the indented loop nest that people read, and the compact canonical form that breaks ties."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.definition_text import definition_text
+from autosched.schedule.placement import SharedLayout, shared_layout
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop, plan_kernel
+from autosched.schedule.types import Inlined, Kernel, Level, LoopKind, Member, Root, Schedule, StageTiling
+
+WIDTH = 110
+"""Longer lines are wrapped."""
+
+_Line = tuple[int, str]
+"""Indentation level and text."""
+
+_OUTSIDE = (LoopKind.BLOCK, LoopKind.THREAD)
+
+
+def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
+    """Return the loop nest of a legal schedule, one section a kernel in launch order.
+
+    Loops stand inside one another as they run. ``step`` is how many points lie between neighbouring iterations, where
+    that is not one; a loop of one iteration is left out. A Func computed inside a kernel stands where it is computed,
+    with the extents of its region in storage order; ``f.1`` is the first update of ``f``.
+
+    Raises:
+        ScheduleError: If a Member's region does not follow from its host.
+    """
+    count = len(schedule.kernels)
+    sections = [f"{bound.pipeline.name}: {_count(count, 'kernel')}"]
+    sections += [f"kernel {k}: {kernel_text(bound, kernel)}" for k, kernel in enumerate(schedule.kernels)]
+    return "\n\n".join(sections) + "\n"
+
+
+def kernel_text(bound: BoundPipeline, kernel: Kernel) -> str:
+    """Return the loop nest of one legal kernel; see `schedule_text`."""
+    plan = plan_kernel(bound, kernel)
+    layout = shared_layout(plan)
+    lines = [*_header(plan, layout), *_grid(plan, layout)]
+    return "\n".join(_wrapped(indent, text) for indent, text in lines)
+
+
+def _header(plan: KernelPlan, layout: SharedLayout) -> Iterator[_Line]:
+    funcs = [plan.bound.funcs[name] for name in plan.kernel.root_funcs]
+    sources = ", ".join(_sources(plan))
+    yield 0, ", ".join(_box(f.name, f.dims, f.extents) for f in funcs) + (f" from {sources}" if sources else "")
+    blocks = [p.extent for p in plan.grid]
+    threads = [n for n in plan.block if n > 1]
+    yield (
+        1,
+        f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}, "
+        f"{layout.total_bytes} bytes of shared memory a block",
+    )
+    for i in sorted(plan.kernel.inlined, key=lambda i: list(plan.bound.funcs).index(i.func)):
+        yield 1, f"inlined, {_count(i.calls, 'call')}: {definition_text(plan.bound, plan.bound.stage(i.func, 0))}"
+
+
+def _sources(plan: KernelPlan) -> list[str]:
+    """Return what the kernel reads from global memory: inputs and Funcs that other kernels compute."""
+    inside = plan.inlined | plan.root_funcs | plan.allocations.keys()
+    stages = [plan.bound.stage(t.stage.func, t.stage.number) for t in plan.kernel.tilings()]
+    stages += [plan.bound.stage(name, 0) for name in plan.inlined]
+    read = {source for s in stages for source in s.sources} - inside
+    return [name for name in (*plan.bound.inputs, *plan.bound.funcs) if name in read]
+
+
+def _grid(plan: KernelPlan, layout: SharedLayout) -> Iterator[_Line]:
+    indent = 1
+    for loop in plan.grid:
+        if loop.extent > 1:
+            yield indent, _loop_text(loop)
+            indent += 1
+    for group, barrier in zip(plan.steps, layout.barriers, strict=True):
+        if barrier:
+            yield indent, "barrier"
+        yield from _step(plan, group, indent)
+
+
+def _step(plan: KernelPlan, group: Sequence[Nest], indent: int) -> Iterator[_Line]:
+    """One thread nest: the threads' loops around the stages that share them."""
+    yield indent, _title(plan, group[0])
+    indent += 1
+    for axis, loop in zip("xyz", [p for p in group[0].thread_loops if p.extent > 1], strict=False):
+        yield indent, _loop_text(loop, f"threadIdx.{axis}")
+        indent += 1
+    for n in group:
+        yield from _in_thread(plan, n, indent)
+
+
+def _in_thread(plan: KernelPlan, n: Nest, indent: int) -> Iterator[_Line]:
+    """The loops that one thread runs; those listed before a thread loop come first, as in generated code."""
+    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE), default=-1)
+    for loop in n.loops[:start]:
+        if loop.kind not in _OUTSIDE and loop.extent > 1:
+            yield indent, _loop_text(loop)
+            indent += 1
+    for position in range(start, len(n.loops) + 1):
+        for group in plan.hosted(n.id, position):
+            yield from _thread_member(plan, group, indent)
+        if position < len(n.loops) and n.loops[position].extent > 1:
+            yield indent, _loop_text(n.loops[position])
+            indent += 1
+    yield indent, definition_text(plan.bound, n.stage)
+
+
+def _thread_member(plan: KernelPlan, group: Sequence[Nest], indent: int) -> Iterator[_Line]:
+    yield indent, _title(plan, group[0])
+    for n in group:
+        if n.stage.values and not n.stage.is_empty:
+            yield from _in_thread(plan, n, indent + 1)
+
+
+def _title(plan: KernelPlan, n: Nest) -> str:
+    """Return what a nest computes in each block or thread, and where the result lives."""
+    stored = {r.tiling.stage.func for r in plan.kernel.roots if r.stored}
+    stored |= {m.func for m in plan.kernel.members if m.stored}
+    allocation = plan.allocations.get(n.stage.func)
+    places = []
+    if allocation is None:
+        own = [(d, n.cover(d)) for d in n.base]
+        box = _box(str(n.id), [d for d, _ in own], [e for _, e in own])
+    else:
+        box = _box(str(n.id), allocation.dims, allocation.extents)
+        size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
+        shared = allocation.level is Level.BLOCK
+        places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
+    if n.stage.func in stored:
+        places.append("to global memory")
+    return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
+
+
+def _box(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
+    return f"{name}[{', '.join(f'{d} {e}' for d, e in zip(dims, extents, strict=True))}]" if dims else name
+
+
+def _loop_text(loop: NestLoop, axis: str = "") -> str:
+    notes = [axis] if axis else []
+    notes += [f"step {loop.stride}"] if loop.stride > 1 else []
+    return f"{loop.kind.value} {loop.dim} {loop.extent}" + (f"  ({', '.join(notes)})" if notes else "")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _count_of(extents: Sequence[int], what: str) -> str:
+    total = 1
+    for e in extents:
+        total *= e
+    return (f"{' x '.join(map(str, extents))} = " if len(extents) > 1 else "") + _count(total, what)
+
+
+def _wrapped(indent: int, text: str) -> str:
+    lead = "  " * indent
+    return textwrap.fill(
+        text, max(WIDTH, len(lead) + 40), initial_indent=lead, subsequent_indent=lead + " " * 6,
+        break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
+    )  # fmt: skip
+
+
+def canonical_text(schedule: Schedule) -> str:
+    """Return one line a kernel; equal exactly when the schedules' kernels mean the same.
+
+    Nothing but the schedule is needed, so this serves as a key and to break ties. The order of Members and of inlined
+    Funcs, which says nothing, is left out; all else is in.
+    """
+    return "\n".join(canonical_kernel_text(k) for k in schedule.kernels)
+
+
+def canonical_kernel_text(kernel: Kernel) -> str:
+    """Return the canonical text of one kernel; see `canonical_text`."""
+    # Names are identifiers, joined by dots in reduction variables, so that none of the separators occurs in one.
+    parts = [_canonical_root(r) for r in kernel.roots]
+    parts += sorted(map(_canonical_member, kernel.members))
+    parts += sorted(map(_canonical_inlined, kernel.inlined))
+    return "; ".join(parts)
+
+
+def _canonical_root(r: Root) -> str:
+    return f"root {_canonical_tiling(r.tiling)}{_canonical_flag(r.stored)}"
+
+
+def _canonical_member(m: Member) -> str:
+    at = f"{m.at.level.name.lower()} {m.at.host.func}.{m.at.host.number} {m.at.depth}"
+    tilings = " + ".join(map(_canonical_tiling, m.tilings))
+    return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{_canonical_flag(m.stored)}"
+
+
+def _canonical_inlined(i: Inlined) -> str:
+    return f"inline {i.func} x{i.calls}"
+
+
+def _canonical_tiling(t: StageTiling) -> str:
+    loops = ", ".join(f"{p.kind.value} {p.dim} {p.extent}" for p in t.loops)
+    return f"{t.stage.func}.{t.stage.number}({loops})"
+
+
+def _canonical_flag(stored: bool) -> str:
+    return " stored" if stored else ""

@@ -1,0 +1,102 @@
+"""Building loops for stages: sizes, stages that may share a kernel, random tilings of Members, inlined calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.types import Loop, LoopKind, StageId
+from autosched.target import Target
+
+
+def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> dict[str, int]:
+    """Return the number of points of each loop of a stage over a box of its Func with these extents."""
+    pure = dict(zip(func.dims, extents, strict=True))
+    return {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
+
+
+def root_groups(func: BoundFunc) -> list[list[BoundStage]]:
+    """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one."""
+    groups: list[list[BoundStage]] = []
+    for stage in func.stages:
+        if not stage.values or stage.is_empty:
+            continue
+        if groups and all(owns_tile(func, s) for s in (*groups[-1], stage)):
+            groups[-1].append(stage)
+        else:
+            groups.append([stage])
+    return groups
+
+
+def inlined_in(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> dict[str, int]:
+    """Return how many times each inlined Func is evaluated by one evaluation of each stage."""
+    calls: dict[str, int] = {}
+    queue = [(bound.stage(s.func, s.number), 1) for s in stages]
+    while queue:
+        stage, times = queue.pop()
+        for source, n in stage.load_counts.items():
+            if source in inlined:
+                calls[source] = calls.get(source, 0) + n * times
+                queue.append((bound.funcs[source].stages[0], n * times))
+    return calls
+
+
+def calls_through(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> int:
+    """Return the largest number of loads that one evaluation of a stage makes once Funcs are inlined."""
+    worst = 0
+    for s in stages:
+        stage = bound.stage(s.func, s.number)
+        calls = inlined_in(bound, [s], inlined)
+        total = sum(stage.load_counts.values())
+        total += sum(n * sum(bound.funcs[f].stages[0].load_counts.values()) for f, n in calls.items())
+        worst = max(worst, total)
+    return worst
+
+
+def factor(rng: np.random.Generator, extent: int, choices: Sequence[int], limit: int = 1 << 30) -> int:
+    """Draw an extent from ``choices`` (or the whole extent when it is small), at most ``extent`` and ``limit``."""
+    legal = [c for c in choices if c <= extent and c <= limit] or [1]
+    if 1 < extent <= min(16, limit) and rng.random() < 0.3:
+        return extent
+    return int(rng.choice(legal))
+
+
+def member_tiling(
+    rng: np.random.Generator, func: BoundFunc, stage: BoundStage, extents: Mapping[str, int],
+    block: tuple[int, int, int], target: Target,
+) -> tuple[Loop, ...]:  # fmt: skip
+    """Draw thread and serial loops of a BLOCK member; each parallel dimension is walked by threads, then serially."""
+    sizes = {d.name: d.extent if d.reduction else extents[d.name] for d in stage.loops}
+    parallel = [d.name for d in stage.loops if d.parallel]
+    threads: list[Loop] = []
+    serial: list[Loop] = []
+    budget = target.max_threads_per_block
+    for k in rng.permutation(len(parallel)):
+        d = parallel[k]
+        t = 1
+        if len(threads) < 3 and rng.random() < 0.85:
+            here = block[len(threads)]
+            wanted = here if here > 1 and rng.random() < 0.7 else int(rng.choice([2, 4, 8, 16, 32]))
+            t = min(wanted, sizes[d], budget, target.max_block_dim[len(threads)])
+        budget //= t
+        if t > 1:
+            threads.append(Loop(d, LoopKind.THREAD, t))
+        rest = -(-sizes[d] // t)
+        if rest > 1:
+            serial.append(Loop(d, LoopKind.SERIAL, rest))
+    terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions if d.name not in parallel]
+    for loop in serial:
+        terms.insert(int(rng.integers(0, len(terms) + 1)), loop)
+    return (*threads, *terms)
+
+
+def thread_tiling(rng: np.random.Generator, stage: BoundStage, extents: Mapping[str, int]) -> tuple[Loop, ...]:
+    """Draw the order of the serial loops of a THREAD member; their extents follow from the region."""
+    pure = [Loop(d.name, LoopKind.SERIAL, extents[d.name]) for d in stage.loops if not d.reduction]
+    mixed = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions]
+    for k in rng.permutation(len(pure)):
+        mixed.insert(int(rng.integers(0, len(mixed) + 1)), pure[k])
+    return tuple(mixed)

@@ -1,0 +1,71 @@
+"""Is a schedule legal for a pipeline, its shapes and a target? Small named checks, exact integers, reasons.
+
+The same checks serve the search, loaded files and every compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import ScheduleError
+from autosched.schedule.checks import loops, members, resources, structure
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.types import Kernel, Schedule
+from autosched.target import Target
+
+KernelCheck = Callable[[BoundPipeline, Kernel, Target], Iterator[str]]
+
+WELL_FORMED: tuple[KernelCheck, ...] = (
+    structure.roots_share_grid,
+    structure.sources_are_available,
+    structure.inlined_are_pure,
+    loops.loops_match_stage,
+    loops.block_loops_come_first,
+    loops.carried_loops_stay_in_order,
+    loops.roots_cover_their_region,
+    members.levels_are_supported,
+    members.hosts_enclose_consumers,
+)
+"""Checks that need no regions; the others rely on them."""
+
+
+def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
+    """Raise unless a schedule is legal.
+
+    Raises:
+        ScheduleError: With all reasons found, each naming kernel, stage and what would be legal.
+    """
+    found = reasons(bound, schedule, target)
+    if found:
+        raise ScheduleError(f"illegal schedule for {bound.pipeline.name!r} on {target.name}: " + "; ".join(found))
+
+
+def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
+    """Return why a schedule is illegal; empty when it is legal."""
+    if schedule.pipeline_hash != bound.pipeline.hash:
+        return [
+            f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, this one is {bound.pipeline.hash[:12]}); "
+            "make a new one with autosched.schedule"
+        ]
+    found = list(structure.every_stage_is_computed(bound, schedule))
+    for k, kernel in enumerate(schedule.kernels):
+        found += [f"kernel {k}: {r}" for r in kernel_reasons(bound, kernel, target)]
+    if not found:
+        found += resources.workspace_fits(bound, schedule, target)
+    return found
+
+
+def kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target) -> list[str]:
+    """Return why one kernel is illegal, whatever the others are."""
+    for check in WELL_FORMED:
+        found = list(check(bound, kernel, target))
+        if found:
+            return found
+    try:
+        plan = plan_kernel(bound, kernel)
+    except ScheduleError as e:
+        return [str(e)]
+    found = list(members.members_cover_their_region(plan))
+    found = found or list(members.thread_members_stay_in_registers(plan))
+    return found or list(resources.threads_fit(plan, target)) + list(resources.shared_memory_fits(plan, target))
