@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import autosched.schedule  # noqa: F401  # made callable below
 from autosched.errors import (
     AutoschedError,
     BoundsError,
@@ -63,4 +69,121 @@ from autosched.lang.functions import (
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom, argmax, argmin, maximum, minimum, prod, sum
 
+if TYPE_CHECKING:
+    from autosched.api import ScheduledPipeline, load_schedule, schedule
+    from autosched.reference import interpret
+    from autosched.runtime.compiled import CompiledPipeline
+    from autosched.runtime.executable import KernelInfo
+    from autosched.target import Target, get_target
+
 __version__ = "0.1.0"
+
+_LAZY = {
+    "CompiledPipeline": "autosched.runtime.compiled",
+    "KernelInfo": "autosched.runtime.executable",
+    "ScheduledPipeline": "autosched.api",
+    "Target": "autosched.target",
+    "get_target": "autosched.target",
+    "interpret": "autosched.reference",
+    "load_schedule": "autosched.api",
+}
+"""Names whose modules are imported when they are first used, so that `import autosched` stays light."""
+
+__all__ = [
+    "AutoschedError",
+    "BoundsError",
+    "CacheError",
+    "CompileError",
+    "CompiledPipeline",
+    "DSLError",
+    "Expr",
+    "Func",
+    "Input",
+    "InputError",
+    "KernelInfo",
+    "LaunchError",
+    "Output",
+    "Param",
+    "Pipeline",
+    "RDom",
+    "ScheduleError",
+    "ScheduledPipeline",
+    "Target",
+    "Var",
+    "abs",
+    "absd",
+    "acos",
+    "all_of",
+    "any_of",
+    "argmax",
+    "argmin",
+    "asin",
+    "atan",
+    "atan2",
+    "bool_",
+    "cast",
+    "ceil",
+    "clamp",
+    "cos",
+    "exp",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "fmod",
+    "get_target",
+    "hash_u32",
+    "hypot",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "interpret",
+    "lerp",
+    "load_schedule",
+    "log",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "pow",
+    "prod",
+    "random_float",
+    "round",
+    "schedule",
+    "select",
+    "sin",
+    "sqrt",
+    "sum",
+    "tan",
+    "tanh",
+    "trunc",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "undef",
+]
+
+
+class _CallableModule(ModuleType):
+    """The sub-package `autosched.schedule`, which shares its name with the function it is called as."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> ScheduledPipeline:
+        from autosched.api import schedule
+
+        return schedule(*args, **kwargs)
+
+
+sys.modules["autosched.schedule"].__class__ = _CallableModule
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -19,8 +19,8 @@ from autosched.lower.program import Program, lower
 from autosched.runtime.compiled import CompiledPipeline
 from autosched.runtime.executable import as_backend, choose_backend, make_executable
 from autosched.runtime.signature import Signature
-from autosched.schedule.serialise import load as load_json
-from autosched.schedule.serialise import save as save_json
+from autosched.schedule.serialise import load_schedule as read_schedule
+from autosched.schedule.serialise import save_schedule
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
@@ -92,7 +92,7 @@ class ScheduledPipeline:
         Raises:
             InputError: If the file cannot be written.
         """
-        save_json(path, self.bound, self.schedule)
+        save_schedule(path, self.bound, self.schedule)
 
     def compile(self, backend: str | None = None) -> CompiledPipeline:
         """Compile the pipeline.
@@ -176,7 +176,7 @@ def load_schedule(
     """
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    return ScheduledPipeline(bound, load_json(path, bound), chosen, params)
+    return ScheduledPipeline(bound, read_schedule(path, bound), chosen, params)
 
 
 def _as_target(target: str | Target) -> Target:

@@ -25,16 +25,17 @@ from autosched.runtime.host_compiler import compile_shared_library, kernel_flags
 CONSTANTS: dict[str, tuple[float, ...]] = {
     "power of two": (4.0, -(2.0**-20), 2.0**126),
     "small odd": (3.0, 5.0, 7.0, 9.0),
-    "even": (6.0, 10.0, 48.0),
+    "even": (6.0, 10.0, 98.0),
     "sum of weights": (225.0, 255.0, 273.0, 65535.0),
     "fraction": (1 / 3, 0.1, 12.92, 1.055),
     "negative": (-3.0, -0.1),
     "next to one": (1 + 2.0**-23, 1 - 2.0**-24),
     "all ones": (2 - 2.0**-23, 2.0**11 - 2.0**-13),
+    "large or small": (3 * 2.0**40, 3 * 2.0**-40),
     "end of a range": (2.0**25 + 4, 2.0**-25 - 2.0**-49, 2.0**100 - 2.0**76, 2.0**-100 + 2.0**-123),
-    "divided by": (0.0, float("inf"), 2.0**127, 1e-40),
+    "left alone": (0.0, float("inf"), 2.0**127, 1e-40),
 }
-"""By kind; the last of them are those that no other form is exact for, or known to be."""
+"""By kind; the last are those for which a division stays a division."""
 
 EVERY, SAMPLED, EDGES = range(3)  # enum dividends
 ALL_BLOCKS, SAMPLED_BLOCKS, BLOCK = 1 << 16, 1 << 8, 1 << 16

@@ -21,7 +21,9 @@ MIN_VECTOR_EXTENT = 16
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
     """Return the baseline schedule of a bound pipeline."""
     inlined = {name for name, f in bound.funcs.items() if should_inline(bound, f)}
-    kernels = [k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)]
+    kernels = [
+        k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)
+    ]
     return Schedule(bound.pipeline.hash, tuple(kernels))
 
 

@@ -75,8 +75,8 @@ def violations(unit: str, source: str) -> list[tuple[int, str]]:
 
 
 def _source_files() -> list[tuple[str, Path]]:
-    found = [(unit, path) for unit in ORDER for path in sorted((PACKAGE / unit).rglob("*.py"))]
-    beside = [(unit, PACKAGE / f"{unit}.py") for unit in (*sorted(LEAVES), "reference")]
+    found = [(unit, path) for unit in (*ORDER, "reference") for path in sorted((PACKAGE / unit).rglob("*.py"))]
+    beside = [(unit, PACKAGE / f"{unit}.py") for unit in sorted(LEAVES)]
     return found + [(unit, path) for unit, path in beside if path.exists()]
 
 

@@ -104,7 +104,9 @@ class Binder:
         if number > 0:
             found = update_dependences(func, scope.definition(indices, values), ranges)
             parallel, associative, owns = found.parallel, found.associative, found.owns_point
-        loops = tuple(LoopDim(v.name, False, True) for v in func.vars if number == 0 or v.name in _pure_names(d.indices))
+        loops = tuple(
+            LoopDim(v.name, False, True) for v in func.vars if number == 0 or v.name in _pure_names(d.indices)
+        )
         loops += tuple(LoopDim(r.name, True, r.name in parallel, *ranges[r.name]) for r in rvars)
         loads = tuple(_loads((*values, *indices)))
         store = tuple(to_index(e, memo) for e in indices)
@@ -152,7 +154,7 @@ class Binder:
 
     def regions(self, boxes: Mapping[Func, Box]) -> dict[Func | Input, Region]:
         """Return the region of every Func and what is read of every input for the given output boxes."""
-        regions: dict[Func | Input, Region] = dict(boxes)
+        regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}  # noqa: C416 - widens the key type
         for func in reversed(self.pipeline.funcs):
             if func not in regions:  # not asked for, or only read inside loops that never run
                 continue
@@ -357,5 +359,3 @@ def _check_undef(func: BoundFunc, f: Func) -> None:
             location=f.location,
             hint=f"start with a value: {f.name}[...] = 0",
         )
-
-

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from autosched.analysis import index as ix
+from autosched.analysis.naming import identifiers, taken_labels
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Expr, Load, Param, Scalar, children
@@ -56,8 +57,8 @@ class Footprint:
 class BoundStage:
     """One definition of a Func over concrete loops.
 
-    ``store`` and ``index_of`` give symbolic indices over loop variables named as in ``loops``; ``steps`` are the
-    outermost loops that must run in order with all threads in step (empty for most stages).
+    ``store`` and ``index_of`` give symbolic indices over loop variables named as in ``loops``; ``associative``
+    marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves only where they write.
     """
 
     func: str
@@ -177,7 +178,8 @@ class BoundPipeline:
 
     ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
     ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
-    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised`` those whose value is built in.
+    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
+    those whose value is built in.
     """
 
     pipeline: Pipeline
@@ -196,6 +198,16 @@ class BoundPipeline:
         shapes = [self.shapes[i.name] for i in self.pipeline.inputs]
         values = [repr(self.specialised.get(p.name)) for p in self.pipeline.params]
         return f"{self.pipeline.hash}|{shapes}|{values}"
+
+    @cached_property
+    def identifiers(self) -> Mapping[str, str]:
+        """The name in generated code of every input, Func and run-time parameter."""
+        return identifiers(self)
+
+    @cached_property
+    def taken_labels(self) -> frozenset[str]:
+        """Names that generated code cannot use for loops and local variables."""
+        return taken_labels(self, self.identifiers)
 
     def stage(self, func: str, number: int) -> BoundStage:
         """Return a stage of a Func."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Atom:
         return hash(self.key)
 
 
-Term = Union[LoopVar, Atom]
+Term = LoopVar | Atom
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ class Affine:
         return self.key
 
 
-Index = Union[int, Affine]
+Index = int | Affine
 
 
 def interval(e: Index) -> Interval:
@@ -178,7 +178,9 @@ def _split(a: Affine, c: int) -> tuple[Index, Index]:
 
 def floordiv(a: Number, c: int) -> Any:
     """Return ``floor(a / c)`` for a positive integer ``c``."""
-    if c == 1 or not isinstance(a, Affine):
+    if c == 1:
+        return a
+    if not isinstance(a, Affine):
         return a // c
     q, r = _split(a, c)
     lo, hi = interval(r)
@@ -334,7 +336,7 @@ def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any
 
 def _term_bounds(t: Term, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any]:
     if isinstance(t, LoopVar):
-        return env[t.name] if t.name in env else t.interval
+        return env.get(t.name, t.interval)
     if t.kind == "data":
         return t.interval
     ranges = [bounds(a, env) for a in t.args]
@@ -345,9 +347,9 @@ def _term_bounds(t: Term, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any
         case "mod":
             return _mod_bounds(lo, hi, t.payload)
         case "min":
-            return minimum(lo, ranges[1][0]), minimum(minimum(hi, ranges[1][1]), _half(*t.args))
+            return minimum(lo, ranges[1][0]), minimum(minimum(hi, ranges[1][1]), _half(t.args[0], t.args[1]))
         case "max":
-            return maximum(maximum(lo, ranges[1][0]), -_half(*t.args, -1)), maximum(hi, ranges[1][1])
+            return maximum(maximum(lo, ranges[1][0]), -_half(t.args[0], t.args[1], -1)), maximum(hi, ranges[1][1])
         case "prod":
             return _product_bounds(ranges)
     return maximum(minimum(lo, ranges[1][0]), t.interval[0]), minimum(maximum(hi, ranges[1][1]), t.interval[1])

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-BUDGET = 20_000
+BUDGET = 60_000
 """Rows that may be handled before the test gives up; systems from usual array indices need some hundred."""
 
 FEW = 8

@@ -83,19 +83,23 @@ def _largest_valid(binder: Binder, func: Func, start: Box) -> Box | None:
     middle = [((lo + hi) // 2, (lo + hi) // 2) for lo, hi in start]
     if not _is_valid(binder, func, tuple(middle)):
         return None
-    box = list(middle)
-    for axis, (lo, hi) in enumerate(start):
-        for side, end in ((0, lo), (1, hi)):
-            good, bad = box[axis][side], end
-
-            def tried(value: int, axis: int = axis, side: int = side) -> Box:
-                pair = (value, box[axis][1]) if side == 0 else (box[axis][0], value)
-                return tuple(pair if k == axis else b for k, b in enumerate(box))
-
-            if _is_valid(binder, func, tried(bad)):
+    box: Box = tuple(middle)
+    for axis, ends in enumerate(start):
+        for side in (0, 1):
+            good, bad = box[axis][side], ends[side]
+            if _is_valid(binder, func, _moved(box, axis, side, bad)):
                 good = bad
             while abs(good - bad) > 1:
                 half = (good + bad) // 2
-                good, bad = (half, bad) if _is_valid(binder, func, tried(half)) else (good, half)
-            box = list(tried(good))
-    return tuple(box)
+                if _is_valid(binder, func, _moved(box, axis, side, half)):
+                    good = half
+                else:
+                    bad = half
+            box = _moved(box, axis, side, good)
+    return box
+
+
+def _moved(box: Box, axis: int, side: int, value: int) -> Box:
+    """Return a box with one side at another place."""
+    pair = (value, box[axis][1]) if side == 0 else (box[axis][0], value)
+    return (*box[:axis], pair, *box[axis + 1 :])

@@ -102,6 +102,8 @@ def required_extents(
     found = required_regions(bound, {root: region}, wanted)
     n = len(tiles)
     return {
-        name: np.stack([np.broadcast_to(hi - lo + 1, n) for lo, hi in box], axis=1) if box else np.ones((n, 0), np.int64)
+        name: np.stack([np.broadcast_to(hi - lo + 1, n) for lo, hi in box], axis=1)
+        if box
+        else np.ones((n, 0), np.int64)
         for name, box in found.items()
     }

@@ -62,6 +62,7 @@ class Specialiser:
         self.params = params
 
     def __call__(self, e: Expr) -> Expr:
+        """Return ``e`` with everything replaced; it holds no reduction variables."""
         return Scope(self, ()).run(e)
 
     def scope(self, d: Definition) -> Scope:
@@ -93,10 +94,11 @@ class Scope:
         return Definition(indices, values, self.rvars, self._definition.location)
 
     def __call__(self, e: Expr) -> Expr:
+        """Return ``e`` with everything replaced."""
         return self.run(e)
 
     def run(self, e: Expr) -> Expr:
-        """Return ``e`` with everything replaced."""
+        """Return ``e`` with everything replaced; shared nodes are replaced once."""
         known = self._done.get(id(e))
         if known is None:
             known = self._replace(e)

@@ -35,7 +35,8 @@ def _convert(e: Expr, memo: dict[int, ix.Index]) -> ix.Index:
             return _unless_wrapping(e, operation(to_index(e.a, memo), to_index(e.b, memo)))
         case Binary(op="floordiv" | "mod", b=Const(value=c)) if e.dtype.is_int and c > 0:
             a = to_index(e.a, memo)
-            return ix.floordiv(a, int(c)) if e.op == "floordiv" else ix.mod(a, int(c))
+            quotient: ix.Index = ix.floordiv(a, int(c)) if e.op == "floordiv" else ix.mod(a, int(c))
+            return quotient
         case Unary(op="neg"):
             return _unless_wrapping(e, ix.scale(to_index(e.a, memo), -1))
         case Unary(op="abs"):
@@ -77,7 +78,7 @@ def value_range(e: Expr) -> tuple[int, int]:
         case Const():
             return int(e.value), int(e.value)
         case Binary(op="and", a=a, b=Const(value=c)) if c >= 0:
-            return (0, int(c)) if not a.dtype.kind == "b" else full
+            return (0, int(c)) if a.dtype.kind != "b" else full
         case Binary(op="shr", a=a, b=Const(value=c)):
             lo, hi = value_range(a)
             return lo >> int(c), hi >> int(c)
@@ -92,7 +93,8 @@ def value_range(e: Expr) -> tuple[int, int]:
         case Binary(op="add" | "sub" | "mul"):
             (al, ah), (bl, bh) = value_range(e.a), value_range(e.b)
             corners = {
-                "add": [al + bl, ah + bh], "sub": [al - bh, ah - bl], "mul": [p * q for p in (al, ah) for q in (bl, bh)],
+                "add": [al + bl, ah + bh], "sub": [al - bh, ah - bl],
+                "mul": [p * q for p in (al, ah) for q in (bl, bh)],
             }[e.op]  # fmt: skip
             lo, hi = min(corners), max(corners)
             return (lo, hi) if e.weak or (full[0] <= lo and hi <= full[1]) else full

@@ -149,7 +149,9 @@ def _cast_text(a: str, source: DType, target: DType) -> str:
         return f"as_round_f16({a})" if source == float32 else f"as_round_f16_f64((double){a})"
     if source.is_float and target.is_int:
         return f"as_cvt_{target.short}_{'f64' if source == float64 else 'f32'}({a})"
-    return f"({local_type(target)}){a}" if a[0] == "(" or a.replace("_", "").isalnum() else f"({local_type(target)})({a})"
+    return (
+        f"({local_type(target)}){a}" if a[0] == "(" or a.replace("_", "").isalnum() else f"({local_type(target)})({a})"
+    )
 
 
 def _op_text(v: Op) -> str:

@@ -1,14 +1,15 @@
 """Put the lane loop (threadIdx.x) innermost for the C backend.
 
-A thread's body becomes, for all lanes of a row at once: serial loops outside, and one vectorisable lane loop around each
-straight-line piece. Per-thread register arrays get a lane dimension. Lanes are independent between barriers, so the
-order does not matter; values bound further out are computed again in each piece that uses them.
+A thread's body becomes, for all lanes of a row at once: serial loops outside, and one vectorisable lane loop around
+each straight-line piece. Per-thread register arrays get a lane dimension. Lanes are independent between barriers, so
+the order does not matter; values bound further out are computed again in each piece that uses them.
 
 Why not leave the lane loop outermost: gcc 12 with ``omp simd`` miscompiles such outer loops when they hold inner
 loops with conditions (seen with AVX-512), and rarely vectorises them otherwise.
 
 Rewrite:
-    for lane: { acc; for s: { let a; store acc[s] } }  ->  acc[][lanes]; for s: { for lane: { let a; store acc[s][lane] } }
+    for lane: { acc; for s: { let a; store acc[s] } }
+    ->  acc[][lanes]; for s: { for lane: { let a; store acc[s][lane] } }
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ def bounded(
     f.boundary = kind
     read = source[tuple(index)]
     if kind == "constant":
-        f[tuple(at)] = select(all_of(*inside), read, value if value is not None else 0)
+        outside = value if value is not None else 0
+        values = [select(all_of(*inside), v, outside) for v in (read if isinstance(read, tuple) else (read,))]
+        f[tuple(at)] = values if source.is_tuple else values[0]
     else:
         f[tuple(at)] = read
     return f

@@ -2,14 +2,14 @@
 
 Python scalars, ``Var`` and ``RVar`` are weakly typed: they take the type of what they meet. A weak integer
 expression (``2*x + 1``) is an exact integer; as a value it becomes int32. ``==`` builds a comparison, so nodes hash
-and compare by identity; use `same` for structural equality.
+and compare by identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, bool_, float32, int32, promote, true_division_dtype
@@ -18,8 +18,7 @@ from autosched.lang.location import caller_location
 if TYPE_CHECKING:
     from autosched.lang.func import Func, Input
 
-Scalar = Union[int, float, bool]
-ExprLike = Union["Expr", int, float, bool]
+Scalar = int | float | bool
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "min", "max"})
 BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
@@ -151,6 +150,9 @@ class Expr:
         from autosched.lang.show import show
 
         return show(self)
+
+
+ExprLike = Expr | int | float | bool
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -417,9 +419,7 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
             weak = False
         return Binary(op, x, y, bool_) if weak else Binary(op, retype(x, dtype), retype(y, dtype), bool_)
     if op == "truediv":
-        target = true_division_dtype(
-            dtype if x.weak else x.dtype, dtype if y.weak else y.dtype
-        )
+        target = true_division_dtype(dtype if x.weak else x.dtype, dtype if y.weak else y.dtype)
         if isinstance(x, Const) and isinstance(y, Const) and x.weak and y.weak and y.value != 0:
             return Const(x.value / y.value, float32, weak=True)
         return Binary(op, retype(x, target), retype(y, target), target)
@@ -438,7 +438,7 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
     """Fold Python scalars that met only through ``wrap`` so that they stay weak."""
     if isinstance(x, Const) and isinstance(y, Const):
-        folds = {
+        folds: dict[str, Any] = {
             "add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q,
             "min": min, "max": max,
         }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype
@@ -25,8 +25,8 @@ from autosched.lang.expr import (
 )
 from autosched.lang.location import SourceLocation, caller_location
 
-Index = Union[ExprLike, tuple[ExprLike, ...]]
-Value = Union[ExprLike, Sequence[ExprLike]]
+Index = ExprLike | tuple[ExprLike, ...]
+Value = ExprLike | Sequence[ExprLike]
 _DEFAULT_DIMS = ("n", "d", "c", "y", "x")
 
 
@@ -57,7 +57,7 @@ class Undef:
 
 
 def undef(*dtypes: DType | str | type) -> Undef:
-    """Return a pure definition without value: ``f[y, x] = undef(float32)``."""
+    """Give a Func types but no values in its pure definition, as in ``f[y, x] = undef(float32)``."""
     return Undef(*dtypes)
 
 
@@ -163,7 +163,8 @@ class Func:
                 hint="fixed points and reduction domains belong in updates, after a pure definition",
             )
         if isinstance(value, Undef):
-            self._dtypes, values = value.dtypes, ()
+            self._dtypes = value.dtypes
+            values: tuple[Expr, ...] = ()
         else:
             values = tuple(strong(wrap(v)) for v in _components(value))
             self._dtypes = tuple(v.dtype for v in values)
@@ -184,20 +185,20 @@ class Func:
         given = [wrap(v) for v in _components(value)]
         if len(given) != len(self._dtypes):
             raise DSLError(
-                f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}", location=location
+                f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}",
+                location=location,
             )
         values = tuple(retype(common_cast(v, d), d) for v, d in zip(given, self._dtypes, strict=True))
-        own = self.vars
-        free: set[str] = set()
+        free = {e.name for e, own in zip(indices, self.vars, strict=True) if isinstance(e, Var) and e.name == own.name}
         for axis, e in enumerate(indices):
             for v in (n for n in walk(e) if isinstance(n, Var)):
-                if e is not own[axis] and not (isinstance(e, Var) and e.name == own[axis].name):
+                if v.name not in free:
                     raise DSLError(
-                        f"update of {self.name!r}: Var {v.name!r} in index {axis} must be {own[axis].name!r} by itself",
+                        f"update of {self.name!r}: Var {v.name!r} in index {axis} must also stand alone in the "
+                        f"dimension {v.name!r} of {self.name!r}",
                         location=location,
                         hint="use a reduction domain (RDom) to write at computed positions",
                     )
-                free.add(v.name)
         _check_free_vars(self.name, (*values, *indices), free, location)
         self._check_self_reads(indices, values, location)
         self._definitions.append(Definition(indices, values, collect_rvars((*indices, *values)), location))
@@ -291,9 +292,7 @@ class Input:
 
     is_tuple = False
 
-    def __init__(
-        self, name: str, dtype: DType | str | type, ndim: int, *, dims: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, name: str, dtype: DType | str | type, ndim: int, *, dims: Sequence[str] | None = None) -> None:
         check_name(name, "Input")
         if not 0 <= ndim <= 8:
             raise DSLError(f"Input {name!r} has {ndim} dimensions", location=caller_location(), hint="use 0 to 8")
@@ -397,12 +396,12 @@ def collect_rvars(roots: Sequence[Expr]) -> tuple[RVar, ...]:
 
 
 def _components(value: Value) -> tuple[ExprLike, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)  # type: ignore[arg-type]
+    if isinstance(value, tuple | list):
+        return tuple(value)
+    return (value,)  # type: ignore[return-value]
 
 
-def _check_free_vars(
-    name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None
-) -> None:
+def _check_free_vars(name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None) -> None:
     for root in roots:
         for node in walk(root):
             if isinstance(node, Var) and node.name not in allowed:

@@ -62,7 +62,7 @@ def select(condition: ExprLike, t: ExprLike, f: ExprLike) -> Expr:
     return Select(c, retype(a, dtype), retype(b, dtype), dtype)
 
 
-def min(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:  # noqa: A001 - the field's name
+def min(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
     """Return the smallest argument; a NaN propagates."""
     result = binary("min", a, b)
     for e in more:
@@ -70,7 +70,7 @@ def min(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:  # noqa: A001 - the 
     return result
 
 
-def max(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:  # noqa: A001
+def max(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
     """Return the largest argument; a NaN propagates."""
     result = binary("max", a, b)
     for e in more:
@@ -83,7 +83,7 @@ def clamp(e: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
     return min(max(e, low), high)
 
 
-def abs(e: ExprLike) -> Expr:  # noqa: A001
+def abs(e: ExprLike) -> Expr:
     """Return the absolute value (of the smallest signed integer: itself, as it wraps)."""
     return unary("abs", e)
 
@@ -184,12 +184,12 @@ def trunc(e: ExprLike) -> Expr:
     return _elementary("trunc", e)
 
 
-def round(e: ExprLike) -> Expr:  # noqa: A001
+def round(e: ExprLike) -> Expr:
     """Round half to even; the type stays floating point."""
     return _elementary("round", e)
 
 
-def pow(a: ExprLike, b: ExprLike) -> Expr:  # noqa: A001
+def pow(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a ** b``; small constant integer powers are multiplied out, as they are exact everywhere."""
     exponent = wrap(b)
     if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:

@@ -5,7 +5,21 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Unary, Var, children
+from autosched.lang.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Param,
+    RVar,
+    Select,
+    ShapeDim,
+    Unary,
+    Var,
+    children,
+)
 from autosched.lang.func import Func, Input
 
 if TYPE_CHECKING:

@@ -54,10 +54,10 @@ class Pipeline:
 
     def _unique_names(self) -> dict[Func, str]:
         taken: set[str] = set()
-        for leaf in (*self.inputs, *self.params):
-            if leaf.name in taken:
-                raise DSLError(f"two inputs or params of pipeline {self.name!r} are named {leaf.name!r}")
-            taken.add(leaf.name)
+        for name in [i.name for i in self.inputs] + [p.name for p in self.params]:
+            if name in taken:
+                raise DSLError(f"two inputs or params of pipeline {self.name!r} are named {name!r}")
+            taken.add(name)
         outputs = {o.func for o in self.outputs}
         names: dict[Func, str] = {}
         for f in sorted(self.funcs, key=lambda f: f not in outputs):  # outputs keep their names; the sort is stable

@@ -45,7 +45,8 @@ class RDom:
             for e in (low, high):
                 if any(isinstance(n, Var | RVar) for n in walk(e)) or not e.dtype.is_int:
                     raise DSLError(
-                        f"bound {e!r} of {name}.{dim} is not an integer known with the shapes", location=caller_location()
+                        f"bound {e!r} of {name}.{dim} is not an integer known with the shapes",
+                        location=caller_location(),
                     )
             self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order))
 
@@ -151,7 +152,7 @@ def _substitute(e: Expr, rule: Callable[[Expr], Expr | None], done: dict[int, Ex
     return known
 
 
-def sum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:  # noqa: A001
+def sum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:
     """Add ``e`` over a reduction domain, in order, in the type of ``e``; the sum is a Func of its own.
 
     Args:

@@ -62,7 +62,7 @@ def _shrink(c: Condition, names: Sequence[str], box: dict[str, tuple[int, int]])
         return box
     for axis, name in enumerate(names):  # a slab is kept when the condition holds on all of it
         others = tuple(k for k in range(len(names)) if k != axis)
-        run = longest_run(holds.all(axis=others))
+        run = longest_run(np.asarray(holds.all(axis=others)))
         if run is not None:
             return box | {name: (box[name][0] + run[0], box[name][0] + run[1])}
     return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Union
 
 from autosched.analysis.index import Index
 from autosched.lang.dtypes import DType
@@ -91,7 +90,7 @@ class CompareIndex:
     dtype: DType
 
 
-Value = Union[ConstValue, Ref, IndexValue, Read, Op, CompareIndex]
+Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex
 
 
 class LoopRole(Enum):
@@ -171,7 +170,7 @@ class Comment:
     text: str
 
 
-Stmt = Union[For, If, Let, LetIndex, Alloc, Store, Barrier, Comment]
+Stmt = For | If | Let | LetIndex | Alloc | Store | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.naming import Namer, component_label
 from autosched.lang.dtypes import DType, bool_
 from autosched.lower.interior import interior_box
 from autosched.lower.ir import (
@@ -28,7 +29,7 @@ from autosched.lower.nests import NestEmitter
 from autosched.lower.scope import Emitter
 from autosched.lower.values import Point, ValueLowerer
 from autosched.schedule.placement import SharedLayout, shared_layout
-from autosched.schedule.plan import KernelPlan, Namer, plan_kernel
+from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Kernel, Level
 
 Arrays = Mapping[tuple[str, int], GlobalArray]
@@ -92,7 +93,7 @@ class BodyBuilder:
         if known is None:
             a = self.plan.allocations[name]
             memory = Memory.SHARED if a.level is Level.BLOCK else Memory.REGISTER
-            label = self.names[name] if len(a.func.dtypes) == 1 else f"{self.names[name]}_{component}"
+            label = component_label(self.names, name, len(a.func.dtypes), component)
             known = self.local[name, component] = Buffer(label, a.func.dtypes[component], a.count, memory)
         return known
 
@@ -173,7 +174,7 @@ def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> 
     slots = []
     for (name, component), placed in layout.slots.items():
         func = plan.bound.funcs[name]
-        label = names[name] if len(func.dtypes) == 1 else f"{names[name]}_{component}"
+        label = component_label(names, name, len(func.dtypes), component)
         buffer = Buffer(label, func.dtypes[component], plan.allocations[name].count, Memory.SHARED)
         slots.append(Slot(buffer, placed.offset))
     return tuple(slots)

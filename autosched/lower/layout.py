@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.naming import component_label
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, Memory
 from autosched.schedule.derived import row_pitch
@@ -55,7 +56,7 @@ def global_arrays(
         func = bound.funcs[name]
         mins = tuple(lo for lo, _ in func.region)
         for k, dtype in enumerate(func.dtypes):
-            label = f"{names[name]}_{k}" if len(func.dtypes) > 1 else names[name]
+            label = component_label(names, name, len(func.dtypes), k)
             if name in outputs:
                 arrays[name, k] = _dense(name, label, dtype, mins, func.extents, "output")
             else:
@@ -70,9 +71,7 @@ def _dense(
     return GlobalArray(source, Buffer(label, dtype, count, Memory.GLOBAL), mins, extents, strides, role)
 
 
-def _pitched(
-    source: str, label: str, dtype: DType, mins: tuple[int, ...], extents: tuple[int, ...]
-) -> GlobalArray:
+def _pitched(source: str, label: str, dtype: DType, mins: tuple[int, ...], extents: tuple[int, ...]) -> GlobalArray:
     row = row_pitch(extents[-1], dtype.bytes_) if len(extents) > 1 else (extents[-1] if extents else 1)
     strides, count = _strides(extents, row)
     return GlobalArray(source, Buffer(label, dtype, count, Memory.GLOBAL), mins, extents, strides, "workspace")

@@ -86,15 +86,20 @@ class NestEmitter:
         for b in buffers:
             self.out.append(Alloc(b))
         if first.stage.is_update:
-            self._over_points(first, lambda at: self._copy(func.name, buffers, _register_index(first, layout), at, False))
+            self._over_points(
+                first, lambda at: self._copy(func.name, buffers, _register_index(first, layout), at, False)
+            )
         for n in group:
             self.body.accumulators[func.name] = (buffers, _register_index(n, layout))
             self._stage(n, buffers)
         del self.body.accumulators[func.name]
         last = group[-1]
-        self._over_points(last, lambda at: self._copy(func.name, buffers, _register_index(last, layout), at, True))
+        end = _register_index(last, layout)
+        self._over_points(last, lambda at: self._copy(func.name, buffers, end, at, True))
 
-    def _copy(self, name: str, registers: Sequence[Buffer], own: ix.Index, at: Mapping[str, ix.Index], out: bool) -> None:
+    def _copy(
+        self, name: str, registers: Sequence[Buffer], own: ix.Index, at: Mapping[str, ix.Index], out: bool
+    ) -> None:
         """Move one point between registers and memory."""
         func = self.body.bound.funcs[name]
         index = [at[d] for d in func.dims]
@@ -252,4 +257,3 @@ def _register_index(n: Nest, layout: Mapping[tuple[str, int], int]) -> ix.Index:
 def _note(loop: NestLoop) -> str:
     what = "points" if loop.kind is LoopKind.SERIAL else "terms"
     return f"{loop.dim}: {loop.extent} {what}"
-

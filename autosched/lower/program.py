@@ -1,4 +1,4 @@
-"""A whole pipeline: its kernels in order, the arrays they pass to each other, and one workspace for the intermediates."""
+"""A whole pipeline: its kernels in order, the arrays between them, one workspace for the intermediates."""
 
 from __future__ import annotations
 
@@ -6,24 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.naming import Namer, unreserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule.placement import Placed, place
-from autosched.schedule.plan import Namer
 from autosched.schedule.types import Level, Schedule
 
 WORKSPACE_ALIGN = 256
-
-C_WORDS = frozenset(
-    """auto bool break case catch char class const constexpr continue default delete do double else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new operator private protected public
-    register restrict return short signed sizeof static struct switch template this throw true try typedef typename
-    typeid union unsigned using virtual void volatile wchar_t while asm and or not xor bitand bitor compl and_eq or_eq
-    xor_eq not_eq main min max abs exp log sin cos tan pow sqrt floor ceil round trunc fmod threadIdx blockIdx blockDim
-    gridDim warpSize KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE BARRIER ITER UNROLL""".split()
-)
-"""Names that generated code may not use for the user's things."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +42,14 @@ def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = Tr
         schedule: A schedule that `autosched.schedule.validate.validate` accepts for it.
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
     """
-    names = identifiers(bound)
+    names = bound.identifiers
     levels = schedule.computed
     roots = [n for n in bound.funcs if levels.get(n) is Level.ROOT]
     arrays = global_arrays(bound, names, roots)
     namer = Namer()
     kernels = []
     for k in schedule.kernels:
-        label = namer(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}"[:80])
+        label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
         kernels.append(lower_kernel(bound, k, label, arrays, names, split_interior=split_interior))
     slots, size = _place_workspace(arrays, kernels)
     outputs: dict[str, GlobalArray] = {}
@@ -73,13 +63,6 @@ def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = Tr
     )  # fmt: skip
 
 
-def identifiers(bound: BoundPipeline) -> dict[str, str]:
-    """Return a C identifier for every input, Func and scalar parameter, close to the user's name."""
-    namer = Namer(C_WORDS)
-    sources = (*bound.inputs, *bound.funcs, *(p.name for p in bound.scalars))
-    return {name: namer(name if not name.startswith(("as_", "_")) else f"u{name}") for name in sources}
-
-
 def _place_workspace(
     arrays: Mapping[tuple[str, int], GlobalArray], kernels: list[KernelIR]
 ) -> tuple[tuple[Slot, ...], int]:
@@ -89,8 +72,6 @@ def _place_workspace(
             first, _ = lifetimes.get(b.name, (k, k))
             lifetimes[b.name] = (first, k)
     buffers = {a.buffer.name: a.buffer for a in arrays.values() if a.role == "workspace"}
-    requests = [
-        Placed(n, b.count * b.dtype.bytes_, *lifetimes[n]) for n, b in buffers.items() if n in lifetimes
-    ]
+    requests = [Placed(n, b.count * b.dtype.bytes_, *lifetimes[n]) for n, b in buffers.items() if n in lifetimes]
     placed, total = place(requests, WORKSPACE_ALIGN)
     return tuple(Slot(buffers[p.name], p.offset) for p in placed), total

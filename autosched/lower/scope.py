@@ -62,7 +62,9 @@ class Emitter:
         """The innermost scope."""
         return self.scopes[-1]
 
-    def push(self, loops: Iterable[str] = (), *, guard: bool = False, serial: bool = False, fence: bool = False) -> None:
+    def push(
+        self, loops: Iterable[str] = (), *, guard: bool = False, serial: bool = False, fence: bool = False
+    ) -> None:
         """Open a scope; ``fence`` starts a nest out of which nothing is hoisted."""
         depth = 0 if fence or not self.scopes else self.scope.depth
         names = frozenset(loops)
@@ -120,8 +122,8 @@ class Emitter:
     def read(self, buffer: Buffer, index: ix.Index, hint: str, *, fixed: bool) -> Value:
         """Return the element of a buffer; when nothing in this nest writes it (``fixed``), it is read only once."""
         self.note(index)
-        if buffer.memory is Memory.REGISTER:
-            return Read(buffer, index, self.new_site(self.scope.depth))
+        if buffer.memory is Memory.REGISTER:  # stays where it is: what fills the registers stands before it
+            return self._bind_here(Read(buffer, index, self.new_site(self.scope.depth)), hint)
         if not fixed:
             at = self.base_index(index, hint)
             return self._bind_here(Read(buffer, at, self.new_site(self.scope.depth)), hint)

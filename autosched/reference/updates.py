@@ -29,21 +29,18 @@ def run_update(stage: Stage, domain: Box, bindings: Bindings, sources: Mapping[F
     """
     update = Update(stage, stage.pure(domain), sources[stage.func], bindings, sources)
     folds, selection = match_folds(stage), match_selection(stage)
-    if folds is not None or selection is not None:
-        kept, reduced = _split_loops(update)
-        if folds is not None and kept is not None:
-            run_folds(update, folds, kept, reduced)
-            return
-        if folds is not None:
-            run_scatter(update, folds)
-            return
-        if selection is not None and kept is not None:
-            run_selection(update, selection, kept, reduced)
-            return
-    if len(stage.own_accesses()) == 1 and not _reads_itself(stage):
+    accumulates = folds is not None or selection is not None
+    kept, reduced = _split_loops(update) if accumulates else (None, [])
+    if folds is not None and kept is not None:
+        run_folds(update, folds, kept, reduced)
+    elif folds is not None:
+        run_scatter(update, folds)
+    elif selection is not None and kept is not None:
+        run_selection(update, selection, kept, reduced)
+    elif _reads_itself(stage):
+        _run_in_steps(update)
+    else:
         _run_at_once(update)
-        return
-    _run_in_steps(update)
 
 
 def _split_loops(update: Update) -> tuple[list[Loop] | None, list[Loop]]:

@@ -124,9 +124,7 @@ class _Arrays:
         }
         self._returned = call.out or {s.name: self._empty(s) for s in signature.outputs}
         self.outputs = {
-            s.name: as_device_array(
-                self._returned[s.name], s.name, s.dtype, s.shape, role="output", device=self.device
-            )
+            s.name: as_device_array(self._returned[s.name], s.name, s.dtype, s.shape, role="output", device=self.device)
             for s in signature.outputs
         }
         refuse_overlap(self.inputs, self.outputs)
@@ -198,6 +196,4 @@ def _steps(program: Program, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
         as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
         return ScalarArgument(public[p.name], float32 if as_float else p.dtype)
 
-    return [
-        LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels
-    ]
+    return [LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels]

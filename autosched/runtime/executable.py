@@ -177,9 +177,7 @@ def make_executable(
 
 def launch_info(program: Program) -> tuple[KernelInfo, ...]:
     """Return the launch configuration of every kernel."""
-    return tuple(
-        KernelInfo(k.name, grid_mapping(k.grid_loops)[0], k.block, k.shared_bytes) for k in program.kernels
-    )
+    return tuple(KernelInfo(k.name, grid_mapping(k.grid_loops)[0], k.block, k.shared_bytes) for k in program.kernels)
 
 
 class _Interpreted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -144,7 +144,7 @@ class Signature:
         fixed = self.fixed[name]
         if not isinstance(value, int | float | np.generic) or value != fixed:
             self._refuse(
-                f"parameter {name!r} is built into these kernels as {fixed!r}, because it reaches an index or a domain; "
+                f"parameter {name!r} is built into these kernels as {fixed!r}, as it reaches an index or a domain; "
                 f"schedule the pipeline again with params={{{name!r}: {value!r}}}"
             )
 
@@ -200,8 +200,7 @@ def refuse_overlap(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Non
         seen.append((f"output {name!r}", array))
 
 
-def _nearest(name: str, known: Sequence[str] | Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
     question = f"did you mean {close[0]!r}? " if close else ""
-    return f"{question}It takes {', '.join(names) or 'nothing'}"
+    return f"{question}It takes {', '.join(known) or 'nothing'}"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
 from autosched.analysis.specialise import Specialiser
-from autosched.lang.expr import Expr, Load, children, rebuild
+from autosched.lang.dtypes import float16, float32
+from autosched.lang.expr import Const, Expr, Load, children, rebuild
 from autosched.lang.func import Func
 from autosched.lang.show import show
 
@@ -39,12 +40,14 @@ def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
 
 
 def _shown(bound: BoundPipeline, e: Expr) -> str:
-    return show(_with_unique_names(bound, e))
+    return show(_readable(bound, e))
 
 
-def _with_unique_names(bound: BoundPipeline, e: Expr) -> Expr:
-    """Return ``e`` reading Funcs under their unique names, as several Funcs may have been given the same one."""
-    e = rebuild(e, [_with_unique_names(bound, c) for c in children(e)])
+def _readable(bound: BoundPipeline, e: Expr) -> Expr:
+    """Return ``e`` with Funcs under their unique names and constants without digits their type does not hold."""
+    if isinstance(e, Const) and not e.weak and e.dtype in (float16, float32):
+        return Const(float(str(e.dtype.numpy.type(e.value))), e.dtype, e.weak)
+    e = rebuild(e, [_readable(bound, c) for c in children(e)])
     if not isinstance(e, Load) or e.source.name == bound.names[id(e.source)]:
         return e
     source = copy.copy(e.source)

@@ -43,9 +43,10 @@ def place(requests: Sequence[Placed], align: int) -> tuple[tuple[Placed, ...], i
 
 @dataclass(frozen=True, slots=True)
 class SharedLayout:
-    """A block's shared memory: slots by ``(Func, tuple component)``, bytes in all, and which steps need a barrier before.
+    """A block's shared memory: slots by ``(Func, tuple component)`` and bytes in all.
 
-    ``accesses`` gives for every step the BLOCK Funcs it reads and the one it writes.
+    ``barriers`` says which steps need a barrier before them; ``accesses`` gives for every step the BLOCK Funcs it reads
+    and the one it writes.
     """
 
     slots: Mapping[tuple[str, int], Placed]

@@ -12,8 +12,10 @@ from functools import cached_property
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.naming import Namer
 from autosched.analysis.regions import Range, Region, footprint_region, join, loop_ranges, with_fixed
 from autosched.errors import ScheduleError
+from autosched.schedule.derived import shared_pitch
 from autosched.schedule.types import At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
 GRID = (LoopKind.BLOCK,)
@@ -32,7 +34,8 @@ class NestLoop:
     def index(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> ix.Index:
         """Return the loop variable times its stride (its range narrowed by ``ranges``)."""
         lo, hi = (ranges or {}).get(self.name, (0, self.extent - 1))
-        return ix.scale(ix.var(self.name, lo, hi), self.stride)
+        scaled: ix.Index = ix.scale(ix.var(self.name, lo, hi), self.stride)
+        return scaled
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ class _Planner:
         self.bound = bound
         self.kernel = kernel
         self.block_ranges = block_ranges
-        self.names = Namer()
+        self.names = Namer(bound.taken_labels)
         self.order = {name: k for k, name in enumerate(bound.funcs)}
         self.inlined = {i.func for i in kernel.inlined}
         self.members = sorted(kernel.members, key=lambda m: self.order[m.func])
@@ -207,7 +210,7 @@ class _Planner:
         threads = self._thread_members(allocations)
         block = [1, 1, 1]
         for group in steps:
-            for axis, loop in enumerate(group[0].thread_loops[:3]):
+            for axis, loop in zip(range(3), (p for p in group[0].thread_loops if p.extent > 1), strict=False):
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
@@ -307,13 +310,12 @@ class _Planner:
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
         extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
-        strides, total = [], 1
+        strides: list[int] = []
+        total = 1
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
             if k == len(extents) - 1 and m.at.level is Level.BLOCK and k > 0:
-                from autosched.schedule.derived import shared_pitch
-
                 first = nest.thread_loops[0].dim if nest.thread_loops else m.storage_order[-1]
                 length = shared_pitch(length, func.dtypes[0].bytes_, first != m.storage_order[-1])
             total *= length
@@ -364,25 +366,6 @@ def _point_loops(n: Nest) -> list[tuple[str, LoopKind, int, int]]:
     loops = [(p.dim, p.kind, p.extent, p.stride) for p in n.loops if p.kind in kinds and p.extent > 1]
     threads = [p for p in loops if p[1] is LoopKind.THREAD]
     return threads + sorted((p for p in loops if p[1] is LoopKind.SERIAL), key=str)
-
-
-class Namer:
-    """Gives names that are C identifiers and unique within a kernel."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-
-    def __call__(self, base: str, suffix: str = "") -> str:
-        """Return ``base_suffix``, numbered if that is taken."""
-        clean = base.replace(".", "_")
-        clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in clean)
-        stem = f"{clean}_{suffix}" if suffix else clean
-        name, k = stem, 0
-        while name in self._taken:
-            k += 1
-            name = f"{stem}{k}" if stem[-1:].isalpha() else f"{stem}_{k}"
-        self._taken.add(name)
-        return name
 
 
 def _product(values: Iterable[int]) -> int:

@@ -21,7 +21,19 @@ from autosched.schedule.tiles import (
     root_groups,
     thread_tiling,
 )
-from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, Schedule, StageId, StageTiling
+from autosched.schedule.types import (
+    At,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
 from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.target import Target
 
@@ -84,7 +96,9 @@ class _Sampler:
         kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
         return Schedule(self.bound.pipeline.hash, kernels)
 
-    def _kernel(self, draft: _Draft, members: Sequence[Member] | None = None, inlined: set[str] | None = None) -> Kernel:
+    def _kernel(
+        self, draft: _Draft, members: Sequence[Member] | None = None, inlined: set[str] | None = None
+    ) -> Kernel:
         found = draft.members if members is None else list(members)
         chosen = self.inlined if inlined is None else inlined
         order = list(self.bound.funcs)
@@ -127,10 +141,7 @@ class _Sampler:
 
     def _inlining_is_bearable(self, func: BoundFunc) -> bool:
         trial = self.inlined | {func.name}
-        for d in self.drafts:
-            if calls_through(self.bound, self._stages(d), trial) > MAX_INLINED_LOADS:
-                return False
-        return True
+        return all(calls_through(self.bound, self._stages(d), trial) <= MAX_INLINED_LOADS for d in self.drafts)
 
     def _try(self, func: BoundFunc, level: Level, homes: Sequence[_Draft]) -> bool:
         match level:
@@ -171,9 +182,7 @@ class _Sampler:
         """Draw loops for the first stage of a group; the others share its points and put their terms anywhere."""
         sizes = loop_sizes(func, group[0], func.extents)
         if plain:
-            return tuple(
-                Root(StageTiling(StageId(func.name, s.number), _plain(func, s))) for s in group
-            )
+            return tuple(Root(StageTiling(StageId(func.name, s.number), _plain(func, s))) for s in group)
         tiled = [d.name for d in group[0].loops if d.parallel and (not d.reduction or self.rng.random() < 0.8)]
         blocks, threads, serial = self._split(tiled, sizes)
         roots = []
@@ -185,7 +194,9 @@ class _Sampler:
 
     def _split(self, dims: Sequence[str], sizes: Mapping[str, int]) -> tuple[list[Loop], list[Loop], list[Loop]]:
         """Draw serial and thread extents for each dimension; blocks are what remains."""
-        threads, serial, blocks = [], [], []
+        threads: list[Loop] = []
+        serial: list[Loop] = []
+        blocks: list[tuple[int, Loop]] = []
         budget = self.target.max_threads_per_block
         order = list(dims)
         for k in self.rng.permutation(len(order)):
@@ -245,9 +256,7 @@ class _Sampler:
     def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
         stages = [s for s in func.stages if s.values and not s.is_empty]
         order = self._storage_order(func, at.level)
-        probe = Member(
-            tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages), at, order
-        )
+        probe = Member(tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages), at, order)
         try:
             plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
         except ScheduleError as e:

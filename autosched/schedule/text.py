@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ WIDTH = 110
 _Line = tuple[int, str]
 """Indentation level and text."""
 
+_GLUE = "\N{NO-BREAK SPACE}"
 _OUTSIDE = (LoopKind.BLOCK, LoopKind.THREAD)
 
 
@@ -45,16 +47,15 @@ def kernel_text(bound: BoundPipeline, kernel: Kernel) -> str:
 
 
 def _header(plan: KernelPlan, layout: SharedLayout) -> Iterator[_Line]:
-    funcs = [plan.bound.funcs[name] for name in plan.kernel.root_funcs]
+    firsts = {r.tiling.stage.func: r.tiling.stage for r in reversed(plan.kernel.roots)}
+    funcs = [(firsts[name], plan.bound.funcs[name]) for name in plan.kernel.root_funcs]
     sources = ", ".join(_sources(plan))
-    yield 0, ", ".join(_box(f.name, f.dims, f.extents) for f in funcs) + (f" from {sources}" if sources else "")
+    boxes = ", ".join(_box(str(stage), f.dims, f.extents) for stage, f in funcs)
+    yield 0, boxes + (f" from {sources}" if sources else "")
     blocks = [p.extent for p in plan.grid]
     threads = [n for n in plan.block if n > 1]
-    yield (
-        1,
-        f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}, "
-        f"{layout.total_bytes} bytes of shared memory a block",
-    )
+    shared = f", {layout.total_bytes} bytes of shared memory a block" if layout.total_bytes else ""
+    yield 1, f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}{shared}"
     for i in sorted(plan.kernel.inlined, key=lambda i: list(plan.bound.funcs).index(i.func)):
         yield 1, f"inlined, {_count(i.calls, 'call')}: {definition_text(plan.bound, plan.bound.stage(i.func, 0))}"
 
@@ -121,8 +122,9 @@ def _title(plan: KernelPlan, n: Nest) -> str:
     allocation = plan.allocations.get(n.stage.func)
     places = []
     if allocation is None:
-        own = [(d, n.cover(d)) for d in n.base]
-        box = _box(str(n.id), [d for d, _ in own], [e for _, e in own])
+        summed = {p.dim for p in n.loops if p.kind is LoopKind.REDUCTION}
+        dims = [d for d in n.base if d not in summed]
+        box = _box(str(n.id), dims, [n.cover(d) for d in dims])
     else:
         box = _box(str(n.id), allocation.dims, allocation.extents)
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
@@ -156,17 +158,20 @@ def _count_of(extents: Sequence[int], what: str) -> str:
 
 def _wrapped(indent: int, text: str) -> str:
     lead = "  " * indent
-    return textwrap.fill(
-        text, max(WIDTH, len(lead) + 40), initial_indent=lead, subsequent_indent=lead + " " * 6,
-        break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
+    # An index is not broken: its spaces are held together by a character that names cannot contain.
+    glued = re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", _GLUE), text)
+    wrapped = textwrap.fill(
+        glued, max(WIDTH, len(lead) + 40), initial_indent=lead, subsequent_indent=lead + " " * 6,
+        break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+    return wrapped.replace(_GLUE, " ")
 
 
 def canonical_text(schedule: Schedule) -> str:
-    """Return one line a kernel; equal exactly when the schedules' kernels mean the same.
+    """Return one line a kernel, for keys and to break ties; needs nothing but the schedule.
 
-    Nothing but the schedule is needed, so this serves as a key and to break ties. The order of Members and of inlined
-    Funcs, which says nothing, is left out; all else is in.
+    Two texts are equal exactly when the kernels are, but for the order in which Members and inlined Funcs are listed,
+    which has no meaning.
     """
     return "\n".join(canonical_kernel_text(k) for k in schedule.kernels)
 

@@ -45,8 +45,8 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
     """Return why a schedule is illegal; empty when it is legal."""
     if schedule.pipeline_hash != bound.pipeline.hash:
         return [
-            f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, this one is {bound.pipeline.hash[:12]}); "
-            "make a new one with autosched.schedule"
+            f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
+            f"this one is {bound.pipeline.hash[:12]}); make a new one with autosched.schedule"
         ]
     found = list(structure.every_stage_is_computed(bound, schedule))
     for k, kernel in enumerate(schedule.kernels):

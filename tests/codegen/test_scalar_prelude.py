@@ -171,3 +171,14 @@ def test_instructions_on_a_gpu(name: str, instruction: str) -> None:
     """Conversions are the instructions whose behaviour out of range PTX defines: they saturate."""
     result, types = scalar_signatures()[name]
     assert instruction in ptx_of(scalar_prelude([name]) + cuda_kernel(result, types, f"{name}(a0[0])"))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "needs_select"), [("as_cvt_i32_f32", False), ("as_cvt_i32_f64", True), ("as_cvt_u64_f32", True)]
+)
+def test_nan_gives_zero_on_a_gpu(name: str, needs_select: bool) -> None:
+    """PTX converts NaN to 0 only from float32 to 32 bits; elsewhere a comparison must be there."""
+    result, types = scalar_signatures()[name]
+    ptx = ptx_of(scalar_prelude([name]) + cuda_kernel(result, types, f"{name}(a0[0])"))
+    assert ("selp" in ptx) == needs_select

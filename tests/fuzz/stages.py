@@ -69,6 +69,7 @@ def stencil(p: Pool, name: str) -> Func:
     taps = [(dy, dx) for dy in c.pick(((0,), (-1, 0, 1), (0, 2))) for dx in c.pick(((-1, 0, 1), (0, 1), (-2, 0, 3)))]
     values = [read(p.scope(*v), source, _moved(v[: source.ndim], tap)) for tap in taps]
     total = values[0]
+    values = [as_type(value, total.dtype) for value in values]
     combine = c.integer(0, 3)
     for k, value in enumerate(values[1:]):
         if total.dtype.kind == "b":

@@ -169,6 +169,7 @@ SCALE_PARAMS = [ParamSpec("in", F32, "a", 64), ParamSpec("out", F32, "b", 64), P
         ("float, a, 64", "float, a, 65", r"name='a', count=64\) expected, but the generated code has .*count=65"),
         (", SCALAR(float, k)", "", "3 parameters expected"),
         ("}", "}}", "line 5: unbalanced braces"),
+        ("const int", "REGISTER(int, r, 131073); const int", "524292 bytes of register arrays"),
     ],
 )
 def test_text_that_does_not_follow_the_contract(old: str, new: str, reason: str) -> None:

@@ -32,7 +32,6 @@ public:
         if (memory == MAP_FAILED) throw std::bad_alloc();
         memory_ = (char*)memory;
         for (unsigned i = 0; i < count; i++) {
-            order_[i] = i;
             char* stack = memory_ + i * stride_;
             if (mprotect(stack, page, PROT_NONE) != 0) {
                 munmap(memory_, bytes_);

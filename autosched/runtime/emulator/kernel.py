@@ -33,6 +33,9 @@ C_TYPES = {
 }
 """C name of each NumPy dtype in generated code; float16 is stored as its bits."""
 
+# What spills out of registers goes to local memory, of which a thread can have 512 KiB.
+_MAX_REGISTER_BYTES = 512 * 1024
+
 _MACROS = {"in": "GLOBAL_IN", "out": "GLOBAL_OUT", "scalar": "SCALAR"}
 
 
@@ -166,6 +169,11 @@ def compile_emulated(
     _check_parameters(text, kernel_name, params)
     if text.max_depth > MAX_LOOP_DEPTH:
         raise InputError(f"{kernel_name} nests {text.max_depth} serial loops; the emulator follows {MAX_LOOP_DEPTH}")
+    if text.register_bytes > _MAX_REGISTER_BYTES:
+        raise InputError(
+            f"{kernel_name} declares {text.register_bytes} bytes of register arrays; CUDA gives a thread at most "
+            f"{_MAX_REGISTER_BYTES}"
+        )
     depths = [text.sites[n].depth if n in text.sites else 0 for n in range(max(text.sites, default=-1) + 1)]
     if site_depths and list(site_depths) != depths:
         raise InputError(f"{kernel_name}: site depths {list(site_depths)} given, but the text has {depths}")

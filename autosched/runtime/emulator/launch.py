@@ -203,7 +203,7 @@ class Launch:
         Besides register arrays, whose elements carry a written bit each, a long unrolled body may hold a
         temporary for each of its expressions.
         """
-        return (1 << 16) + 2 * self._text.register_bytes + 8 * sum(map(len, self._lines))
+        return (1 << 16) + 2 * self._text.register_bytes + 2 * sum(map(len, self._lines))
 
     def _workers(self, workers: int | None) -> int:
         blocks = len(self._configuration.blocks)

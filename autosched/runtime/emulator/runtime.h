@@ -110,7 +110,6 @@ public:
             thread.as_block_state = this;
             thread.as_linear = i;
             memset(thread.as_iteration, 0, sizeof thread.as_iteration);
-            order_[i] = i;
         }
     }
 
@@ -153,7 +152,7 @@ private:
 
     // Without a barrier a thread can run from start to end on the worker's own stack.
     void run_loop() {
-        shuffle(order_);
+        start_order(order_);
         if (_setjmp(abandon_)) return;
         for (next_thread_ = 0; next_thread_ < order_.size();)
             args_.entry(&threads_[order_[next_thread_++]], args_.arguments);
@@ -161,8 +160,8 @@ private:
 
     void run_fibers() {
         for (Arrival& arrival : arrivals_) arrival = {RUNNING, 0};
-        for (;;) {
-            shuffle(fibers_->order());
+        start_order(fibers_->order());
+        for (;; shuffle(fibers_->order())) {
             fibers_->run_round();
             if (failed_) return;
             const Arrival& first = arrivals_[0];
@@ -180,6 +179,12 @@ private:
             barriers_passed_++;
             if (args_.site_counts) trace_.end_interval();
         }
+    }
+
+    // From the same permutation in every block, so that the order follows from seed and block alone.
+    void start_order(std::vector<unsigned>& order) {
+        for (unsigned i = 0; i < order.size(); i++) order[i] = i;
+        shuffle(order);
     }
 
     void shuffle(std::vector<unsigned>& order) {

@@ -13,8 +13,8 @@ Memory" of compute capability 5.x and later; Nsight Compute, "Memory Tables"):
   reaches the first-level cache.
 * Shared memory has 32 banks, and successive 4-byte words lie in successive banks. A *wavefront* delivers at
   most one word of each bank, to any number of lanes. So a request costs as many wavefronts as there are
-  distinct words in its fullest bank. With 8-byte elements each half-warp is processed on its own. What
-  goes beyond one wavefront for a (half-)warp is a *bank conflict*.
+  distinct words in its fullest bank. A warp's 8-byte elements are more words than there are banks, so each
+  half-warp is processed on its own. What goes beyond one wavefront for a (half-)warp is a *bank conflict*.
 * The *footprint* of a site or buffer is the number of distinct bytes touched, in one block or altogether.
 """
 

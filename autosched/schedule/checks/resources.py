@@ -35,8 +35,9 @@ def threads_fit(plan: KernelPlan, target: Target) -> Iterator[str]:
 def shared_memory_fits(plan: KernelPlan, target: Target) -> Iterator[str]:
     """The block's shared buffers fit, reuse by lifetime counted."""
     need = shared_layout(plan).total_bytes
-    if need > target.shared_per_block_optin:
-        yield f"{need} bytes of shared memory exceed the {target.shared_per_block_optin} a block of {target.name} can have"
+    limit = target.shared_per_block_optin
+    if need > limit:
+        yield f"{need} bytes of shared memory exceed the {limit} a block of {target.name} can have"
 
 
 def workspace_fits(bound: BoundPipeline, schedule: Schedule, target: Target) -> Iterator[str]:

@@ -1,0 +1,26 @@
+"""The command line; commands live in `autosched.commands`."""
+
+from __future__ import annotations
+
+import click
+
+from autosched import __version__
+from autosched.commands.apps import apps
+from autosched.commands.bench import bench
+from autosched.commands.doctor import doctor
+from autosched.commands.group import CommandGroup
+from autosched.commands.run import run
+from autosched.commands.schedule import schedule
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="autosched")
+def main() -> None:
+    """Schedule array pipelines for GPUs, and run them."""
+
+
+for command in (apps, schedule, run, bench, doctor):
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main()

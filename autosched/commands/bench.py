@@ -1,0 +1,179 @@
+"""`autosched bench`: an app's time against a reference, and against moving its bytes once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from autosched.commands.files import Array
+from autosched.commands.options import execution_options, json_option, problem_options
+from autosched.commands.problem import Problem, input_arrays, scheduled_for
+from autosched.commands.show import print_json, shape_text, time_text
+from autosched.commands.timing import (
+    Timing,
+    copy_bandwidth_of_gpu,
+    copy_bandwidth_of_host,
+    time_on_gpu,
+    time_on_host,
+)
+from autosched.errors import InputError
+from autosched.reference import interpret
+from autosched.runtime.compiled import CompiledPipeline
+from autosched.runtime.executable import Backend
+
+REFERENCES = ("numpy", "interpreter")
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What was measured in one process.
+
+    Attributes:
+        ours: Times of the compiled pipeline, outputs allocated before.
+        reference: Times of the reference, which allocates its outputs.
+        reference_name: What the reference is.
+        mismatch: How the results differ; empty if they agree.
+        moved_bytes: Bytes of all inputs and outputs.
+        copy_bytes_per_s: Copy bandwidth, reads plus writes.
+    """
+
+    ours: Timing
+    reference: Timing
+    reference_name: str
+    mismatch: str
+    moved_bytes: int
+    copy_bytes_per_s: float
+
+    @property
+    def limit_s(self) -> float:
+        """Time to move every byte once."""
+        return self.moved_bytes / self.copy_bytes_per_s
+
+
+@click.command()
+@problem_options
+@execution_options
+@click.option("--against", type=click.Choice(REFERENCES),
+              help="Reference: the app in NumPy and SciPy (the default) or this library's interpreter.")  # fmt: skip
+@json_option
+@click.pass_context
+def bench(
+    context: click.Context,
+    app: str,
+    inputs: Path | None,
+    sizes: tuple[tuple[str, str], ...],
+    params: tuple[tuple[str, str], ...],
+    seed: int,
+    backend: Backend | None,
+    schedule_file: Path | None,
+    against: str | None,
+    as_json: bool,
+) -> None:
+    """Time APP against a reference, in one process, and against the time to move its bytes.
+
+    The exit code is 1 if the results do not agree.
+    """
+    problem, arrays = input_arrays(app, inputs, sizes, params, seed)
+    scheduled = scheduled_for(problem, backend, schedule_file)
+    kernel = scheduled.compile(backend)
+    name, reference = _reference(problem, arrays, against)
+    result = _measure(problem, kernel, arrays, name, reference)
+    if as_json:
+        print_json(_as_dict(problem, kernel, scheduled.target.name, result))
+    else:
+        _print(problem, kernel, arrays, scheduled.target.name, result)
+    if result.mismatch:
+        click.echo(f"error: wrong result: {result.mismatch}", err=True)
+        context.exit(1)
+
+
+def _reference(
+    problem: Problem, arrays: Mapping[str, Array], against: str | None
+) -> tuple[str, Callable[[], Mapping[str, Array]]]:
+    """Return the reference's name and a function that computes it once."""
+
+    def by_app() -> Mapping[str, Array]:
+        return problem.app.reference(arrays, problem.values)
+
+    def by_interpreter() -> Mapping[str, Array]:
+        return interpret(problem.pipeline, arrays, problem.params)
+
+    if against != "interpreter":
+        try:
+            by_app()
+        except InputError as error:
+            if against is not None:
+                raise
+            click.echo(f"note: {error}; measuring against the interpreter", err=True)
+        else:
+            return "NumPy/SciPy", by_app
+    return "NumPy interpreter", by_interpreter
+
+
+def _measure(
+    problem: Problem,
+    kernel: CompiledPipeline,
+    arrays: Mapping[str, Array],
+    name: str,
+    reference: Callable[[], Mapping[str, Array]],
+) -> _Result:
+    on_gpu = kernel.backend == "cuda"
+    if on_gpu:
+        import cupy as module
+    else:
+        module = np
+    given = {key: module.asarray(array) for key, array in arrays.items()}
+    out = {s.name: module.empty(s.shape, s.dtype.numpy) for s in kernel.signature.outputs}
+    ours = (time_on_gpu if on_gpu else time_on_host)(lambda: kernel(given, out=out))
+    got = {key: module.asnumpy(array) if on_gpu else array for key, array in out.items()}
+    expected = reference()
+    mismatches = {key: problem.app.tolerance.mismatch(array, np.asarray(expected[key])) for key, array in got.items()}
+    return _Result(
+        ours,
+        time_on_host(reference),
+        name,
+        "; ".join(f"{key}: {text}" for key, text in mismatches.items() if text),
+        sum(array.nbytes for array in (*arrays.values(), *got.values())),
+        copy_bandwidth_of_gpu() if on_gpu else copy_bandwidth_of_host(),
+    )
+
+
+def _print(
+    problem: Problem, kernel: CompiledPipeline, arrays: Mapping[str, Array], target: str, result: _Result
+) -> None:
+    shapes = ", ".join(f"{name} {shape_text(a.dtype, a.shape)}" for name, a in arrays.items())
+    click.echo(f"{problem.app.name}, {shapes}; scheduled for {target}")
+    moved = f"{result.moved_bytes / 1e6:.4g} MB once at {result.copy_bytes_per_s / 1e9:.3g} GB/s, a measured copy"
+    rows = (
+        (f"backend {kernel.backend}", result.ours.median_s, f"median of {result.ours.runs} runs"),
+        (result.reference_name, result.reference.median_s, f"median of {result.reference.runs} runs"),
+        ("limit", result.limit_s, moved),
+    )
+    for title, seconds, note in rows:
+        click.echo(f"  {title:<20} {time_text(seconds):>10}  {note}")
+    ratio = result.reference.median_s / result.ours.median_s
+    speed = f"{ratio:.3g} times as fast as {result.reference_name}"
+    click.echo(f"  {speed}; {result.limit_s / result.ours.median_s:.1%} of the speed of the limit")
+
+
+def _as_dict(problem: Problem, kernel: CompiledPipeline, target: str, result: _Result) -> dict[str, Any]:
+    return {
+        "app": problem.app.name,
+        "backend": kernel.backend,
+        "scheduled_for": target,
+        "shapes": {name: list(shape) for name, shape in problem.shapes.items()},
+        "reference_name": result.reference_name,
+        **{key: asdict(timing) for key, timing in (("ours", result.ours), ("reference", result.reference))},
+        "ratio": result.reference.median_s / result.ours.median_s,
+        "limit": {
+            "seconds": result.limit_s,
+            "moved_bytes": result.moved_bytes,
+            "copy_bytes_per_s": result.copy_bytes_per_s,
+        },
+        "mismatch": result.mismatch or None,
+    }

@@ -1,0 +1,43 @@
+"""`autosched doctor`: what this machine has, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from autosched.commands.options import json_option
+from autosched.commands.show import print_json
+from autosched.runtime.doctor import Check, diagnose
+
+_ABILITIES = (
+    ("schedule pipelines", ("numpy", "torch")),
+    ("run on the CPU", ("C compiler", "cache directory")),
+    ("run generated CUDA in the emulator", ("C++ compiler", "cache directory")),
+    ("compile CUDA", ("NVRTC", "cache directory")),
+    ("launch on a GPU", ("NVRTC", "CuPy", "CUDA device", "cache directory")),
+)
+"""What people want to do, and the findings it takes."""
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Look at this machine; takes a few seconds, as it really compiles."""
+    checks = diagnose()
+    abilities = _abilities(checks)
+    if as_json:
+        print_json({"checks": [asdict(check) for check in checks], "can": abilities})
+        return
+    for check in checks:
+        click.echo(f"{'ok     ' if check.ok else 'missing'}  {check.name}: {check.detail}")
+        if not check.ok:
+            click.echo(f"         {check.remedy}")
+    click.echo()
+    for ability, possible in abilities.items():
+        click.echo(f"{'yes' if possible else 'no ':<7}  {ability}")
+
+
+def _abilities(checks: list[Check]) -> dict[str, bool]:
+    found = {check.name: check.ok for check in checks}
+    return {ability: all(found[name] for name in needs) for ability, needs in _ABILITIES}

@@ -1,0 +1,106 @@
+"""Arrays from and to .npz files; outputs appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from autosched.errors import InputError
+
+Array = np.ndarray[Any, Any]
+
+_UNREADABLE = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error)
+"""What NumPy and zipfile raise for files that are truncated, corrupted, encrypted or no archives."""
+
+
+def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
+    """Return the named arrays of an .npz file, as they are stored.
+
+    Args:
+        path: The file.
+        names: Keys that it must have; others are not read.
+
+    Raises:
+        InputError: If the file cannot be read, is no .npz, or lacks a key.
+    """
+    try:
+        with open(path, "rb") as file, _open_archive(path, file) as archive:
+            wanted = list(names)
+            missing = [name for name in wanted if name not in archive.files]
+            if missing:
+                raise InputError(
+                    f"{path} lacks input {', '.join(map(repr, missing))}; it holds "
+                    f"{', '.join(archive.files) or 'nothing'}: name the arrays in np.savez(path, {missing[0]}=array)"
+                )
+            return {name: _read_array(path, archive, name) for name in wanted}
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _open_archive(path: Path, file: IO[bytes]) -> Any:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise InputError(f"{path} is no .npz file: write it with np.savez(path, name=array)") from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise InputError(f"{path} is a .npy file, one array without a name: write np.savez(path, name=array)")
+    return archive
+
+
+def _read_array(path: Path, archive: Any, name: str) -> Array:
+    try:
+        array = archive[name]
+    except _UNREADABLE as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"array {name!r} of {path} cannot be read ({reason}): write the file again") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{name!r} of {path} is no array: write it with np.savez(path, {name}=array)")
+    return array
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces `path` when the block ends well, and vanishes otherwise.
+
+    It is opened at once, so that a path that cannot be written is refused before any work is done.
+
+    Raises:
+        InputError: If the path cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}: it exists and is no file; choose another path")
+    try:
+        file = open(beside, "xb")  # noqa: SIM115 - closed below, in either case
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with file:
+            yield file
+        os.replace(beside, path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_arrays(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write arrays as .npz, under their names."""
+    # Not np.savez: its own parameters take the name `file`, which an output may have.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror or error}; choose a directory you can write to")

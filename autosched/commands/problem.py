@@ -1,0 +1,107 @@
+"""What the command line asks for: an app's pipeline with its arrays and parameters, and a schedule for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from autosched.api import ScheduledPipeline, load_schedule, schedule
+from autosched.apps import App, get_app
+from autosched.commands.files import Array, read_arrays
+from autosched.commands.options import as_numbers, as_sizes
+from autosched.errors import ScheduleError
+from autosched.lang.expr import Scalar
+from autosched.lang.pipeline import Pipeline
+from autosched.runtime.buffers import as_host_array
+from autosched.runtime.cupy_driver import gpu_problem
+from autosched.runtime.executable import Backend
+from autosched.target import Target, get_target
+
+SIMULATED_GPU = "h200"
+"""What schedules are made for where CUDA text is run without a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An app, configured.
+
+    Attributes:
+        app: The app.
+        pipeline: Its pipeline for the given structural parameters.
+        shapes: Shape of every input.
+        params: Values given for the pipeline's own parameters.
+        values: All values given, structural ones too, as numbers.
+    """
+
+    app: App
+    pipeline: Pipeline
+    shapes: Mapping[str, tuple[int, ...]]
+    params: Mapping[str, Scalar]
+    values: Mapping[str, Scalar]
+
+
+def configure(
+    name: str, inputs: Path | None, sizes: Sequence[tuple[str, str]], params: Sequence[tuple[str, str]]
+) -> tuple[Problem, dict[str, Array] | None]:
+    """Return what an app is to compute, and the arrays of the input file if one is given.
+
+    Raises:
+        InputError: For an unknown app or parameter, or arrays that do not fit.
+        click.UsageError: If both arrays and sizes are given.
+    """
+    app = get_app(name)
+    given = as_numbers(params)
+    pipeline, values = app.configure(given)
+    numbers = {key: value for key, value in given.items() if not isinstance(value, str)}
+    if inputs is None:
+        return Problem(app, pipeline, app.shapes(as_sizes(sizes)), values, numbers), None
+    if sizes:
+        raise click.UsageError("--size is for generated inputs; with --inputs the arrays have their sizes")
+    stored = read_arrays(inputs, [i.name for i in pipeline.inputs])
+    arrays = {i.name: as_host_array(stored[i.name], i.name, i.dtype) for i in pipeline.inputs}
+    shapes = {key: array.shape for key, array in arrays.items()}
+    app.sizes_of(shapes)  # refuses shapes that the app does not take
+    return Problem(app, pipeline, shapes, values, numbers), arrays
+
+
+def input_arrays(
+    name: str,
+    inputs: Path | None,
+    sizes: Sequence[tuple[str, str]],
+    params: Sequence[tuple[str, str]],
+    seed: int,
+) -> tuple[Problem, dict[str, Array]]:
+    """Return what an app is to compute with its input arrays, read or generated; see `configure`."""
+    problem, arrays = configure(name, inputs, sizes, params)
+    return problem, problem.app.make_inputs(as_sizes(sizes), seed) if arrays is None else arrays
+
+
+def scheduled_for(problem: Problem, backend: Backend | None, schedule_file: Path | None) -> ScheduledPipeline:
+    """Return a problem with a schedule for where it will run: one from a file, or one found now.
+
+    The C backend and the interpreter take schedules made for a GPU as well as those made for the CPU.
+
+    Raises:
+        ScheduleError: If the file holds no schedule that is legal there.
+        InputError: If the file cannot be read, or a GPU is asked for and there is none.
+    """
+    targets = _targets(backend)
+    if schedule_file is None:
+        return schedule(problem.pipeline, problem.shapes, targets[0], problem.params)
+    for target in targets[:-1]:
+        try:
+            return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
+        except ScheduleError:
+            continue  # the last target's reasons are reported
+    return load_schedule(schedule_file, problem.pipeline, problem.shapes, targets[-1], problem.params)
+
+
+def _targets(backend: Backend | None) -> tuple[Target, ...]:
+    if backend == "cuda" or (backend is None and not gpu_problem()):
+        return (get_target("cuda"),)
+    if backend == "emulator":
+        return (get_target(SIMULATED_GPU),)
+    return (get_target("cpu"), get_target(SIMULATED_GPU))

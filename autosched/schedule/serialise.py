@@ -1,0 +1,275 @@
+"""Schedules as JSON, the form in which they are stored and exchanged; read strictly, as data."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError, ScheduleError
+from autosched.schedule.strict_json import Node, indented, parse
+from autosched.schedule.types import (
+    At,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+
+FORMAT = "autosched-schedule"
+VERSION = 1
+"""Raised whenever a file of the last version would be misread."""
+
+LARGEST_EXTENT = (1 << 31) - 1
+LARGEST_COUNT = (1 << 63) - 1
+LARGEST_FILE = 1 << 26
+
+_LEVELS = {level.name.lower(): level for level in (Level.BLOCK, Level.STREAM, Level.WARP, Level.THREAD)}
+_KINDS = {kind.value: kind for kind in LoopKind}
+_REMAKE = "make a new one with autosched.schedule() or `autosched schedule`"
+
+
+def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
+    """Return a schedule as JSON text that `from_json` reads back exactly.
+
+    Raises:
+        ScheduleError: If the schedule belongs to another pipeline, or a Member has no stages or those of two Funcs.
+    """
+    if schedule.pipeline_hash != bound.pipeline.hash:
+        raise ScheduleError(_other_pipeline("this schedule", schedule.pipeline_hash, "", bound))
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "pipeline": schedule.pipeline_hash,
+        "name": bound.pipeline.name,
+        "shapes": {name: list(i.shape) for name, i in bound.inputs.items()},
+        "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
+        "kernels": [_write_kernel(k) for k in schedule.kernels],
+    }
+    return indented(document)
+
+
+def from_json(text: str, bound: BoundPipeline, source: str = "schedule") -> Schedule:
+    """Return the schedule in a JSON text.
+
+    Names, types and sizes are checked here; whether it is legal for shapes and target is for `validate` to say, so
+    that a schedule made for other shapes can be tried.
+
+    Args:
+        text: The JSON text.
+        bound: The pipeline it must belong to.
+        source: What to call the text in messages (a file's path).
+
+    Raises:
+        InputError: If the text is no JSON, with line and column.
+        ScheduleError: If it is no schedule, of another version or pipeline, or a value is wrong, with its place.
+    """
+    return _Reader(bound).schedule(parse(text, source))
+
+
+def save_schedule(path: str | os.PathLike[str], bound: BoundPipeline, schedule: Schedule) -> None:
+    """Write a schedule to a file; a reader sees the old file or the new one, never half of one.
+
+    Raises:
+        ScheduleError: As `to_json`.
+        InputError: If the path cannot be written.
+    """
+    content = to_json(bound, schedule).encode()
+    try:
+        _replace_file(Path(path), content)
+    except (OSError, ValueError) as e:
+        raise InputError(f"cannot write the schedule to {path}: {_reason(e)}; choose another path") from e
+
+
+def load_schedule(path: str | os.PathLike[str], bound: BoundPipeline) -> Schedule:
+    """Return the schedule in a file; see `from_json`.
+
+    Raises:
+        InputError: If the file cannot be read or is no JSON.
+        ScheduleError: If it is no schedule of this pipeline, or a value is wrong.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise InputError(f"{path} is no JSON: byte {e.start} is not UTF-8; name a file that save_schedule wrote") from e
+    except (OSError, ValueError) as e:
+        raise InputError(f"cannot read the schedule {path}: {_reason(e)}; {_REMAKE}") from e
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{path} has more than {LARGEST_FILE >> 20} MiB, so it is no schedule; {_REMAKE}")
+    return from_json(text, bound, str(path))
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    if path.exists() and not path.is_file():
+        raise OSError("it exists and is no file")  # renaming over a device would replace the device
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _reason(e: OSError | ValueError) -> str:
+    return (e.strerror if isinstance(e, OSError) else None) or str(e)
+
+
+def _other_pipeline(what: str, found: str, name: str, bound: BoundPipeline) -> str:
+    own = bound.pipeline
+    other = f"{name!r} ({found[:12]})" if name else found[:12]
+    changed = ", whose definition has changed since" if name == own.name else ""
+    return f"{what} was made for pipeline {other}, not for {own.name!r} ({own.hash[:12]}){changed}; {_REMAKE}"
+
+
+def _write_kernel(k: Kernel) -> dict[str, Any]:
+    return {
+        "roots": [_write_root(r) for r in k.roots],
+        "members": [_write_member(m) for m in k.members],
+        "inlined": [{"func": i.func, "calls": i.calls} for i in k.inlined],
+    }
+
+
+def _write_root(r: Root) -> dict[str, Any]:
+    return {**_write_stage(r.tiling.stage), "stored": r.stored, "loops": _write_loops(r.tiling)}
+
+
+def _write_member(m: Member) -> dict[str, Any]:
+    funcs = {t.stage.func for t in m.tilings}
+    if len(funcs) != 1:
+        raise ScheduleError(
+            f"a Member has stages of {' and '.join(sorted(funcs)) or 'no Func'}: give those of one Func"
+        )
+    return {
+        "func": m.func,
+        "at": {"level": m.at.level.name.lower(), "host": _write_stage(m.at.host), "depth": m.at.depth},
+        "storage_order": list(m.storage_order),
+        "stored": m.stored,
+        "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
+    }
+
+
+def _write_stage(s: StageId) -> dict[str, Any]:
+    return {"func": s.func, "number": s.number}
+
+
+def _write_loops(t: StageTiling) -> list[dict[str, Any]]:
+    return [{"dim": p.dim, "kind": p.kind.value, "extent": p.extent} for p in t.loops]
+
+
+class _Reader:
+    """Reads a document from the top down; the pipeline says which names there are."""
+
+    def __init__(self, bound: BoundPipeline) -> None:
+        self.bound = bound
+        self.funcs = {name: name for name in bound.funcs}
+
+    def schedule(self, top: Node) -> Schedule:
+        self._check_version(top)
+        _, _, pipeline, name, shapes, params, kernels = top.fields(
+            "format", "version", "pipeline", "name", "shapes", "params", "kernels"
+        )
+        if pipeline.text() != self.bound.pipeline.hash:
+            raise ScheduleError(_other_pipeline(top.source, pipeline.text(), name.text(), self.bound))
+        self._check_problem(shapes, params)
+        return Schedule(pipeline.text(), tuple(self._kernel(k) for k in kernels.items()))
+
+    def _check_version(self, top: Node) -> None:
+        """Tell another format or version apart first: all else may differ there."""
+        found = top.mapping()
+        if "format" not in found or found["format"].value != FORMAT:
+            raise top.error(f'is no schedule: one starts with "format": "{FORMAT}"; {_REMAKE}')
+        if "version" not in found:
+            raise top.error(f"lacks its version: this release reads version {VERSION}; {_REMAKE}")
+        version = found["version"].integer(1, LARGEST_COUNT)
+        if version != VERSION:
+            raise top.error(
+                f"is a schedule of version {version}, and this release reads version {VERSION}: "
+                f"use the release that wrote it, or {_REMAKE}"
+            )
+
+    def _check_problem(self, shapes: Node, params: Node) -> None:
+        """Check shapes and parameters, which are for people: a schedule may be tried on others."""
+        for name, node in zip(self.bound.inputs, shapes.fields(*self.bound.inputs), strict=True):
+            extents = [e.integer(1, LARGEST_COUNT) for e in node.items()]
+            rank = len(self.bound.inputs[name].shape)
+            if len(extents) != rank:
+                raise node.error(f"has {len(extents)} extents: input {name!r} has {rank} dimensions")
+        for node in params.fields(*self.bound.specialised):
+            if not isinstance(node.value, bool):
+                node.integer(-LARGEST_COUNT - 1, 2 * LARGEST_COUNT + 1)
+
+    def _kernel(self, node: Node) -> Kernel:
+        roots, members, inlined = node.fields("roots", "members", "inlined")
+        if not roots.items():
+            raise roots.error("is empty: a kernel computes at least one stage")
+        return Kernel(
+            tuple(self._root(r) for r in roots.items()),
+            tuple(self._member(m) for m in members.items()),
+            tuple(self._inlined(i) for i in inlined.items()),
+        )
+
+    def _root(self, node: Node) -> Root:
+        func, number, stored, loops = node.fields("func", "number", "stored", "loops")
+        return Root(self._tiling(self._stage(func, number), loops), stored.boolean())
+
+    def _member(self, node: Node) -> Member:
+        func, at, order, stored, stages = node.fields("func", "at", "storage_order", "stored", "stages")
+        if not stages.items():
+            raise stages.error("is empty: a Member computes at least one stage")
+        tilings = []
+        for s in stages.items():
+            number, loops = s.fields("number", "loops")
+            tilings.append(self._tiling(self._stage(func, number), loops))
+        return Member(tuple(tilings), self._at(at), self._storage_order(func, order), stored.boolean())
+
+    def _at(self, node: Node) -> At:
+        level, host, depth = node.fields("level", "host", "depth")
+        stage = self._stage(*host.fields("func", "number"))
+        return At(level.choice(_LEVELS, "level of a Member"), stage, depth.integer(0, LARGEST_EXTENT))
+
+    def _storage_order(self, func: Node, order: Node) -> tuple[str, ...]:
+        dims = self.bound.funcs[func.text()].dims
+        given = tuple(d.choice({d: d for d in dims}, f"dimension of {func.text()!r}") for d in order.items())
+        if sorted(given) != sorted(dims):
+            raise order.error(f"is {list(given)}: give every dimension of {func.text()!r} once ({', '.join(dims)})")
+        return given
+
+    def _inlined(self, node: Node) -> Inlined:
+        func, calls = node.fields("func", "calls")
+        return Inlined(self._func(func), calls.integer(1, LARGEST_COUNT))
+
+    def _func(self, node: Node) -> str:
+        return node.choice(self.funcs, f"Func of pipeline {self.bound.pipeline.name!r}")
+
+    def _stage(self, func: Node, number: Node) -> StageId:
+        name = self._func(func)
+        return StageId(name, number.integer(0, len(self.bound.funcs[name].stages) - 1))
+
+    def _tiling(self, stage: StageId, node: Node) -> StageTiling:
+        dims = {d.name: d.name for d in self.bound.stage(stage.func, stage.number).loops}
+        loops = []
+        points = 1
+        for p in node.items():
+            dim, kind, extent = p.fields("dim", "kind", "extent")
+            loops.append(
+                Loop(
+                    dim.choice(dims, f"dimension of stage {stage}"),
+                    kind.choice(_KINDS, "kind of loop"),
+                    extent.integer(1, LARGEST_EXTENT),
+                )
+            )
+            points *= loops[-1].extent
+        if points > LARGEST_COUNT:
+            raise node.error(f"has {points} iterations in all, more than 64 bits can count: give smaller extents")
+        return StageTiling(stage, tuple(loops))

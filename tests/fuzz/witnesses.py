@@ -1,0 +1,145 @@
+"""The three witnesses of one scheduled pipeline, compared bit for bit: interpreter, CUDA emulator, C backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.lang.expr import Scalar
+from autosched.lower.program import Program, lower
+from autosched.reference import interpret
+from autosched.runtime.cpu import CpuExecutable, scalar_arguments
+from autosched.runtime.emulator import EmulatedKernel, ParamSpec, compile_emulated
+from autosched.schedule.types import Schedule
+from tests.fuzz.pipelines import Case
+
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[str, Array]
+FENCE = 256
+"""Bytes around every array that a backend must leave alone."""
+FENCE_BYTE = 0xA5
+GARBAGE_BYTE = 0x5A
+"""What memory holds before it is written."""
+
+
+class Disagreement(AssertionError):
+    """Two witnesses differ, or one wrote where it must not."""
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """An array with fences around it."""
+
+    array: Array
+    memory: Array
+
+    @classmethod
+    def like(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Fenced:
+        """Return an array full of garbage."""
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = np.full(size + 2 * FENCE, FENCE_BYTE, np.uint8)
+        memory[FENCE : FENCE + size] = GARBAGE_BYTE
+        return cls(memory[FENCE : FENCE + size].view(dtype).reshape(shape), memory)
+
+    def check(self, name: str, witness: str) -> None:
+        """Raise `Disagreement` if a fence has changed."""
+        if (self.memory[:FENCE] != FENCE_BYTE).any() or (self.memory[-FENCE:] != FENCE_BYTE).any():
+            raise Disagreement(f"{witness} writes outside of {name}")
+
+
+def reference_outputs(case: Case) -> dict[str, Array]:
+    """Return what the interpreter computes."""
+    return interpret(case.pipeline, case.inputs, case.params)
+
+
+def check_schedule(
+    case: Case, bound: BoundPipeline, schedule: Schedule, expected: Arrays, *, seed: int = 0, emulate: bool = True
+) -> Program:
+    """Lower a schedule, run it in the emulator and on the CPU, and compare with the expected outputs.
+
+    Args:
+        case: The pipeline with its inputs.
+        bound: The same, bound to shapes and parameters.
+        schedule: A legal schedule.
+        expected: The outputs by name.
+        seed: Decides the order in which the emulator runs threads.
+        emulate: Whether the CUDA text is run too (not for schedules made for a CPU, whose blocks may be too large).
+
+    Raises:
+        Disagreement: If a witness gives something else.
+    """
+    program = lower(bound, schedule)
+    scalars = {p.name: case.params[p.name] for p in bound.scalars}
+    if emulate:  # first: it stops at an access out of bounds, which would crash the process below
+        outputs = fenced_outputs(program)
+        run_emulated(program, case.inputs, {n: f.array for n, f in outputs.items()}, scalars, seed)
+        _compare("emulator", outputs, expected)
+    outputs = fenced_outputs(program)
+    CpuExecutable(program).run(case.inputs, {n: f.array for n, f in outputs.items()}, scalars)
+    _compare("C backend", outputs, expected)
+    return program
+
+
+def fenced_outputs(program: Program) -> dict[str, Fenced]:
+    """Return an array for each output."""
+    return {n: Fenced.like(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
+
+
+def run_emulated(program: Program, inputs: Arrays, outputs: Arrays, scalars: Mapping[str, Scalar], seed: int) -> None:
+    """Compute the outputs in place with the generated CUDA text on emulated threads."""
+    memory = np.full(program.workspace_bytes, GARBAGE_BYTE, np.uint8)
+    arrays: dict[str, Array] = {a.buffer.name: inputs[n] for n, a in program.inputs.items()}
+    arrays |= {a.buffer.name: outputs[n] for n, a in program.outputs.items()}
+    for slot in program.workspace:
+        size = slot.buffer.count * slot.buffer.dtype.bytes_
+        arrays[slot.buffer.name] = memory[slot.offset : slot.offset + size].view(slot.buffer.dtype.numpy)
+    values = scalar_arguments(program, scalars)
+    for ir in program.kernels:
+        kernel = print_cuda(ir)
+        args = [values[p.name][0] if p.kind == "scalar" else arrays[p.name] for p in kernel.params]
+        compiled(kernel).launch(kernel.grid, kernel.block, kernel.shared_bytes, args, seed)
+
+
+def compiled(kernel: CudaKernel) -> EmulatedKernel:
+    """Return a kernel ready to run on emulated threads."""
+    params = []
+    for p in kernel.params:
+        dtype = np.dtype(np.float32) if p.kind == "scalar" and p.dtype.name == "float16" else p.dtype.numpy
+        params.append(ParamSpec(p.kind, dtype, p.name, p.count))  # type: ignore[arg-type]
+    helpers = scalar_prelude(called_scalar_functions(kernel.body))
+    return compile_emulated(
+        kernel.body, kernel.name, params, common_prelude=helpers, site_depths=kernel.site_depths
+    )
+
+
+def same_bits(x: Array, y: Array) -> Array:
+    """Return where two arrays agree: zeros must have the same sign, NaNs may differ from each other."""
+    equal = x.view(f"u{x.itemsize}") == y.view(f"u{y.itemsize}")
+    if x.dtype.kind == "f":
+        equal |= np.isnan(x) & np.isnan(y)
+    return np.asarray(equal)
+
+
+def _compare(witness: str, outputs: Mapping[str, Fenced], expected: Arrays) -> None:
+    if set(outputs) != set(expected):
+        raise Disagreement(f"{witness} returns {sorted(outputs)}, the interpreter {sorted(expected)}")
+    for name, fenced in outputs.items():
+        found, wanted = fenced.array, expected[name]
+        fenced.check(name, witness)
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            raise Disagreement(
+                f"{witness} returns {name} as {found.dtype}{found.shape}, the interpreter as {wanted.dtype}{wanted.shape}"
+            )
+        wrong = np.argwhere(~same_bits(found, wanted))
+        if len(wrong):
+            at = tuple(int(i) for i in wrong[0])
+            raise Disagreement(
+                f"{witness} differs from the interpreter in {len(wrong)} of {found.size} values of {name}, "
+                f"first at {at}: {found[at]!r}, not {wanted[at]!r}"
+            )
