@@ -18,7 +18,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.lower.program import Program, lower
 from autosched.runtime.compiled import CompiledPipeline
 from autosched.runtime.executable import as_backend, choose_backend, make_executable
-from autosched.runtime.signature import Signature
+from autosched.runtime.signature import CallSignature
 from autosched.schedule.serialise import load_schedule as read_schedule
 from autosched.schedule.serialise import save_schedule
 from autosched.schedule.text import schedule_text
@@ -55,7 +55,7 @@ class ScheduledPipeline:
         self.bound = bound
         self.schedule = schedule
         self.target = target
-        self.signature = Signature.of(bound, params)
+        self.signature = CallSignature.of(bound, params)
 
     @cached_property
     def program(self) -> Program:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
-from autosched.codegen.expressions import storage_type
+from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lanes import lanes_innermost
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
@@ -131,18 +131,41 @@ class _Printer:
             self.w.close()
             return
         if s.role is LoopRole.THREAD and s.axis == 0:
-            pieces = lanes_innermost(s)
-            if pieces != (s,):
-                self.w.open("{")
-                self.statements(pieces)
-                self.w.close()
-                return
-            self.w.line("#pragma omp simd")
-        elif s.role is LoopRole.UNROLLED:
+            self._lanes(s)
+            return
+        if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
         self.statements(s.body)
         self.w.close()
+
+    def _lanes(self, s: For) -> None:
+        """Print a lane loop as vectorisable loops around straight-line pieces."""
+        self.w.open("{")
+        self._pieces(lanes_innermost(s))
+        self.w.close()
+
+    def _pieces(self, body: tuple[Stmt, ...]) -> None:
+        for s in body:
+            match s:
+                case For(role=LoopRole.THREAD):
+                    end = str(s.extent)
+                    for limit in s.limits:
+                        end = f"as_min_i32({end}, {index_text(limit)})"
+                    self.w.line("#pragma omp simd")
+                    self.w.open(f"for (int {s.name} = 0; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
+                    self.statements(s.body)
+                    self.w.close()
+                case For():
+                    self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
+                    self._pieces(s.body)
+                    self.w.close()
+                case If() if any(isinstance(t, For) for t in s.then):
+                    self.w.open(f"if ({condition_text(s)}) {{")
+                    self._pieces(s.then)
+                    self.w.close()
+                case _:
+                    self.statements((s,))
 
     def _if(self, s: If) -> None:
         self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.uniform else ""))

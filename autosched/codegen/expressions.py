@@ -184,9 +184,9 @@ def _float_op(v: Op, args: list[str]) -> str:
         case "neg":
             return f"(-{args[0]})"
         case "floordiv":
-            return f"as_floor_{suffix}({args[0]} / {args[1]})"
+            return f"as_floordiv_{suffix}({args[0]}, {args[1]})"
         case "mod":
-            return f"({args[0]} - {args[1]} * as_floor_{suffix}({args[0]} / {args[1]}))"
+            return f"as_mod_{suffix}({args[0]}, {args[1]})"
         case _:
             return f"as_{v.name}_{suffix}({', '.join(args)})"
 

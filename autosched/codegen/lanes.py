@@ -45,8 +45,71 @@ Binding = Let | LetIndex
 def lanes_innermost(loop: For) -> tuple[Stmt, ...]:
     """Return the statements that replace a lane loop (a thread loop of axis 0)."""
     if not any(isinstance(s, For) for s in walk(loop.body)):
-        return (loop,)
+        return (guard_as_limit(loop),)
     return _Distributor(loop).run()
+
+
+def guard_as_limit(loop: For) -> Stmt:
+    """Turn the guard around a lane loop's body into the loop's end, so that tails vectorise too.
+
+    Rewrite:
+        for lane < n: if (8*y + lane <= h && y <= k) S   ->   if (y <= k) for lane < min(n, h - 8*y + 1): S
+    """
+    *before, last = loop.body
+    if not isinstance(last, If) or last.orelse or not all(isinstance(s, Binding) for s in before):
+        return loop
+    limits: list[ix.Index] = []
+    inside: list[Value] = []
+    outside: list[Value] = []
+    bound_here = {s.name for s in before if isinstance(s, Binding)}
+    for test in _conjuncts(last.condition):
+        names: set[str] = set()
+        _collect(test, names)
+        limit = _limit(test, loop.name)
+        if not names & (bound_here | {loop.name}):
+            outside.append(test)
+        elif limit is not None and not names & bound_here:
+            limits.append(limit)
+        else:
+            inside.append(test)
+    body = (
+        (
+            *before,
+            replace(last, condition=_all(inside)),
+        )
+        if inside
+        else (*before, *last.then)
+    )
+    found: Stmt = replace(loop, body=body, limits=tuple(limits))
+    return If(_all(outside), (found,)) if outside else found
+
+
+def _conjuncts(v: Value) -> list[Value]:
+    if isinstance(v, Op) and v.name == "and":
+        return [part for a in v.args for part in _conjuncts(a)]
+    return [v]
+
+
+def _all(tests: Sequence[Value]) -> Value:
+    result = tests[0]
+    for t in tests[1:]:
+        result = Op("and", (result, t), t.dtype)
+    return result
+
+
+def _limit(test: Value, lane: str) -> ix.Index | None:
+    """Return the number of lanes for which ``a*lane + rest <= limit`` holds, for a positive integer ``a``."""
+    if not isinstance(test, CompareIndex) or test.op != "le":
+        return None
+    room = ix.sub(test.b, test.a)
+    scale = [c for t, c in ix.terms_of(room) if isinstance(t, ix.LoopVar) and t.name == lane]
+    if len(scale) != 1 or scale[0] >= 0:
+        return None
+    rest = ix.sub(room, ix.scale(ix.var(lane, 0, 1 << 30), scale[0]))
+    if lane in ix.loop_vars(rest):
+        return None
+    limit: ix.Index = ix.add(ix.floordiv(rest, -scale[0]), 1)
+    return limit
 
 
 class _Distributor:
@@ -99,7 +162,7 @@ class _Distributor:
             if b.name in needed:
                 bindings.insert(0, b)
                 needed |= _used((b,))
-        return replace(self.lane, body=tuple(self._widen(s) for s in (*bindings, *inner)))
+        return guard_as_limit(replace(self.lane, body=tuple(self._widen(s) for s in (*bindings, *inner))))
 
     def _widen(self, s: Stmt) -> Stmt:
         match s:

@@ -62,10 +62,10 @@ class Pipeline:
         names: dict[Func, str] = {}
         for f in sorted(self.funcs, key=lambda f: f not in outputs):  # outputs keep their names; the sort is stable
             unique, k = f.name, 0
-            while unique in taken:
+            while not taken.isdisjoint(returned := _returned_names(unique, f, f in outputs)):
                 k += 1
                 unique = f"{f.name}_{k}"
-            taken.add(unique)
+            taken.update(returned)
             names[f] = unique
         return names
 
@@ -86,12 +86,16 @@ class Pipeline:
         """Names of the returned arrays, in order; a tuple-valued output gives ``name_0``, ``name_1``..."""
         names: list[str] = []
         for o in self.outputs:
-            base = self.name_of(o.func)
-            names += [f"{base}_{k}" for k in range(len(o.func.dtypes))] if o.func.is_tuple else [base]
+            names += _returned_names(self.name_of(o.func), o.func, True)[o.func.is_tuple :]
         return tuple(names)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self.funcs)} Funcs, outputs {', '.join(self.output_names)})"
+
+
+def _returned_names(name: str, func: Func, is_output: bool) -> list[str]:
+    """Return a Func's name, followed by those of its components where they are returned as arrays of their own."""
+    return [name, *(f"{name}_{k}" for k in range(len(func.dtypes)) if is_output and func.is_tuple)]
 
 
 def producers_of(func: Func) -> tuple[Func | Input, ...]:

@@ -104,7 +104,10 @@ class LoopRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops."""
+    """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops.
+
+    ``limits`` end the loop earlier: it runs while ``name`` is below each of them (host code only).
+    """
 
     name: str
     extent: int
@@ -113,6 +116,7 @@ class For:
     axis: int = 0
     depth: int = -1
     comment: str = ""
+    limits: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

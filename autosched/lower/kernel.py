@@ -38,12 +38,12 @@ Arrays = Mapping[tuple[str, int], GlobalArray]
 class BodyBuilder:
     """Lowers the steps of one plan to statements; resolves every access to its storage."""
 
-    def __init__(self, plan: KernelPlan, arrays: Arrays, names: Mapping[str, str], taken: Sequence[str]) -> None:
+    def __init__(self, plan: KernelPlan, arrays: Arrays, names: Mapping[str, str]) -> None:
         self.plan = plan
         self.bound: BoundPipeline = plan.bound
         self.arrays = arrays
         self.names = names
-        self.namer = Namer(taken)
+        self.namer = Namer(plan.bound.taken_labels | {loop.name for loop in plan.loops()})
         self.out = Emitter(self.namer)
         self.values = ValueLowerer(self)
         self.used: dict[str, Buffer] = {}
@@ -118,8 +118,7 @@ def lower_kernel(
         split_interior: Generate a second body without clamps and guards for the blocks that need none.
     """
     plan = plan_kernel(bound, kernel)
-    taken = _reserved(arrays, names)
-    border = BodyBuilder(plan, arrays, names, taken)
+    border = BodyBuilder(plan, arrays, names)
     layout = shared_layout(plan)
     body = _joined(border.build(), layout)
     grid = tuple((p.name, p.extent) for p in plan.grid)
@@ -154,9 +153,13 @@ def _split(
         n: replace(inner_plan.allocations[n], extents=a.extents, strides=a.strides, count=a.count)
         for n, a in plan.allocations.items()
     }
-    inner = BodyBuilder(replace(inner_plan, allocations=same_shape), arrays, names, _reserved(arrays, names))
-    inner.out.site_depths = border.out.site_depths  # sites go on counting
+    inner = BodyBuilder(replace(inner_plan, allocations=same_shape), arrays, names)
+    whole = all(box.get(loop.name, (0, loop.extent - 1)) == (0, loop.extent - 1) for loop in plan.grid)
+    if not whole:
+        inner.out.site_depths = border.out.site_depths  # both bodies stay: sites go on counting
     inside = _joined(inner.build(), layout)
+    if whole:
+        return inside, inner.out.site_depths
     condition: Value = ConstValue(True, bool_)
     for loop in plan.grid:
         lo, hi = box.get(loop.name, (0, loop.extent - 1))
@@ -165,8 +168,6 @@ def _split(
             if needed:
                 test = CompareIndex(op, at, limit, bool_)
                 condition = test if isinstance(condition, ConstValue) else Op("and", (condition, test), bool_)
-    if isinstance(condition, ConstValue):
-        return inside, inner.out.site_depths
     return (If(condition, inside, body, uniform=True),), inner.out.site_depths
 
 
@@ -188,10 +189,6 @@ def _joined(steps: Sequence[tuple[Stmt, ...]], layout: SharedLayout) -> tuple[St
             statements.append(Barrier())
         statements += step
     return tuple(statements)
-
-
-def _reserved(arrays: Arrays, names: Mapping[str, str]) -> list[str]:
-    return [*names.values(), *(a.buffer.name for a in arrays.values())]
 
 
 def _title(kernel: Kernel) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.analysis import index as ix
+from autosched.analysis.naming import Namer
 from autosched.lower.ir import (
     Buffer,
     CompareIndex,
@@ -25,7 +26,6 @@ from autosched.lower.ir import (
     Stmt,
     Value,
 )
-from autosched.schedule.plan import Namer
 
 Deps = frozenset[str]
 NOTHING: Deps = frozenset()

@@ -9,7 +9,7 @@ from typing import Any
 from autosched.errors import LaunchError
 from autosched.runtime.executable import Backend, Executable, KernelInfo
 from autosched.runtime.gpu_driver import Stream
-from autosched.runtime.signature import Signature
+from autosched.runtime.signature import CallSignature
 
 
 class CompiledPipeline:
@@ -21,7 +21,7 @@ class CompiledPipeline:
         backend: What it was compiled for.
     """
 
-    def __init__(self, signature: Signature, executable: Executable, backend: Backend) -> None:
+    def __init__(self, signature: CallSignature, executable: Executable, backend: Backend) -> None:
         self.signature = signature
         self.backend = backend
         self._executable = executable

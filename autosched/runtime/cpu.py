@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ class CpuExecutable:
         self._entry = ctypes.CDLL(str(self.library))[ENTRY]
         self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._entry.restype = None
+        self._scratch = threading.local()
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
         """Compute the outputs in place.
@@ -43,8 +45,7 @@ class CpuExecutable:
             outputs: Arrays to fill, by public name.
             scalars: Values of the pipeline's run-time parameters.
         """
-        workspace = aligned_empty(self.program.workspace_bytes)
-        base = workspace.ctypes.data
+        base = self._workspace().ctypes.data
         address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
         address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}
         address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
@@ -53,6 +54,13 @@ class CpuExecutable:
         held = [values[name] for name, _ in self.source.scalars]
         pointers = (ctypes.c_void_p * max(len(held), 1))(*(v.ctypes.data for v in held))
         self._entry(arrays, pointers)
+
+    def _workspace(self) -> Array:
+        """Return this thread's scratch memory: kept between calls, since fresh pages cost more than many kernels."""
+        found: Array | None = getattr(self._scratch, "memory", None)
+        if found is None:
+            found = self._scratch.memory = aligned_empty(self.program.workspace_bytes)
+        return found
 
 
 def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[str, Array]:

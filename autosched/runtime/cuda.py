@@ -22,7 +22,7 @@ from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, 
 from autosched.runtime.launcher import LaunchSequence
 from autosched.runtime.nvrtc import Cubin
 from autosched.runtime.nvrtc_pool import compile_many
-from autosched.runtime.signature import ArraySpec, Call, Signature, refuse_overlap
+from autosched.runtime.signature import ArraySpec, Call, CallSignature, refuse_overlap
 
 _ONE_PROCESS_UP_TO = 16
 """Kernels compiled in this process: they take less time than another process does to load the compiler."""
@@ -40,7 +40,7 @@ class CudaExecutable:
         CompileError: If NVRTC is missing or refuses a kernel.
     """
 
-    def __init__(self, program: Program, signature: Signature, arch: str) -> None:
+    def __init__(self, program: Program, signature: CallSignature, arch: str) -> None:
         self.arch = arch
         self._signature = signature
         self._program = program
@@ -82,7 +82,7 @@ class CudaExecutable:
     def _launches(self) -> LaunchSequence:
         with self._lock:
             if self._sequence is None:
-                steps = _steps(self._program, self._kernels)
+                steps = launch_steps(self._program, self._kernels)
                 codes = {name: cubin.code for name, cubin in self.cubins.items()}
                 self._sequence = LaunchSequence(codes, steps, workspace_bytes=self._program.workspace_bytes)
             return self._sequence
@@ -91,7 +91,7 @@ class CudaExecutable:
 class _Arrays:
     """A call's arrays on one GPU, as a context in which that GPU is the current one."""
 
-    def __init__(self, signature: Signature, call: Call, *, upload: bool) -> None:
+    def __init__(self, signature: CallSignature, call: Call, *, upload: bool) -> None:
         self._signature = signature
         self._call = call
         self._upload = upload
@@ -149,6 +149,22 @@ class _Arrays:
         return {name: like_caller(array, example) for name, array in self._returned.items()}
 
 
+def launch_steps(program: Program, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
+    """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
+    arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
+    arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}
+    arguments |= {slot.buffer.name: WorkspaceArgument(slot.offset) for slot in program.workspace}
+    public = {program.names[p.name]: p.name for p in program.bound.scalars}
+
+    def argument(p: KernelParam) -> Argument:
+        if p.kind != "scalar":
+            return arguments[p.name]
+        as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
+        return ScalarArgument(public[p.name], float32 if as_float else p.dtype)
+
+    return [LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels]
+
+
 def _device(call: Call, current: int) -> int:
     """Return the GPU on which the caller's arrays lie; the current one if none does."""
     for value in (*call.arrays.values(), *(call.out or {}).values()):
@@ -181,19 +197,3 @@ def _info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
         stack_bytes=used.stack_bytes,
         spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
     )
-
-
-def _steps(program: Program, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
-    """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
-    arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
-    arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}
-    arguments |= {slot.buffer.name: WorkspaceArgument(slot.offset) for slot in program.workspace}
-    public = {program.names[p.name]: p.name for p in program.bound.scalars}
-
-    def argument(p: KernelParam) -> Argument:
-        if p.kind != "scalar":
-            return arguments[p.name]
-        as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
-        return ScalarArgument(public[p.name], float32 if as_float else p.dtype)
-
-    return [LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels]

@@ -18,7 +18,7 @@ from autosched.runtime.buffers import as_host_array, empty_like_caller
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.cupy_driver import gpu_problem
 from autosched.runtime.host_compiler import find_compiler, have_compiler
-from autosched.runtime.signature import Call, Signature, refuse_overlap
+from autosched.runtime.signature import Call, CallSignature, refuse_overlap
 from autosched.settings import settings
 from autosched.target import Target
 
@@ -85,7 +85,7 @@ class HostExecutable:
 
     def __init__(
         self,
-        signature: Signature,
+        signature: CallSignature,
         run: Callable[[Mapping[str, Array], Mapping[str, Array], Mapping[str, Any]], None],
         resources: tuple[KernelInfo, ...] = (),
     ) -> None:
@@ -145,7 +145,7 @@ def as_backend(name: str) -> Backend:
 
 
 def make_executable(
-    bound: BoundPipeline, lowered: Callable[[], Program], signature: Signature, target: Target, backend: Backend
+    bound: BoundPipeline, lowered: Callable[[], Program], signature: CallSignature, target: Target, backend: Backend
 ) -> Executable:
     """Compile a scheduled pipeline for a backend.
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 Language = Literal["c", "c++"]
 
-KERNEL_FLAGS: tuple[str, ...] = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno")
+KERNEL_FLAGS: tuple[str, ...] = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
 
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}

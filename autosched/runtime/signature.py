@@ -52,7 +52,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallSignature:
     """Inputs, outputs and parameters of a pipeline bound to shapes.
 
     Attributes:
@@ -72,7 +72,7 @@ class Signature:
     fixed: Mapping[str, Scalar]
 
     @classmethod
-    def of(cls, bound: BoundPipeline, params: Mapping[str, Scalar] | None = None) -> Signature:
+    def of(cls, bound: BoundPipeline, params: Mapping[str, Scalar] | None = None) -> CallSignature:
         """Return the signature of a bound pipeline.
 
         Args:

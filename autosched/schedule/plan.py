@@ -6,7 +6,7 @@ pure rules of `autosched.schedule.derived`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -155,6 +155,13 @@ class KernelPlan:
     def root_funcs(self) -> frozenset[str]:
         """Names of Funcs whose stages span the grid."""
         return frozenset(self.kernel.root_funcs)
+
+    def loops(self) -> Iterator[NestLoop]:
+        """Yield all loops of the kernel."""
+        yield from self.grid
+        for group in (*self.steps, *self.thread_nests):
+            for nest in group:
+                yield from nest.loops
 
     def hosted(self, host: StageId, depth: int) -> list[tuple[Nest, ...]]:
         """Return the THREAD members placed inside the first ``depth`` loops of a host, producers first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -147,9 +148,7 @@ def _write_root(r: Root) -> dict[str, Any]:
 def _write_member(m: Member) -> dict[str, Any]:
     funcs = {t.stage.func for t in m.tilings}
     if len(funcs) != 1:
-        raise ScheduleError(
-            f"a Member has stages of {' and '.join(sorted(funcs)) or 'no Func'}: give those of one Func"
-        )
+        raise ScheduleError(f"a Member has stages of {' and '.join(sorted(funcs)) or 'no Func'}; it needs those of one")
     return {
         "func": m.func,
         "at": {"level": m.at.level.name.lower(), "host": _write_stage(m.at.host), "depth": m.at.depth},
@@ -179,10 +178,13 @@ class _Reader:
         _, _, pipeline, name, shapes, params, kernels = top.fields(
             "format", "version", "pipeline", "name", "shapes", "params", "kernels"
         )
-        if pipeline.text() != self.bound.pipeline.hash:
-            raise ScheduleError(_other_pipeline(top.source, pipeline.text(), name.text(), self.bound))
+        found, made_for = pipeline.text(), name.text()
+        if not re.fullmatch("[0-9a-f]{64}", found):
+            raise pipeline.error("is no pipeline's hash, which has 64 hexadecimal digits; " + _REMAKE)
+        if found != self.bound.pipeline.hash:
+            raise ScheduleError(_other_pipeline(top.source, found, made_for, self.bound))
         self._check_problem(shapes, params)
-        return Schedule(pipeline.text(), tuple(self._kernel(k) for k in kernels.items()))
+        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()))
 
     def _check_version(self, top: Node) -> None:
         """Tell another format or version apart first: all else may differ there."""

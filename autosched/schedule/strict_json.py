@@ -38,8 +38,6 @@ class Node:
         Raises:
             ScheduleError: If this is no object or gives a key twice.
         """
-        if isinstance(self.value, _RepeatedKey):
-            raise self.error(f"gives {self.value.key!r} twice: keep one of them")
         if not isinstance(self.value, dict):
             raise self._expected("an object {...}")
         return {k: Node(v, f"{self.path}.{k}" if self.path else k, self.source) for k, v in self.value.items()}
@@ -115,6 +113,8 @@ class Node:
         return options[name]
 
     def _expected(self, what: str) -> ScheduleError:
+        if isinstance(self.value, _RepeatedKey):
+            return self.error(f"gives {self.value.key!r} twice: keep one of them")
         shown = "true" if self.value is True else "false" if self.value is False else _short(self.value)
         return self.error(f"is {'null' if self.value is None else shown}: give {what}")
 

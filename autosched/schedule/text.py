@@ -34,24 +34,24 @@ def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
     """
     count = len(schedule.kernels)
     sections = [f"{bound.pipeline.name}: {_count(count, 'kernel')}"]
-    sections += [f"kernel {k}: {kernel_text(bound, kernel)}" for k, kernel in enumerate(schedule.kernels)]
+    sections += [kernel_text(bound, kernel, f"kernel {k}") for k, kernel in enumerate(schedule.kernels)]
     return "\n\n".join(sections) + "\n"
 
 
-def kernel_text(bound: BoundPipeline, kernel: Kernel) -> str:
+def kernel_text(bound: BoundPipeline, kernel: Kernel, title: str = "kernel") -> str:
     """Return the loop nest of one legal kernel; see `schedule_text`."""
     plan = plan_kernel(bound, kernel)
     layout = shared_layout(plan)
-    lines = [*_header(plan, layout), *_grid(plan, layout)]
+    lines = [*_header(plan, layout, title), *_grid(plan, layout)]
     return "\n".join(_wrapped(indent, text) for indent, text in lines)
 
 
-def _header(plan: KernelPlan, layout: SharedLayout) -> Iterator[_Line]:
+def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Line]:
     firsts = {r.tiling.stage.func: r.tiling.stage for r in reversed(plan.kernel.roots)}
     funcs = [(firsts[name], plan.bound.funcs[name]) for name in plan.kernel.root_funcs]
     sources = ", ".join(_sources(plan))
     boxes = ", ".join(_box(str(stage), f.dims, f.extents) for stage, f in funcs)
-    yield 0, boxes + (f" from {sources}" if sources else "")
+    yield 0, f"{title}: {boxes}" + (f" from {sources}" if sources else "")
     blocks = [p.extent for p in plan.grid]
     threads = [n for n in plan.block if n > 1]
     shared = f", {layout.total_bytes} bytes of shared memory a block" if layout.total_bytes else ""
