@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.tiles import inlined_in, loop_sizes, root_groups
 from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
 from autosched.target import Target
 
@@ -65,26 +65,23 @@ def uses(bound: BoundPipeline, func: BoundFunc) -> float:
 
 def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined: set[str]) -> list[Kernel]:
     """Return the kernels of a Func computed at root: stages that touch only their own points share one."""
-    groups: list[list[BoundStage]] = []
-    for stage in func.stages:
-        if not stage.values or stage.is_empty:
-            continue
-        if groups and all(owns_tile(func, s) for s in (*groups[-1], stage)):
-            groups[-1].append(stage)
-        else:
-            groups.append([stage])
     kernels = []
-    for group in groups:
-        roots = tuple(Root(StageTiling(StageId(func.name, s.number), root_loops(func, s, target))) for s in group)
-        kernels.append(Kernel(roots, (), inlined_by(bound, [(func.name, s) for s in group], inlined)))
+    for group in root_groups(func):
+        shared = len(group) > 1
+        roots = tuple(
+            Root(StageTiling(StageId(func.name, s.number), root_loops(func, s, target, shared=shared))) for s in group
+        )
+        kernels.append(Kernel(roots, (), inlined_by(bound, [r.tiling.stage for r in roots], inlined)))
     return kernels
 
 
-def root_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop, ...]:
-    """Return block, thread and reduction loops: 32 x 8 threads (256 x 4 lanes on a CPU) on the innermost dimensions."""
-    extents = dict(zip(func.dims, func.extents, strict=True))
-    parallel = [d.name for d in stage.loops if d.parallel and not (d.reduction and func.is_pure)]
-    size = {d.name: d.extent if d.reduction else extents[d.name] for d in stage.loops}
+def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bool = False) -> tuple[Loop, ...]:
+    """Return block, thread and reduction loops: 32 x 8 threads (256 x 4 lanes on a CPU) on the innermost dimensions.
+
+    ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
+    """
+    parallel = [d.name for d in stage.loops if d.parallel and not (shared and d.reduction)]
+    size = loop_sizes(func, stage, func.extents)
     vector = next((d for d in reversed(parallel) if size[d] >= MIN_VECTOR_EXTENT), parallel[-1] if parallel else None)
     others = sorted((d for d in reversed(parallel) if d != vector), key=lambda d: size[d] < 2)
     wide, tall = (256, 4) if target.kind == "cpu" else (32, 8)
@@ -106,19 +103,10 @@ def _power_of_two_up_to(extent: int, limit: int) -> int:
     return n
 
 
-def inlined_by(
-    bound: BoundPipeline, stages: Sequence[tuple[str, BoundStage]], inlined: set[str]
-) -> tuple[Inlined, ...]:
-    """Return the inlined Funcs that stages use, directly or through each other, with their numbers of calls."""
-    calls: dict[str, int] = {}
-    queue = [(stage, 1) for _, stage in stages]
-    for stage, times in queue:
-        for source, n in stage.load_counts.items():
-            if source in inlined:
-                calls[source] = calls.get(source, 0) + n * times
-                queue.append((bound.funcs[source].stages[0], n * times))
-    order = list(bound.funcs)
-    return tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index))
+def inlined_by(bound: BoundPipeline, stages: Sequence[StageId], inlined: set[str]) -> tuple[Inlined, ...]:
+    """Return the inlined Funcs that stages use, directly or through each other, producers first."""
+    calls = inlined_in(bound, stages, inlined)
+    return tuple(Inlined(f, calls[f]) for f in sorted(calls, key=list(bound.funcs).index))
 
 
 def _product(values: Iterable[int]) -> int:

@@ -94,7 +94,7 @@ SCHEDULINGS: dict[str, tuple[Callable[[], Any], str]] = {
     "both": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, inputs={}), "either shapes or inputs"),
     "not an array": (
         lambda: autosched.schedule(pointwise(), inputs={"img": 3}),
-        "value of type int, expected an array",
+        "value of type int",
     ),
     "missing shape": (lambda: autosched.schedule(pointwise(), {}), "missing 'img'"),
     "unknown shape": (lambda: autosched.schedule(pointwise(), {"img": SHAPE, "b": (1,)}), "unknown 'b'"),
@@ -150,7 +150,7 @@ def test_named_compiler_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_graph_needs_the_gpu(kernel: autosched.CompiledPipeline, img: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(LaunchError, match="CUDA graphs need the backend 'cuda'.*'cpu'"):
+    with pytest.raises(LaunchError, match=r"CUDA graphs need the backend 'cuda'.*'cpu'"):
         kernel.graph(img=img, gain=1)
 
 
@@ -167,7 +167,7 @@ def test_schedule_of_another_pipeline(saved: Path) -> None:
 
 
 def test_schedule_for_other_shapes_that_does_not_fit(saved: Path) -> None:
-    with pytest.raises(ScheduleError, match="illegal schedule for 'twice' on H200.*cover 8 of 800 points"):
+    with pytest.raises(ScheduleError, match=r"illegal schedule for 'twice' on H200.*cover 8 of 800 points"):
         autosched.load_schedule(saved, pointwise(), {"img": (800, 12)})
 
 
@@ -181,5 +181,5 @@ def test_schedule_beyond_the_device(saved: Path) -> None:
 
 
 def test_unwritable_schedule() -> None:
-    with pytest.raises(InputError, match="cannot write the schedule to /nonexistent/s.json"):
+    with pytest.raises(InputError, match=r"cannot write the schedule to /nonexistent/s\.json"):
         autosched.schedule(pointwise(), {"img": SHAPE}).save("/nonexistent/s.json")

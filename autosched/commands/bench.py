@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from autosched.commands.files import Array
-from autosched.commands.options import execution_options, json_option, problem_options
+from autosched.commands.options import Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import Problem, input_arrays, scheduled_for
 from autosched.commands.show import print_json, shape_text, time_text
 from autosched.commands.timing import (
@@ -66,8 +66,8 @@ def bench(
     context: click.Context,
     app: str,
     inputs: Path | None,
-    sizes: tuple[tuple[str, str], ...],
-    params: tuple[tuple[str, str], ...],
+    sizes: Pairs,
+    params: Pairs,
     seed: int,
     backend: Backend | None,
     schedule_file: Path | None,

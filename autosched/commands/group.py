@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -30,7 +30,7 @@ class CommandGroup(click.Group):
             Failure: For every error that the library raises on purpose, and where memory runs out.
         """
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             try:
                 return super().invoke(ctx)
             except AutoschedError as error:
@@ -39,5 +39,13 @@ class CommandGroup(click.Group):
                 raise Failure(f"not enough memory ({error}): choose smaller sizes with --size") from error
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning to stderr in one line, without the line of code that gave it."""
     click.echo(f"warning: {message}", err=True)

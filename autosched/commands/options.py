@@ -16,19 +16,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
-class NameValue(click.ParamType):
-    """An option value of the form ``NAME=VALUE``."""
+Pairs = tuple[tuple[str, str], ...]
+"""Names with their values, as text."""
 
-    name = "NAME=VALUE"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return name and value as text."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not equals or not name.strip() or not text.strip():
-            self.fail(f"{value!r} is not of the form NAME=VALUE", param, ctx)
-        return name.strip(), text.strip()
+def _as_pairs(context: click.Context, option: click.Parameter, texts: Iterable[str]) -> Pairs:
+    """Return the values of an option of the form ``NAME=VALUE``."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise click.BadParameter(f"{text!r} is not of the form {option.metavar}")
+        if name in pairs:
+            raise click.BadParameter(f"{name} is given twice")
+        pairs[name] = value
+    return tuple(pairs.items())
 
 
 _PROBLEM_OPTIONS = (
@@ -37,7 +39,7 @@ _PROBLEM_OPTIONS = (
     click.option(
         "--size",
         "sizes",
-        type=NameValue(),
+        callback=_as_pairs,
         multiple=True,
         metavar="KEY=N",
         help="Problem size of generated inputs; `autosched apps` lists them.",
@@ -45,7 +47,7 @@ _PROBLEM_OPTIONS = (
     click.option(
         "--param",
         "params",
-        type=NameValue(),
+        callback=_as_pairs,
         multiple=True,
         metavar="NAME=VALUE",
         help="Value of a parameter; `autosched apps` lists them.",
@@ -82,25 +84,21 @@ def execution_options(command: F) -> F:
     return _with(_EXECUTION_OPTIONS, command)
 
 
-def as_numbers(pairs: Iterable[tuple[str, str]]) -> dict[str, Scalar | str]:
-    """Return ``--param`` values as numbers; what is no number stays text, for the app to refuse by name.
-
-    Raises:
-        click.BadParameter: If a name is given twice.
-    """
-    return {name: _number(text) for name, text in _unique(pairs, "--param").items()}
+def as_numbers(pairs: Pairs) -> dict[str, Scalar | str]:
+    """Return ``--param`` values as numbers; what is no number stays text, for the app to refuse by name."""
+    return {name: _number(text) for name, text in pairs}
 
 
-def as_sizes(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
+def as_sizes(pairs: Pairs) -> dict[str, int]:
     """Return ``--size`` values as whole numbers.
 
     Raises:
-        click.BadParameter: If a value is no whole number, or a key is given twice.
+        click.BadParameter: If a value is no whole number.
     """
     sizes = {}
-    for key, text in _unique(pairs, "--size").items():
-        if not text.isascii() or not text.isdecimal():
-            raise click.BadParameter(f"{key}={text}: give a whole number", param_hint="--size")
+    for key, text in pairs:
+        if not (text.isascii() and text.isdecimal()):
+            raise click.BadParameter(f"{key}={text}: give a whole number", param_hint="'--size'")
         sizes[key] = int(text)
     return sizes
 
@@ -109,15 +107,6 @@ def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def _unique(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for name, text in pairs:
-        if name in values:
-            raise click.BadParameter(f"{name} is given twice", param_hint=option)
-        values[name] = text
-    return values
 
 
 def _number(text: str) -> Scalar | str:

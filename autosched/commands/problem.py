@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import click
 from autosched.api import ScheduledPipeline, load_schedule, schedule
 from autosched.apps import App, get_app
 from autosched.commands.files import Array, read_arrays
-from autosched.commands.options import as_numbers, as_sizes
+from autosched.commands.options import Pairs, as_numbers, as_sizes
 from autosched.errors import ScheduleError
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
@@ -43,9 +43,7 @@ class Problem:
     values: Mapping[str, Scalar]
 
 
-def configure(
-    name: str, inputs: Path | None, sizes: Sequence[tuple[str, str]], params: Sequence[tuple[str, str]]
-) -> tuple[Problem, dict[str, Array] | None]:
+def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tuple[Problem, dict[str, Array] | None]:
     """Return what an app is to compute, and the arrays of the input file if one is given.
 
     Raises:
@@ -70,8 +68,8 @@ def configure(
 def input_arrays(
     name: str,
     inputs: Path | None,
-    sizes: Sequence[tuple[str, str]],
-    params: Sequence[tuple[str, str]],
+    sizes: Pairs,
+    params: Pairs,
     seed: int,
 ) -> tuple[Problem, dict[str, Array]]:
     """Return what an app is to compute with its input arrays, read or generated; see `configure`."""

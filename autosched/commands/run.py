@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from autosched.commands.files import Array, replacing, write_arrays
-from autosched.commands.options import PATH, execution_options, json_option, problem_options
+from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import Problem, input_arrays, scheduled_for
 from autosched.commands.show import print_json, shape_text, time_text
 from autosched.runtime.compiled import CompiledPipeline
@@ -26,8 +26,8 @@ from autosched.runtime.executable import Backend
 def run(
     app: str,
     inputs: Path | None,
-    sizes: tuple[tuple[str, str], ...],
-    params: tuple[tuple[str, str], ...],
+    sizes: Pairs,
+    params: Pairs,
     seed: int,
     backend: Backend | None,
     schedule_file: Path | None,

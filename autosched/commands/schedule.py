@@ -10,7 +10,7 @@ import click
 
 from autosched.api import STRATEGIES, ScheduledPipeline
 from autosched.api import schedule as find_schedule
-from autosched.commands.options import PATH, json_option, problem_options
+from autosched.commands.options import PATH, Pairs, json_option, problem_options
 from autosched.commands.problem import configure
 from autosched.commands.show import print_json, time_text
 from autosched.runtime.executable import KernelInfo, launch_info
@@ -29,8 +29,8 @@ from autosched.runtime.executable import KernelInfo, launch_info
 def schedule(
     app: str,
     inputs: Path | None,
-    sizes: tuple[tuple[str, str], ...],
-    params: tuple[tuple[str, str], ...],
+    sizes: Pairs,
+    params: Pairs,
     seed: int,
     target: str,
     mode: str,

@@ -86,7 +86,8 @@ class Pipeline:
         """Names of the returned arrays, in order; a tuple-valued output gives ``name_0``, ``name_1``..."""
         names: list[str] = []
         for o in self.outputs:
-            names += _returned_names(self.name_of(o.func), o.func, True)[o.func.is_tuple :]
+            returned = _returned_names(self.name_of(o.func), o.func, True)
+            names += returned[1:] or returned
         return tuple(names)
 
     def __repr__(self) -> str:

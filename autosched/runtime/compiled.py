@@ -8,7 +8,6 @@ from typing import Any
 
 from autosched.errors import LaunchError
 from autosched.runtime.executable import Backend, Executable, KernelInfo
-from autosched.runtime.gpu_driver import Stream
 from autosched.runtime.signature import CallSignature
 
 
@@ -75,8 +74,8 @@ class CompiledPipeline:
 
         if not isinstance(self._executable, CudaExecutable):
             raise LaunchError(f"CUDA graphs need the backend 'cuda', this pipeline was compiled for {self.backend!r}")
-        graph, caller, results = self._executable.graph(self.signature.sort(inputs, arguments, out))
-        return PipelineGraph(graph.launch, caller.stream, self._as_returned(results))
+        launch, results = self._executable.graph(self.signature.sort(inputs, arguments, out))
+        return PipelineGraph(launch, self._as_returned(results))
 
     def _as_returned(self, results: Mapping[str, Any]) -> Any:
         values = list(results.values())
@@ -95,15 +94,14 @@ class PipelineGraph:
         outputs: What a call would have returned; the arrays hold results once a launch is done.
     """
 
-    def __init__(self, launch: Callable[[Stream], None], stream: Stream, outputs: Any) -> None:
+    def __init__(self, launch: Callable[[], None], outputs: Any) -> None:
         self._launch = launch
-        self._stream = stream
         self.outputs = outputs
 
     def launch(self) -> None:
-        """Launch the pipeline on the stream that was current when it was captured.
+        """Launch the pipeline on the caller's current stream.
 
         Raises:
             LaunchError: If the driver refuses.
         """
-        self._launch(self._stream)
+        self._launch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from autosched.runtime.caller import Caller, caller_of
 from autosched.runtime.cupy_driver import gpu_driver
 from autosched.runtime.executable import KernelInfo
 from autosched.runtime.foreign import device_of, on_gpu
-from autosched.runtime.graphs import CapturedGraph
 from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, ScalarArgument, WorkspaceArgument
 from autosched.runtime.launcher import LaunchSequence
 from autosched.runtime.nvrtc import Cubin
@@ -67,17 +66,17 @@ class CudaExecutable:
             sequence.run(arrays.pointers, call.scalars, device=arrays.device, caller=arrays.caller)
             return arrays.results()
 
-    def graph(self, call: Call) -> tuple[CapturedGraph, Caller, dict[str, Any]]:
+    def graph(self, call: Call) -> tuple[Callable[[], None], dict[str, Any]]:
         """Capture one call on arrays that all lie on the GPU, without running it.
 
         Returns:
-            The graph, the caller whose stream it is launched on, and the outputs.
+            A function that launches the graph on the caller's current stream, and the outputs.
         """
         sequence = self._launches()
         with _Arrays(self._signature, call, upload=False) as arrays:
             keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
-            return graph, arrays.caller, arrays.results()
+            return lambda: graph.launch(arrays.caller_now().stream), arrays.results()
 
     def _launches(self) -> LaunchSequence:
         with self._lock:
@@ -113,9 +112,9 @@ class _Arrays:
 
     def _take(self) -> None:
         call, signature = self._call, self._signature
-        given: list[object] = [*call.arrays.values(), *(call.out or {}).values()]
-        self.caller = caller_of(given, self._driver, self.device)
-        self._example = next((a for a in given if on_gpu(a)), None)
+        self._given: list[object] = [*call.arrays.values(), *(call.out or {}).values()]
+        self.caller = self.caller_now()
+        self._example = next((a for a in self._given if on_gpu(a)), None)
         # Only where all are in host memory: a copy beside a caller's own stream would have to be ordered with it.
         upload = self._upload and self._example is None
         self.inputs = {
@@ -128,6 +127,10 @@ class _Arrays:
             for s in signature.outputs
         }
         refuse_overlap(self.inputs, self.outputs)
+
+    def caller_now(self) -> Caller:
+        """Return the caller with the stream that is current now."""
+        return caller_of(self._given, self._driver, self.device)
 
     def _empty(self, spec: ArraySpec) -> Any:
         if self._example is not None:

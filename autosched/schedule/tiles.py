@@ -11,6 +11,9 @@ from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Loop, LoopKind, StageId
 from autosched.target import Target
 
+MOST_CALLS = (1 << 31) - 1
+"""Call counts stop here; chains of Funcs that each read two others would need astronomical numbers."""
+
 
 def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> dict[str, int]:
     """Return the number of points of each loop of a stage over a box of its Func with these extents."""
@@ -34,13 +37,17 @@ def root_groups(func: BoundFunc) -> list[list[BoundStage]]:
 def inlined_in(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> dict[str, int]:
     """Return how many times each inlined Func is evaluated by one evaluation of each stage."""
     calls: dict[str, int] = {}
-    queue = [(bound.stage(s.func, s.number), 1) for s in stages]
-    while queue:
-        stage, times = queue.pop()
+
+    def count(stage: BoundStage, times: int) -> None:
         for source, n in stage.load_counts.items():
             if source in inlined:
-                calls[source] = calls.get(source, 0) + n * times
-                queue.append((bound.funcs[source].stages[0], n * times))
+                calls[source] = min(calls.get(source, 0) + n * times, MOST_CALLS)
+
+    for s in stages:
+        count(bound.stage(s.func, s.number), 1)
+    for name in reversed(list(bound.funcs)):  # consumers first, so that each Func's count is complete when it is used
+        if name in calls:
+            count(bound.funcs[name].stages[0], calls[name])
     return calls
 
 

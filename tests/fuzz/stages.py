@@ -200,7 +200,7 @@ def domain(p: Pool, ndim: int, *, name: str = "r") -> RDom:
         elif kind == 7:
             bounds.append(c.pick(((0, 0), (3, 3), (4, 5))))
         else:
-            bounds.append((c.pick((0, 1, -2)), c.pick(SIZES)))
+            bounds.append((c.pick((0, 1, -2)), c.pick(SIZES if ndim == 1 else (8, 1, 2, 3, 5, 7))))
     bounds = [(low, high) if isinstance(high, Expr) else (low, max(high, low)) for low, high in bounds]
     return RDom("window" if kind <= 4 else name, **dict(zip("yxzw", bounds, strict=False)))
 
