@@ -1,0 +1,360 @@
+"""What kernel IR must hold between passes and before it is printed; a violation is a bug of the passes.
+
+* Every name is bound before it is used, once in its scope, and lies in the range that indices assume of it.
+* Buffers are declared before they are accessed; inputs are never stored to; register indices stay within their array.
+* Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
+* Barriers stand between thread nests, in control flow that is uniform over the block.
+* Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
+* Shared buffers that are alive at the same time do not overlap, and a barrier stands between touching bytes and
+  overwriting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from autosched.analysis import index as ix
+from autosched.errors import CompileError
+from autosched.lower.ir import (
+    Alloc,
+    Barrier,
+    Buffer,
+    Comment,
+    CompareIndex,
+    ConstValue,
+    For,
+    If,
+    IndexValue,
+    KernelIR,
+    Let,
+    LetIndex,
+    LoopRole,
+    Memory,
+    Op,
+    Read,
+    Ref,
+    Slot,
+    Stmt,
+    Store,
+    Value,
+)
+
+Interval = tuple[int, int]
+
+
+def verify(kernel: KernelIR) -> None:
+    """Check the invariants of kernel IR.
+
+    Raises:
+        CompileError: An internal error that names the kernel, the statement and the invariant.
+    """
+    _Verifier(kernel).run()
+
+
+@dataclass(slots=True)
+class _Nest:
+    """The shared buffers that one statement of the block reads and writes."""
+
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+
+
+_Event = _Nest | Barrier
+
+
+@dataclass(slots=True)
+class _Where:
+    """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block."""
+
+    axes: tuple[int, ...] = ()
+    depth: int = 0
+    varying: bool = False
+
+
+class _Verifier:
+    def __init__(self, kernel: KernelIR) -> None:
+        self.kernel = kernel
+        self.ranges: dict[str, Interval] = {}
+        self.scalars: set[str] = set()
+        self.buffers: dict[str, Buffer] = {}
+        self.sites: dict[int, int] = {}
+        self.where = _Where()
+        self.nest = _Nest()
+        self.inputs = {b.name for b in kernel.reads}
+        self.crowded = tuple(axis for axis in (2, 1, 0) if kernel.block[axis] > 1)
+
+    def run(self) -> None:
+        k = self.kernel
+        for b in (*k.reads, *k.writes):
+            self._declare(b, Memory.GLOBAL)
+        for slot in k.shared:
+            self._declare(slot.buffer, Memory.SHARED)
+        for s in k.scalars:
+            self._bind(s.name)
+            self.scalars.add(s.name)
+        for name, n in k.grid_loops:
+            if n > 1:  # a loop of one iteration is no variable
+                self._bind(name)
+                self.ranges[name] = (0, n - 1)
+        for events in self._paths(k.body):
+            _Lifetimes(k, events).check()
+        found = tuple(self.sites.get(n, -1) for n in range(len(k.site_depths)))
+        if found != k.site_depths or len(self.sites) != len(found):
+            self._fail(f"sites stand at depths {found}, but {k.site_depths} are recorded")
+
+    def _fail(self, what: str) -> None:
+        raise CompileError(f"internal error in the lowering of {self.kernel.name}: {what}")
+
+    # ---- statements of the block
+
+    def _paths(self, body: Sequence[Stmt]) -> list[list[_Event]]:
+        """Check statements outside thread loops; return what happens in shared memory along every uniform path."""
+        paths: list[list[_Event]] = [[]]
+        with self._scope():
+            for s in body:
+                if isinstance(s, If) and s.uniform:
+                    self._uniform_condition(s.condition)
+                    with self._narrowed(s.condition):
+                        then = self._paths(s.then)
+                    branches = then + self._paths(s.orelse)
+                    paths = [before + after for before in paths for after in branches]
+                elif isinstance(s, Barrier):
+                    paths = [[*p, s] for p in paths]
+                else:
+                    self.nest = _Nest()
+                    self._statement(s)
+                    paths = [[*p, self.nest] for p in paths]
+        return paths
+
+    def _uniform_condition(self, v: Value) -> None:
+        self._value(v)
+        if isinstance(v, Read) or (isinstance(v, Op) and any(isinstance(a, Read) for a in v.args)):
+            self._fail(f"the condition {v} is not uniform over the block")
+
+    @contextmanager
+    def _narrowed(self, condition: Value) -> Iterator[None]:
+        """Hold the block loops to the ranges that a condition on constants leaves them."""
+        before = dict(self.ranges)
+        for test in _conjunction(condition):
+            match test:
+                case CompareIndex(a=ix.Affine(terms=((ix.LoopVar(name=name), 1),), const=0), b=int(limit)):
+                    lo, hi = self.ranges[name]
+                    if test.op == "ge":
+                        lo = max(lo, limit)
+                    elif test.op == "le":
+                        hi = min(hi, limit)
+                    self.ranges[name] = lo, hi
+        yield
+        self.ranges = before
+
+    # ---- statements of a thread
+
+    def _body(self, body: Sequence[Stmt]) -> None:
+        with self._scope():
+            for s in body:
+                self._statement(s)
+
+    def _statement(self, s: Stmt) -> None:
+        match s:
+            case Let():
+                self._value(s.value)
+                self._bind(s.name)
+                self.scalars.add(s.name)
+            case LetIndex():
+                self._index(s.index)
+                self._bind(s.name)
+                self.ranges[s.name] = ix.interval(s.index)
+            case Store():
+                self._store(s)
+            case For(role=LoopRole.THREAD):
+                self._threads(s)
+            case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
+                self._serial(s)
+            case If():
+                self._condition(s)
+            case Alloc():
+                self._declare(s.buffer, Memory.REGISTER)
+            case Comment():
+                pass
+            case Barrier():
+                self._fail("a barrier stands inside a thread nest or a condition that varies over the block")
+            case _:
+                self._fail(f"{s} has no place in a kernel's body")
+
+    def _threads(self, s: For) -> None:
+        if self.where.depth or self.where.varying:
+            self._fail(f"thread loop {s.name} stands inside a serial loop or a condition")
+        if s.axis not in (0, 1, 2) or any(axis <= s.axis for axis in self.where.axes):
+            self._fail(f"thread loop {s.name} over axis {s.axis} stands inside those over {self.where.axes}")
+        if s.extent > self.kernel.block[s.axis]:
+            self._fail(f"thread loop {s.name} has {s.extent} iterations, axis {s.axis} {self.kernel.block[s.axis]}")
+        with self._inside(_Where((*self.where.axes, s.axis))), self._scope():
+            self._loop_variable(s)
+            self._body(s.body)
+
+    def _serial(self, s: For) -> None:
+        if s.depth != self.where.depth:
+            self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
+        with self._inside(_Where(self.where.axes, s.depth + 1, self.where.varying)), self._scope():
+            self._loop_variable(s)
+            self._body(s.body)
+
+    def _loop_variable(self, s: For) -> None:
+        if s.extent < 1:
+            self._fail(f"loop {s.name} has {s.extent} iterations")
+        self._bind(s.name)
+        self.ranges[s.name] = (0, s.extent - 1)
+
+    def _condition(self, s: If) -> None:
+        if s.uniform:
+            self._fail("a condition that is uniform over the block stands inside a thread nest")
+        self._value(s.condition)
+        with self._inside(_Where(self.where.axes, self.where.depth, True)):
+            self._body(s.then)
+            self._body(s.orelse)
+
+    def _store(self, s: Store) -> None:
+        self._value(s.value)
+        self._access(s.buffer, s.index, s.site)
+        if s.buffer.name in self.inputs:
+            self._fail(f"input {s.buffer.name} is stored to")
+        if s.value.dtype != s.buffer.dtype:
+            self._fail(f"{s.buffer.name} of {s.buffer.dtype} gets a value of {s.value.dtype}")
+        if any(axis not in self.where.axes for axis in self.crowded):
+            self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
+        if s.buffer.memory is Memory.SHARED:
+            self.nest.writes.add(s.buffer.name)
+
+    # ---- values and indices
+
+    def _value(self, v: Value) -> None:
+        match v:
+            case Ref():
+                if v.name not in self.scalars:
+                    self._fail(f"{v.name} is used before it is bound")
+            case ConstValue():
+                pass
+            case Op():
+                for a in v.args:
+                    self._value(a)
+            case Read():
+                self._access(v.buffer, v.index, v.site)
+                if v.buffer.memory is Memory.SHARED:
+                    self.nest.reads.add(v.buffer.name)
+            case IndexValue():
+                self._index(v.index)
+            case CompareIndex():
+                self._index(v.a)
+                self._index(v.b)
+
+    def _index(self, e: ix.Index) -> None:
+        for t, _ in ix.terms_of(e):
+            if isinstance(t, ix.LoopVar):
+                known = self.ranges.get(t.name)
+                if known is None:
+                    self._fail(f"{t.name} is used before it is bound")
+                elif known[0] < t.lo or known[1] > t.hi:
+                    self._fail(f"{t.name} is taken to lie in [{t.lo}, {t.hi}], but ranges over {known}")
+            else:
+                if isinstance(t.payload, Ref | Op | CompareIndex):
+                    self._value(t.payload)
+                for a in t.args:
+                    self._index(a)
+
+    def _access(self, buffer: Buffer, index: ix.Index, site: int) -> None:
+        if self.buffers.get(buffer.name) != buffer:
+            self._fail(f"{buffer} is accessed, but the declaration is {self.buffers.get(buffer.name)}")
+        self._index(index)
+        if buffer.memory is Memory.REGISTER:
+            lo, hi = ix.interval(index)
+            if lo < 0 or hi >= buffer.count:
+                self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] reaches [{lo}, {hi}]")
+        if site in self.sites:
+            self._fail(f"site {site} is used twice")
+        self.sites[site] = self.where.depth
+
+    # ---- names
+
+    def _bind(self, name: str) -> None:
+        if name in self.ranges or name in self.scalars or name in self.buffers:
+            self._fail(f"{name} is bound twice in one scope")
+
+    def _declare(self, b: Buffer, memory: Memory) -> None:
+        self._bind(b.name)
+        if b.memory is not memory or b.count < 1:
+            self._fail(f"{b} is declared in {memory.value} memory")
+        self.buffers[b.name] = b
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        held = self.ranges, self.scalars, self.buffers
+        self.ranges, self.scalars, self.buffers = dict(self.ranges), set(self.scalars), dict(self.buffers)
+        yield
+        self.ranges, self.scalars, self.buffers = held
+
+    @contextmanager
+    def _inside(self, where: _Where) -> Iterator[None]:
+        held, self.where = self.where, where
+        yield
+        self.where = held
+
+
+def _conjunction(v: Value) -> Iterator[Value]:
+    if isinstance(v, Op) and v.name == "and":
+        for a in v.args:
+            yield from _conjunction(a)
+    else:
+        yield v
+
+
+class _Lifetimes:
+    """Shared memory along one path through a block."""
+
+    def __init__(self, kernel: KernelIR, events: Sequence[_Event]) -> None:
+        self.kernel = kernel
+        self.events = events
+        self.slots = {s.buffer.name: s for s in kernel.shared}
+
+    def check(self) -> None:
+        for s in self.kernel.shared:
+            item = s.buffer.dtype.bytes_
+            if s.offset % item or s.offset < 0 or _end(s) > self.kernel.shared_bytes:
+                self._fail(f"{s.buffer.name} at byte {s.offset} does not fit its {self.kernel.shared_bytes} bytes")
+        lives: dict[str, list[int]] = {}
+        for k, e in enumerate(self.events):
+            if isinstance(e, _Nest):
+                for name in e.reads | e.writes:
+                    lives.setdefault(name, []).append(k)
+        for a, b in self._pairs(lives):
+            if a != b and lives[a][0] <= lives[b][-1] and lives[b][0] <= lives[a][-1]:
+                self._fail(f"{a} and {b} share bytes of shared memory while both are alive")
+        self._barriers()
+
+    def _barriers(self) -> None:
+        phase: list[_Nest] = []
+        for e in self.events:
+            if isinstance(e, Barrier):
+                phase = []
+                continue
+            for earlier in phase:
+                for mine, theirs in ((e.writes, earlier.reads | earlier.writes), (e.reads, earlier.writes)):
+                    for a, b in self._pairs(mine, theirs):
+                        self._fail(f"{a} is touched after {b} without a barrier between them")
+            phase.append(e)
+
+    def _pairs(self, first: Sequence[str] | set[str] | dict[str, list[int]], second: set[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of buffers that share bytes."""
+        for a in first:
+            for b in first if second is None else second:
+                p, q = self.slots[a], self.slots[b]
+                if p.offset < _end(q) and q.offset < _end(p):
+                    yield a, b
+
+    def _fail(self, what: str) -> None:
+        raise CompileError(f"internal error in the lowering of {self.kernel.name}: {what}")
+
+
+def _end(s: Slot) -> int:
+    return s.offset + s.buffer.count * s.buffer.dtype.bytes_
