@@ -1,0 +1,60 @@
+"""The suite on a real GPU: same schedules and inputs as everywhere, within the tolerance that FMA contraction needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched.api import ScheduledPipeline
+from autosched.apps import get_app, load_apps
+from autosched.reference import interpret
+from autosched.schedule.sample import sample_schedule
+from autosched.target import Target
+
+pytestmark = pytest.mark.gpu
+
+SAMPLES = 6
+
+
+def scheduled(name: str, seed: int | None) -> tuple[ScheduledPipeline, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return an app with the `roots` schedule (seed None) or a random legal one, its inputs and expected outputs."""
+    app = get_app(name)
+    pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else {})
+    inputs = app.make_inputs(app.small_sizes, 0)
+    target = Target.detect()
+    result = autosched.schedule(pipeline, inputs=inputs, target=target, params=params)
+    if seed is not None:
+        schedule = sample_schedule(result.bound, target, np.random.default_rng(seed))
+        result = ScheduledPipeline(result.bound, schedule, target, params)
+    return result, inputs, interpret(pipeline, inputs, params)
+
+
+@pytest.mark.parametrize("seed", [None, *range(SAMPLES)])
+@pytest.mark.parametrize("name", load_apps())
+def test_app_matches_the_interpreter(name: str, seed: int | None) -> None:
+    import cupy
+
+    result, inputs, expected = scheduled(name, seed)
+    kernel = result.compile("cuda")
+    got = kernel({n: cupy.asarray(a) for n, a in inputs.items()})
+    outputs = [got] if len(expected) == 1 else list(got)
+    for array, (output, want) in zip(outputs, expected.items(), strict=True):
+        if want.dtype.kind == "f":
+            mismatch = get_app(name).tolerance.mismatch(cupy.asnumpy(array), want)
+            assert mismatch is None, f"{output}: {mismatch}"
+        else:
+            np.testing.assert_array_equal(cupy.asnumpy(array), want, err_msg=output)
+
+
+def test_repeated_calls_agree_once_a_graph_replays() -> None:
+    import cupy
+
+    result, inputs, _ = scheduled("unsharp", None)
+    kernel = result.compile("cuda")
+    arrays = {n: cupy.asarray(a) for n, a in inputs.items()}
+    out = cupy.empty_like(kernel(arrays))
+    first = cupy.asnumpy(kernel(arrays, out=out)).copy()
+    for _ in range(4):
+        out.fill(0)
+        np.testing.assert_array_equal(cupy.asnumpy(kernel(arrays, out=out)), first)
