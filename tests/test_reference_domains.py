@@ -32,7 +32,7 @@ from autosched import (
     uint16,
     uint32,
 )
-from autosched.lang.expr import strong
+from autosched.lang.operations import strong
 from autosched.reference import interpret, interpret_funcs
 from autosched.reference.intervals import Interval
 from autosched.reference.numbering import Numbering, loop_key

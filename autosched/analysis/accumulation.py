@@ -9,8 +9,9 @@ from autosched.analysis import index as ix
 from autosched.analysis.interning import Interner
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Cast, Expr, Load, retype, walk
+from autosched.lang.expr import Binary, Cast, Expr, Load, walk
 from autosched.lang.func import Definition, Func
+from autosched.lang.operations import retype
 
 OPERATORS = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 _MODULAR = frozenset({"add", "mul", "and", "or", "xor"})

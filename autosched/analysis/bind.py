@@ -111,7 +111,7 @@ class Binder:
         loads = tuple(_loads((*values, *indices)))
         store = tuple(to_index(e, memo) for e in indices)
         stage = BoundStage(
-            func=self.names[id(func)], number=number, loops=loops, store=store, values=values,
+            func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
             footprints=tuple(self._footprints(loads, memo)), associative=associative, owns_point=owns,
             location=d.location, memo=memo, names=self.names,
         )  # fmt: skip
@@ -154,7 +154,7 @@ class Binder:
 
     def regions(self, boxes: Mapping[Func, Box]) -> dict[Func | Input, Region]:
         """Return the region of every Func and what is read of every input for the given output boxes."""
-        regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}  # noqa: C416 - widens the key type
+        regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}
         for func in reversed(self.pipeline.funcs):
             if func not in regions:  # not asked for, or only read inside loops that never run
                 continue

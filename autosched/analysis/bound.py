@@ -57,14 +57,16 @@ class Footprint:
 class BoundStage:
     """One definition of a Func over concrete loops.
 
-    ``store`` and ``index_of`` give symbolic indices over loop variables named as in ``loops``; ``associative``
-    marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves only where they write.
+    ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
+    ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
+    only where they write.
     """
 
     func: str
     number: int
     loops: tuple[LoopDim, ...]
     store: tuple[ix.Index, ...]
+    indices: tuple[Expr, ...]
     values: tuple[Expr, ...]
     footprints: tuple[Footprint, ...]
     associative: bool
@@ -114,7 +116,7 @@ class BoundStage:
 
     def _loads(self) -> list[tuple[Load, str]]:
         found, seen = [], set()
-        stack = list(self.values)
+        stack = [*self.values, *self.indices]
         while stack:
             e = stack.pop()
             if id(e) in seen:

@@ -8,99 +8,22 @@ regions are computed for many candidates or many blocks at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-Interval = tuple[int, int]
-Number = Any  # int, Affine or NumPy integer array
-UNBOUNDED = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class LoopVar:
-    """A loop variable with its inclusive range."""
-
-    name: str
-    lo: int
-    hi: int
-
-    @property
-    def key(self) -> str:
-        """Canonical text."""
-        return self.name
-
-    @property
-    def interval(self) -> Interval:
-        """Inclusive range."""
-        return self.lo, self.hi
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Atom:
-    """A non-affine integer: ``kind`` in div, mod, min, max, prod, select, data.
-
-    ``args`` are index expressions; ``payload`` is the divisor (div, mod), the condition (select) or the value
-    expression that is read (data).
-    """
-
-    kind: str
-    args: tuple[Index, ...]
-    payload: Any
-    key: str
-    interval: Interval
-
-    def __eq__(self, o: object) -> bool:
-        return isinstance(o, Atom) and self.key == o.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-Term = LoopVar | Atom
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Affine:
-    """``const + sum(coefficient * term)``; terms sorted by their text, coefficients not zero, at least one term."""
-
-    terms: tuple[tuple[Term, int], ...]
-    const: int
-    key: str = field(init=False)
-    interval: Interval = field(init=False)
-
-    def __post_init__(self) -> None:
-        text = "+".join([f"{c}*{t.key}" if c != 1 else t.key for t, c in self.terms])
-        object.__setattr__(self, "key", f"({text}+{self.const})" if self.const else f"({text})")
-        lo = hi = self.const
-        for t, c in self.terms:
-            a, b = t.interval
-            lo, hi = (lo + c * a, hi + c * b) if c > 0 else (lo + c * b, hi + c * a)
-        object.__setattr__(self, "interval", (lo, hi))
-
-    def __eq__(self, o: object) -> bool:
-        return isinstance(o, Affine) and self.key == o.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return self.key
-
-
-Index = int | Affine
-
-
-def interval(e: Index) -> Interval:
-    """Return the inclusive interval an index lies in."""
-    return e.interval if isinstance(e, Affine) else (e, e)
-
-
-def key(e: Index) -> str:
-    """Return canonical text: equal texts mean equal values."""
-    return e.key if isinstance(e, Affine) else str(e)
+from autosched.analysis.index_terms import UNBOUNDED as UNBOUNDED
+from autosched.analysis.index_terms import Affine as Affine
+from autosched.analysis.index_terms import Atom as Atom
+from autosched.analysis.index_terms import Index as Index
+from autosched.analysis.index_terms import Interval as Interval
+from autosched.analysis.index_terms import LoopVar as LoopVar
+from autosched.analysis.index_terms import Number as Number
+from autosched.analysis.index_terms import Term as Term
+from autosched.analysis.index_terms import interval as interval
+from autosched.analysis.index_terms import key as key
+from autosched.analysis.index_terms import shortened
 
 
 def var(name: str, lo: int, hi: int) -> Index:
@@ -116,7 +39,7 @@ def data(value: Any, lo: int, hi: int, text: str) -> Index:
 def _atom(kind: str, args: tuple[Index, ...], payload: Any, text: str, bounds: Interval) -> Index:
     if bounds[0] == bounds[1]:
         return bounds[0]
-    return Affine(((Atom(kind, args, payload, text, bounds), 1),), 0)
+    return Affine(((Atom(kind, args, payload, shortened(text), bounds), 1),), 0)
 
 
 def _make(terms: dict[str, tuple[Term, int]], const: int) -> Index:
@@ -220,7 +143,9 @@ def minimum(a: Number, b: Number) -> Any:
     if lo >= 0:
         return b
     (al, ah), (bl, bh) = interval(a), interval(b)
-    return _atom("min", (a, b), None, f"min({key(a)},{key(b)})", (min(al, bl), min(ah, bh, _half(a, b))))
+    total = add(a, b)  # where it is constant, half of it is a bound
+    high = min(ah, bh, total // 2) if isinstance(total, int) else min(ah, bh)
+    return _atom("min", (a, b), None, f"min({key(a)},{key(b)})", (min(al, bl), high))
 
 
 def maximum(a: Number, b: Number) -> Any:
@@ -235,13 +160,9 @@ def maximum(a: Number, b: Number) -> Any:
     if lo >= 0:
         return a
     (al, ah), (bl, bh) = interval(a), interval(b)
-    return _atom("max", (a, b), None, f"max({key(a)},{key(b)})", (max(al, bl, -_half(a, b, -1)), max(ah, bh)))
-
-
-def _half(a: Index, b: Index, sign: int = 1) -> int:
-    """Return the bound that a constant sum puts on a minimum (of ``sign`` times both): half of it, rounded down."""
     total = add(a, b)
-    return sign * total // 2 if isinstance(total, int) else UNBOUNDED
+    low = max(al, bl, -(-total // 2)) if isinstance(total, int) else max(al, bl)
+    return _atom("max", (a, b), None, f"max({key(a)},{key(b)})", (low, max(ah, bh)))
 
 
 def select(condition: Any, a: Index, b: Index, text: str, bounds: Interval | None = None) -> Index:
@@ -266,12 +187,32 @@ def terms_of(e: Index) -> tuple[tuple[Term, int], ...]:
 
 
 def atoms(e: Index) -> Iterator[Term]:
-    """Yield all terms at any depth."""
-    for t, _ in terms_of(e):
+    """Yield the different terms at any depth."""
+    seen: set[str] = set()
+    stack = [t for t, _ in reversed(terms_of(e))]
+    while stack:
+        t = stack.pop()
+        if t.key in seen:
+            continue
+        seen.add(t.key)
         yield t
         if isinstance(t, Atom):
-            for a in t.args:
-                yield from atoms(a)
+            stack.extend(inner for a in reversed(t.args) for inner, _ in reversed(terms_of(a)))
+
+
+def _inner_first(e: Affine) -> Collection[Atom]:
+    """Return the atoms at any depth, those inside others before them; there are none in most indices."""
+    stack = [t for t, _ in reversed(e.terms) if isinstance(t, Atom)]
+    found: dict[str, Atom] = {}
+    while stack:
+        t = stack[-1]
+        inner = [i for a in t.args for i, _ in terms_of(a) if isinstance(i, Atom) and i.key not in found]
+        if inner and t.key not in found:
+            stack.extend(reversed(inner))
+        else:
+            found.setdefault(t.key, t)
+            stack.pop()
+    return found.values()
 
 
 def loop_vars(e: Index) -> dict[str, LoopVar]:
@@ -287,19 +228,30 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
     """
     if not isinstance(e, Affine):
         return e
-    total: Any = e.const
-    for t, c in e.terms:
-        total = add(total, scale(_substitute_term(t, env, on_data), c))
-    return total
+    done: dict[str, Number] = {}
+
+    def total(a: Index) -> Number:
+        if not isinstance(a, Affine):
+            return a
+        value: Number = a.const
+        for t, c in a.terms:
+            known = done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _alone(t)
+            value = add(value, scale(known, c))
+        return value
+
+    for atom in _inner_first(e):
+        done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
+    return total(e)
 
 
-def _substitute_term(t: Term, env: Mapping[str, Number], on_data: Any) -> Any:
-    if isinstance(t, LoopVar):
-        return env[t.name] if t.name in env else Affine(((t, 1),), 0)
-    if t.kind == "data":
-        return Affine(((t, 1),), 0) if on_data is None else on_data(t)
-    args = [substitute(a, env, on_data) for a in t.args]
+def _alone(t: Term) -> Affine:
+    return Affine(((t, 1),), 0)
+
+
+def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
     match t.kind:
+        case "data":
+            return _alone(t) if on_data is None else on_data(t)
         case "div":
             return floordiv(args[0], t.payload)
         case "mod":
@@ -311,7 +263,7 @@ def _substitute_term(t: Term, env: Mapping[str, Number], on_data: Any) -> Any:
         case "prod":
             return multiply(args[0], args[1])
     if on_data is None:
-        return select(t.payload, args[0], args[1], t.key)
+        return select(t.payload, args[0], args[1], t.key, t.interval)
     condition, text = on_data(t)
     return select(condition, args[0], args[1], text, t.interval)
 
@@ -324,32 +276,40 @@ def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any
     """
     if not isinstance(e, Affine):
         return e, e
-    lo: Any = e.const
-    hi: Any = e.const
-    for t, c in e.terms:
-        a, b = _term_bounds(t, env)
-        if c < 0:
-            a, b = b, a
-        lo, hi = add(lo, scale(a, c)), add(hi, scale(b, c))
-    return lo, hi
+    done: dict[str, tuple[Number, Number]] = {}
+
+    def total(a: Index) -> tuple[Number, Number]:
+        if not isinstance(a, Affine):
+            return a, a
+        lo: Number = a.const
+        hi: Number = a.const
+        for t, c in a.terms:
+            low, high = done[t.key] if isinstance(t, Atom) else env.get(t.name, t.interval)
+            if c < 0:
+                low, high = high, low
+            lo, hi = add(lo, scale(low, c)), add(hi, scale(high, c))
+        return lo, hi
+
+    for atom in _inner_first(e):
+        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args])
+    return total(e)
 
 
-def _term_bounds(t: Term, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any]:
-    if isinstance(t, LoopVar):
-        return env.get(t.name, t.interval)
+def _atom_bounds(t: Atom, ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
     if t.kind == "data":
         return t.interval
-    ranges = [bounds(a, env) for a in t.args]
-    (lo, hi) = ranges[0]
+    lo, hi = ranges[0]
     match t.kind:
         case "div":
             return floordiv(lo, t.payload), floordiv(hi, t.payload)
         case "mod":
             return _mod_bounds(lo, hi, t.payload)
         case "min":
-            return minimum(lo, ranges[1][0]), minimum(minimum(hi, ranges[1][1]), _half(t.args[0], t.args[1]))
+            lo, hi, total = minimum(lo, ranges[1][0]), minimum(hi, ranges[1][1]), add(*t.args)
+            return lo, minimum(hi, total // 2) if isinstance(total, int) else hi
         case "max":
-            return maximum(maximum(lo, ranges[1][0]), -_half(t.args[0], t.args[1], -1)), maximum(hi, ranges[1][1])
+            lo, hi, total = maximum(lo, ranges[1][0]), maximum(hi, ranges[1][1]), add(*t.args)
+            return maximum(lo, -(-total // 2)) if isinstance(total, int) else lo, hi
         case "prod":
             return _product_bounds(ranges)
     return maximum(minimum(lo, ranges[1][0]), t.interval[0]), minimum(maximum(hi, ranges[1][1]), t.interval[1])
@@ -365,10 +325,11 @@ def _mod_bounds(lo: Number, hi: Number, c: int) -> tuple[Any, Any]:
     return 0, c - 1
 
 
-def _product_bounds(ranges: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    ends = [[interval(x) if isinstance(x, Affine) else (x, x) for x in r] for r in ranges]
-    a, b = (r[0][0], r[1][1]) if (r := ends[0]) else (0, 0)
-    c, d = (r[0][0], r[1][1]) if (r := ends[1]) else (0, 0)
+def _product_bounds(ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
+    (a, b), (c, d) = (
+        (lo.interval[0] if isinstance(lo, Affine) else lo, hi.interval[1] if isinstance(hi, Affine) else hi)
+        for lo, hi in ranges
+    )
     corners = [a * c, a * d, b * c, b * d]
     lo, hi = corners[0], corners[0]
     for x in corners[1:]:
@@ -400,7 +361,9 @@ def extent(lo: Index, hi: Index) -> int:
     names = loop_vars(difference)
     size = 1
     for v in names.values():
-        size *= v.hi - v.lo + 1
+        size *= max(v.hi - v.lo + 1, 0)
+    if size == 0:
+        return 0
     if size <= 1 << 18 and not any(isinstance(t, Atom) and t.kind in ("data", "select") for t in atoms(difference)):
         grids = np.meshgrid(*(np.arange(v.lo, v.hi + 1) for v in names.values()), indexing="ij", sparse=True)
         return max(int(np.max(evaluate(difference, dict(zip(names, grids, strict=True))))), 0)

@@ -18,6 +18,7 @@ from autosched.lang.expr import (
     Unary,
     Var,
     children,
+    operands_first,
     rebuild,
 )
 
@@ -30,16 +31,19 @@ class Interner:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Expr] = {}
-        self._done: dict[int, tuple[Expr, Expr]] = {}  # the original too, as its id must not be taken by another
+        self._done: dict[int, Expr] = {}
+        self._keep: list[Expr] = []  # the originals, as their ids must not be taken by others
 
     def __call__(self, e: Expr) -> Expr:
         """Return the representative of ``e``."""
-        done = self._done.get(id(e))
-        if done is None:
-            new = rebuild(e, [self(c) for c in children(e)])
-            key = (_head(new), *(id(c) for c in children(new)))
-            done = self._done[id(e)] = e, self._known.setdefault(key, new)
-        return done[1]
+        for node in operands_first([e], self._done):
+            self._done[id(node)] = self.node(rebuild(node, [self._done[id(c)] for c in children(node)]))
+            self._keep.append(node)
+        return self._done[id(e)]
+
+    def node(self, e: Expr) -> Expr:
+        """Return the representative of an expression whose operands are representatives."""
+        return self._known.setdefault((_head(e), *map(id, children(e))), e)
 
 
 def _head(e: Expr) -> tuple[Hashable, ...]:

@@ -2,63 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from autosched.analysis import index as ix
-from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, RVar, Select, Unary, Var
+from autosched.analysis.conditions import compared, facts_of, refined
+from autosched.analysis.float_range import converted_range
+from autosched.lang.expr import Binary, Cast, Const, Expr, RVar, Select, Unary, Var, operands_first
+
+_EXACT: Mapping[str, Callable[[ix.Index, ix.Index], ix.Index]] = {
+    "add": ix.add, "sub": ix.sub, "mul": ix.multiply, "min": ix.minimum, "max": ix.maximum,
+}  # fmt: skip
+_INTEGER = frozenset({*_EXACT, "floordiv", "mod", "and", "shl", "shr"})
+Memo = dict[int, ix.Index]
 
 
-def to_index(e: Expr, memo: dict[int, ix.Index] | None = None) -> ix.Index:
+def to_index(e: Expr, memo: Memo | None = None) -> ix.Index:
     """Convert an integer expression; `Var` and `RVar` become loop variables of their names.
 
     Shapes and integer parameters must have been replaced by constants. What depends on data becomes a ``data`` atom
     with the range that clamps, remainders, masks, comparisons with constants and the element type guarantee.
+
+    Args:
+        e: The expression; it must live as long as the memo.
+        memo: Indices converted before, by ``id``. Data atoms are numbered within it, so that indices which read data
+            can be compared only if they share one.
     """
-    if memo is None:
-        memo = {}
-    known = memo.get(id(e))
-    if known is None:
-        known = memo[id(e)] = _convert(e, memo)
-    return known
-
-
-def _convert(e: Expr, memo: dict[int, ix.Index]) -> ix.Index:
-    match e:
-        case Const():
-            return int(e.value)
-        case Var():
-            return ix.var(e.name, -ix.UNBOUNDED, ix.UNBOUNDED)
-        case RVar():
-            lo, hi = rvar_range(e)
-            return ix.Affine(((ix.LoopVar(e.name, lo, hi), 1),), 0)
-        case Binary(op="add" | "sub" | "mul" | "min" | "max") if e.dtype.is_int:
-            operation = {"add": ix.add, "sub": ix.sub, "mul": ix.multiply, "min": ix.minimum, "max": ix.maximum}[e.op]
-            return _unless_wrapping(e, operation(to_index(e.a, memo), to_index(e.b, memo)))
-        case Binary(op="floordiv" | "mod", b=Const(value=c)) if e.dtype.is_int and c > 0:
-            a = to_index(e.a, memo)
-            quotient: ix.Index = ix.floordiv(a, int(c)) if e.op == "floordiv" else ix.mod(a, int(c))
-            return quotient
-        case Unary(op="neg"):
-            return _unless_wrapping(e, ix.scale(to_index(e.a, memo), -1))
-        case Unary(op="abs"):
-            a = to_index(e.a, memo)
-            return _unless_wrapping(e, ix.maximum(a, ix.scale(a, -1)))
-        case Select() if e.dtype.is_int:
-            t, f = _refined(e, memo)
-            lo, hi = min(t[0], f[0]), max(t[1], f[1])
-            arms = to_index(e.t, memo), to_index(e.f, memo)
-            return ix.select(e.cond, *arms, text=str(id(e.cond)), bounds=(lo, hi))
-        case Cast() if e.dtype.is_int and e.a.dtype.is_int:
-            return _unless_wrapping(e, to_index(e.a, memo))
-    return ix.data(e, *value_range(e), text=str(id(e)))
-
-
-def _unless_wrapping(e: Expr, converted: ix.Index) -> ix.Index:
-    """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap."""
-    lo, hi = ix.interval(converted)
-    fits = e.dtype.min_value <= lo and hi <= e.dtype.max_value
-    if e.weak or fits or (e.dtype.bits >= 32 and ix.loop_vars(converted)):
-        return converted
-    return ix.data(e, *value_range(e), text=str(id(e)))
+    memo = {} if memo is None else memo
+    for node in operands_first([e], memo, _operands):
+        memo[id(node)] = _converted(node, memo)
+    return memo[id(e)]
 
 
 def rvar_range(r: RVar) -> tuple[int, int]:
@@ -67,73 +39,102 @@ def rvar_range(r: RVar) -> tuple[int, int]:
     return int(r.lower.value), int(r.upper.value) - 1
 
 
-def _type_range(dtype: DType) -> tuple[int, int]:
-    return dtype.min_value, dtype.max_value
+def _operands(e: Expr) -> Sequence[Expr]:
+    """Return the operands whose indices are needed for that of ``e``."""
+    match e:
+        case Binary(op=op) if op in _INTEGER and e.dtype.is_int:
+            return e.a, e.b
+        case Unary() | Cast() if e.dtype.is_int and e.a.dtype.is_int:
+            return (e.a,)
+        case Select() if e.dtype.is_int:
+            return e.t, e.f, *compared(e.cond)
+    return ()
 
 
-def value_range(e: Expr) -> tuple[int, int]:
-    """Return bounds of an integer or bool expression whatever the data are."""
-    full = _type_range(e.dtype)
+def _converted(e: Expr, memo: Memo) -> ix.Index:
     match e:
         case Const():
-            return int(e.value), int(e.value)
-        case Binary(op="and", a=a, b=Const(value=c)) if c >= 0:
-            return (0, int(c)) if a.dtype.kind != "b" else full
-        case Binary(op="shr", a=a, b=Const(value=c)):
-            lo, hi = value_range(a)
-            return lo >> int(c), hi >> int(c)
-        case Binary(op="floordiv", a=a, b=Const(value=c)) if c > 0:
-            lo, hi = value_range(a)
-            return lo // int(c), hi // int(c)
-        case Binary(op="mod", b=Const(value=c)) if c > 0:
-            return 0, int(c) - 1
-        case Binary(op="min" | "max"):
-            (al, ah), (bl, bh) = value_range(e.a), value_range(e.b)
-            return (min(al, bl), min(ah, bh)) if e.op == "min" else (max(al, bl), max(ah, bh))
-        case Binary(op="add" | "sub" | "mul"):
-            (al, ah), (bl, bh) = value_range(e.a), value_range(e.b)
-            corners = {
-                "add": [al + bl, ah + bh], "sub": [al - bh, ah - bl],
-                "mul": [p * q for p in (al, ah) for q in (bl, bh)],
-            }[e.op]  # fmt: skip
-            lo, hi = min(corners), max(corners)
-            return (lo, hi) if e.weak or (full[0] <= lo and hi <= full[1]) else full
-        case Select():
-            (tl, th), (fl, fh) = _refined(e, None)
-            return min(tl, fl), max(th, fh)
-        case Cast(a=a) if a.dtype.is_int or a.dtype.kind == "b":
-            lo, hi = value_range(a)
-            return (lo, hi) if full[0] <= lo and hi <= full[1] else full
-        case Load() | Call() | Cast():
-            return full
-    return full
+            return int(e.value)
+        case Var():
+            return ix.var(e.name, -ix.UNBOUNDED, ix.UNBOUNDED)
+        case RVar():
+            lo, hi = rvar_range(e)
+            return ix.Affine(((ix.LoopVar(e.name, lo, hi), 1),), 0)
+        case Binary(op=op) if op in _INTEGER and e.dtype.is_int:
+            exact = _binary(op, memo[id(e.a)], memo[id(e.b)])
+            return _data(e, memo, *_masked(e, memo)) if exact is None else _unless_wrapping(e, exact, memo)
+        case Unary() | Cast() if e.dtype.is_int and e.a.dtype.is_int:
+            return _unless_wrapping(e, _unary(e, memo[id(e.a)]), memo)
+        case Cast() if e.dtype.is_int:
+            return _data(e, memo, *converted_range(e.a, e.dtype))
+        case Select() if e.dtype.is_int:
+            arms = memo[id(e.t)], memo[id(e.f)]
+            (tl, th), (fl, fh) = (
+                refined(arm, facts_of(e.cond, truth, memo)) for arm, truth in zip(arms, (True, False), strict=True)
+            )
+            return ix.select(e.cond, *arms, text=str(len(memo)), bounds=(min(tl, fl), max(th, fh)))
+    return _data(e, memo, e.dtype.min_value, e.dtype.max_value)
 
 
-def _refined(e: Select, memo: dict[int, ix.Index] | None) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ranges of both arms, an arm that is the compared expression itself cut at the constant."""
-
-    def arm_range(arm: Expr) -> tuple[int, int]:
-        return value_range(arm) if memo is None or not arm.weak else ix.interval(to_index(arm, memo))
-
-    t, f = arm_range(e.t), arm_range(e.f)
-    match e.cond:
-        case Binary(op="lt" | "le" | "gt" | "ge", a=a, b=Const(value=c)):
-            limit, op = int(c), e.cond.op
-            if a is e.t or (isinstance(e.t, Cast) and e.t.a is a):
-                t = _cut(t, op, limit)
-            if a is e.f or (isinstance(e.f, Cast) and e.f.a is a):
-                f = _cut(f, {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}[op], limit)
-    return t, f
-
-
-def _cut(r: tuple[int, int], op: str, limit: int) -> tuple[int, int]:
-    lo, hi = r
+def _binary(op: str, a: ix.Index, b: ix.Index) -> ix.Index | None:
+    """Return ``a op b`` as an exact index, or None where indices cannot express it."""
+    if op in _EXACT:
+        return _EXACT[op](a, b)
+    if not isinstance(b, int):
+        a, b = (b, a) if op == "and" else (a, b)
+    if not isinstance(b, int):
+        return None
+    sign = 1 if b > 0 else -1
+    found: ix.Index | None = None
     match op:
-        case "lt":
-            return lo, min(hi, limit - 1)
-        case "le":
-            return lo, min(hi, limit)
-        case "gt":
-            return max(lo, limit + 1), hi
-        case _:
-            return max(lo, limit), hi
+        case "shl":
+            found = ix.scale(a, 1 << b)
+        case "shr":
+            found = ix.floordiv(a, 1 << b)
+        case "and" if b >= 0 and b & (b + 1) == 0:  # a mask of low bits
+            found = ix.mod(a, b + 1)
+        case "floordiv":
+            found = ix.floordiv(ix.scale(a, sign), abs(b)) if b else 0
+        case "mod":
+            found = ix.scale(ix.mod(ix.scale(a, sign), abs(b)), sign) if b else 0
+    return found
+
+
+def _unary(e: Unary | Cast, a: ix.Index) -> ix.Index:
+    if isinstance(e, Cast):
+        return a
+    negated: ix.Index = ix.scale(a, -1)
+    found: ix.Index = negated
+    if e.op == "not":
+        found = ix.add(negated, -1 if e.dtype.kind == "i" else e.dtype.max_value)
+    elif e.op == "abs":
+        found = ix.maximum(a, negated)
+    return found
+
+
+def _masked(e: Binary, memo: Memo) -> ix.Interval:
+    """Return the range of a remainder, quotient, shift or mask that depends on data."""
+    (al, ah), (bl, bh) = ix.interval(memo[id(e.a)]), ix.interval(memo[id(e.b)])
+    lo, hi = e.dtype.min_value, e.dtype.max_value
+    if e.op == "mod":  # has the sign of the divisor, or is 0
+        return min(max(lo, bl + 1), 0), max(min(hi, bh - 1), 0)
+    if e.op == "and" and (al >= 0 or bl >= 0):
+        return 0, min(h for h, low in ((ah, al), (bh, bl)) if low >= 0)
+    return lo, hi
+
+
+def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
+    """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap.
+
+    Coordinates of a Func have no range of their own; they are far from the limits of signed types of 32 bits and more.
+    """
+    lo, hi = ix.interval(exact)
+    full = e.dtype.min_value, e.dtype.max_value
+    if e.weak or (full[0] <= lo and hi <= full[1]):
+        return exact
+    unbounded = any(v.lo <= -ix.UNBOUNDED or v.hi >= ix.UNBOUNDED for v in ix.loop_vars(exact).values())
+    return exact if unbounded and e.dtype.kind == "i" and e.dtype.bits >= 32 else _data(e, memo, *full)
+
+
+def _data(e: Expr, memo: Memo, lo: int, hi: int) -> ix.Index:
+    return ix.data(e, lo, hi, text=str(len(memo)))

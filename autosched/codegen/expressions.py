@@ -100,7 +100,8 @@ def literal(value: Scalar, d: DType) -> str:
     if d.kind == "b":
         return "true" if value else "false"
     if d.is_float:
-        return float_literal(float(value), d)
+        text = float_literal(float(value), d)
+        return f"({text})" if text.startswith("-") else text
     suffix = {"int64": "LL", "uint32": "u", "uint64": "ULL"}.get(d.name, "")
     if d.name in ("int32", "int64") and value == d.min_value:
         return f"({int(value) + 1}{suffix} - 1)"

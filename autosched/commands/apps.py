@@ -11,7 +11,7 @@ from autosched.commands.options import json_option
 from autosched.commands.show import print_json, print_table, shape_text
 
 
-@click.command()
+@click.command(short_help="List the suite's applications.")
 @json_option
 def apps(as_json: bool) -> None:
     """List the suite's applications: inputs, sizes, parameters, outputs."""

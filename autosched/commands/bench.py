@@ -55,7 +55,7 @@ class _Result:
         return self.moved_bytes / self.copy_bytes_per_s
 
 
-@click.command()
+@click.command(short_help="Time an app against a reference.")
 @problem_options
 @execution_options
 @click.option("--against", type=click.Choice(REFERENCES),
@@ -84,9 +84,10 @@ def bench(
     name, reference = _reference(problem, arrays, against)
     result = _measure(problem, kernel, arrays, name, reference)
     if as_json:
-        print_json(_as_dict(problem, kernel, scheduled.target.name, result))
+        print_json(_as_dict(problem, kernel, result) | {"checked_for": scheduled.target.name})
     else:
-        _print(problem, kernel, arrays, scheduled.target.name, result)
+        origin = f"scheduled for {scheduled.target.name}" if schedule_file is None else f"as in {schedule_file}"
+        _print(problem, kernel, arrays, origin, result)
     if result.mismatch:
         click.echo(f"error: wrong result: {result.mismatch}", err=True)
         context.exit(1)
@@ -144,10 +145,10 @@ def _measure(
 
 
 def _print(
-    problem: Problem, kernel: CompiledPipeline, arrays: Mapping[str, Array], target: str, result: _Result
+    problem: Problem, kernel: CompiledPipeline, arrays: Mapping[str, Array], origin: str, result: _Result
 ) -> None:
     shapes = ", ".join(f"{name} {shape_text(a.dtype, a.shape)}" for name, a in arrays.items())
-    click.echo(f"{problem.app.name}, {shapes}; scheduled for {target}")
+    click.echo(f"{problem.app.name}, {shapes}; {origin}")
     moved = f"{result.moved_bytes / 1e6:.4g} MB once at {result.copy_bytes_per_s / 1e9:.3g} GB/s, a measured copy"
     rows = (
         (f"backend {kernel.backend}", result.ours.median_s, f"median of {result.ours.runs} runs"),
@@ -161,11 +162,10 @@ def _print(
     click.echo(f"  {speed}; {result.limit_s / result.ours.median_s:.1%} of the speed of the limit")
 
 
-def _as_dict(problem: Problem, kernel: CompiledPipeline, target: str, result: _Result) -> dict[str, Any]:
+def _as_dict(problem: Problem, kernel: CompiledPipeline, result: _Result) -> dict[str, Any]:
     return {
         "app": problem.app.name,
         "backend": kernel.backend,
-        "scheduled_for": target,
         "shapes": {name: list(shape) for name, shape in problem.shapes.items()},
         "reference_name": result.reference_name,
         **{key: asdict(timing) for key, timing in (("ours", result.ours), ("reference", result.reference))},

@@ -20,7 +20,7 @@ _ABILITIES = (
 """What people want to do, and the findings it takes."""
 
 
-@click.command()
+@click.command(short_help="Look at what this machine has.")
 @json_option
 def doctor(as_json: bool) -> None:
     """Look at this machine; takes a few seconds, as it really compiles."""

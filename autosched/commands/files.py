@@ -76,9 +76,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         InputError: If the path cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file():  # a renamed file would take a device's place
         raise InputError(f"cannot write {path}: it exists and is no file; choose another path")
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         file = open(beside, "xb")  # noqa: SIM115 - closed below, in either case
     except OSError as error:

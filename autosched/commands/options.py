@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.runtime.executable import BACKENDS
 
@@ -21,14 +22,18 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def _as_pairs(context: click.Context, option: click.Parameter, texts: Iterable[str]) -> Pairs:
-    """Return the values of an option of the form ``NAME=VALUE``."""
+    """Return the values of an option of the form ``NAME=VALUE``.
+
+    Raises:
+        InputError: If a value has another form, or a name is given twice.
+    """
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise click.BadParameter(f"{text!r} is not of the form {option.metavar}")
+            raise InputError(f"{option.opts[0]} {text!r} is not of the form {option.metavar}")
         if name in pairs:
-            raise click.BadParameter(f"{name} is given twice")
+            raise InputError(f"{option.opts[0]} {name} is given twice: give it once")
         pairs[name] = value
     return tuple(pairs.items())
 
@@ -52,7 +57,13 @@ _PROBLEM_OPTIONS = (
         metavar="NAME=VALUE",
         help="Value of a parameter; `autosched apps` lists them.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of generated inputs."),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Seed of generated inputs and of the search.",
+    ),
 )
 
 _EXECUTION_OPTIONS = (
@@ -93,12 +104,12 @@ def as_sizes(pairs: Pairs) -> dict[str, int]:
     """Return ``--size`` values as whole numbers.
 
     Raises:
-        click.BadParameter: If a value is no whole number.
+        InputError: If a value is no whole number.
     """
     sizes = {}
     for key, text in pairs:
         if not (text.isascii() and text.isdecimal()):
-            raise click.BadParameter(f"{key}={text}: give a whole number", param_hint="'--size'")
+            raise InputError(f"--size {key}={text}: give a whole number")
         sizes[key] = int(text)
     return sizes
 

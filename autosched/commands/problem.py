@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import click
 
 from autosched.api import ScheduledPipeline, load_schedule, schedule
 from autosched.apps import App, get_app
 from autosched.commands.files import Array, read_arrays
 from autosched.commands.options import Pairs, as_numbers, as_sizes
-from autosched.errors import ScheduleError
+from autosched.errors import InputError, ScheduleError
+from autosched.host import read_host
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.runtime.buffers import as_host_array
@@ -47,8 +47,7 @@ def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tu
     """Return what an app is to compute, and the arrays of the input file if one is given.
 
     Raises:
-        InputError: For an unknown app or parameter, or arrays that do not fit.
-        click.UsageError: If both arrays and sizes are given.
+        InputError: For an unknown app or parameter, arrays that do not fit, or both arrays and sizes.
     """
     app = get_app(name)
     given = as_numbers(params)
@@ -57,7 +56,7 @@ def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tu
     if inputs is None:
         return Problem(app, pipeline, app.shapes(as_sizes(sizes)), values, numbers), None
     if sizes:
-        raise click.UsageError("--size is for generated inputs; with --inputs the arrays have their sizes")
+        raise InputError("--size is for generated inputs; with --inputs the arrays have their sizes: give one of them")
     stored = read_arrays(inputs, [i.name for i in pipeline.inputs])
     arrays = {i.name: as_host_array(stored[i.name], i.name, i.dtype) for i in pipeline.inputs}
     shapes = {key: array.shape for key, array in arrays.items()}
@@ -74,7 +73,21 @@ def input_arrays(
 ) -> tuple[Problem, dict[str, Array]]:
     """Return what an app is to compute with its input arrays, read or generated; see `configure`."""
     problem, arrays = configure(name, inputs, sizes, params)
-    return problem, problem.app.make_inputs(as_sizes(sizes), seed) if arrays is None else arrays
+    if arrays is None:
+        _check_memory(problem)
+        arrays = problem.app.make_inputs(as_sizes(sizes), seed)
+    return problem, arrays
+
+
+def _check_memory(problem: Problem) -> None:
+    """Refuse sizes whose input arrays alone do not fit, before anything is allocated."""
+    needed = sum(math.prod(problem.shapes[i.name]) * i.dtype.bytes_ for i in problem.pipeline.inputs)
+    available = read_host().memory_bytes
+    if needed > available:
+        raise InputError(
+            f"the inputs of {problem.app.name} need {needed:.3g} bytes, this machine has {available:.3g}: "
+            "choose smaller sizes with --size"
+        )
 
 
 def scheduled_for(problem: Problem, backend: Backend | None, schedule_file: Path | None) -> ScheduledPipeline:

@@ -18,7 +18,7 @@ from autosched.runtime.compiled import CompiledPipeline
 from autosched.runtime.executable import Backend
 
 
-@click.command()
+@click.command(short_help="Compute an app's outputs.")
 @problem_options
 @execution_options
 @click.option("--output", type=PATH, metavar="FILE.npz", help="Where to write the output arrays, by name.")
@@ -52,10 +52,13 @@ def run(
         "run": finished - compiled_at,
     }
     if as_json:
-        print_json(_as_dict(problem, kernel, arrays, outputs, seconds, scheduled.target.name, output))
+        found = _as_dict(problem, kernel, arrays, outputs, seconds)
+        files = {"schedule_file": schedule_file and str(schedule_file), "output": output and str(output)}
+        print_json({**found, "checked_for": scheduled.target.name, **files})
         return
     kernels = len(scheduled.schedule.kernels)
-    click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} scheduled for {scheduled.target.name}")
+    origin = f"scheduled for {scheduled.target.name}" if schedule_file is None else f"as in {schedule_file}"
+    click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin}")
     click.echo(f"  {'; '.join(f'{step} {time_text(t)}' for step, t in seconds.items())} (backend {kernel.backend})")
     for name, array in outputs.items():
         low, high = _range(array)
@@ -83,8 +86,6 @@ def _as_dict(
     arrays: dict[str, Array],
     outputs: dict[str, Array],
     seconds: dict[str, float],
-    target: str,
-    output: Path | None,
 ) -> dict[str, Any]:
     def described(array: Array) -> dict[str, Any]:
         return {"dtype": str(array.dtype), "shape": list(array.shape)}
@@ -92,12 +93,10 @@ def _as_dict(
     return {
         "app": problem.app.name,
         "backend": kernel.backend,
-        "scheduled_for": target,
         "kernels": len(kernel.resources),
         "seconds": seconds,
         "inputs": {name: described(a) for name, a in arrays.items()},
         "outputs": {
             name: described(a) | dict(zip(("min", "max"), _range(a), strict=True)) for name, a in outputs.items()
         },
-        "output": None if output is None else str(output),
     }

@@ -16,7 +16,7 @@ from autosched.commands.show import print_json, time_text
 from autosched.runtime.executable import KernelInfo, launch_info
 
 
-@click.command()
+@click.command(short_help="Find a schedule and show it.")
 @problem_options
 @click.option(
     "--target", default="h200", show_default=True, help="GPU to schedule for, `cuda` (this machine's) or `cpu`."

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autosched.errors import DSLError
-from autosched.lang.expr import Binary, Const, Expr, ExprLike, Var, wrap
+from autosched.lang.checks import known_range
+from autosched.lang.dtypes import int32, int64
+from autosched.lang.expr import Binary, Const, Expr, ExprLike, Var
 from autosched.lang.func import Func, Input
-from autosched.lang.functions import all_of, clamp, max, min, select
+from autosched.lang.functions import all_of, cast, clamp, max, min, select
 from autosched.lang.location import caller_location
 
 KINDS = ("clamped", "mirrored", "mirrored_without_edge", "wrapped", "constant")
@@ -33,7 +35,7 @@ def bounded(
         value: What ``constant`` gives outside.
 
     Raises:
-        DSLError: For an unknown dimension, or a Func without ranges.
+        DSLError: For an unknown dimension, a Func without ranges, or a range that is empty or depends on data.
     """
     location = caller_location()
     unknown = set(ranges) - set(source.dims)
@@ -54,13 +56,14 @@ def bounded(
     at = [Var(dim) for dim in source.dims]
     index: list[Expr] = list(at)
     inside: list[Expr] = []
-    for axis, dim in enumerate(source.dims):
-        if dim in chosen:
-            low, high = (wrap(e) for e in chosen[dim])
-            index[axis] = _index(kind, at[axis], low, high)
-            inside += [at[axis] >= low, at[axis] < high]
     f = Func(f"{source.name}_{kind}")
     f.boundary = kind
+    for axis, dim in enumerate(source.dims):
+        if dim in chosen:
+            low, high = _coordinates(chosen[dim], f"{dim} in the boundary condition of {source.name!r}")
+            index[axis] = _index(kind, at[axis], low, high)
+            inside += [at[axis] >= low, at[axis] < high]
+            f.boundary_ranges[dim] = low, high
     read = source[tuple(index)]
     if kind == "constant":
         outside = value if value is not None else 0
@@ -69,6 +72,16 @@ def bounded(
     else:
         f[tuple(at)] = read
     return f
+
+
+def _coordinates(given: tuple[ExprLike, ExprLike], what: str) -> tuple[Expr, Expr]:
+    """Return a range in types in which coordinates, which may be negative, do not wrap."""
+    low, high = known_range(given, what)
+    if isinstance(low, Const) and isinstance(high, Const) and low.value >= high.value:
+        raise DSLError(f"the range [{low!r}, {high!r}) of {what} is empty", location=caller_location())
+    wide = [int64 if e.dtype.bits + (e.dtype.kind == "u") > 32 else int32 for e in (low, high)]
+    low, high = (e if e.weak else cast(d, e) for e, d in zip((low, high), wide, strict=True))
+    return low, high
 
 
 def _index(kind: str, x: Expr, low: Expr, high: Expr) -> Expr:
@@ -86,5 +99,6 @@ def _index(kind: str, x: Expr, low: Expr, high: Expr) -> Expr:
 
 
 def _mod(a: Expr, n: Expr) -> Expr:
-    """``a % n`` as an exact integer: ``n`` is positive and becomes a constant when shapes are bound."""
-    return a % n if isinstance(n, Const) else Binary("mod", a, n, a.dtype, weak=True)
+    """``a % n``, exact between weak integers: ``n`` is positive and becomes a constant when shapes are bound."""
+    exact = a.weak and n.weak and not isinstance(n, Const)
+    return Binary("mod", a, n, int32, weak=True) if exact else a % n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,24 @@ class DType:
         if self.kind == "b":
             return 1
         return (1 << (self.bits - (self.kind == "i"))) - 1
+
+    def holds(self, value: int | float) -> bool:
+        """Whether the type has a number: exactly for integers, rounded but finite for floating point."""
+        if self.is_float:
+            return value in (math.inf, -math.inf) or not math.isinf(self.rounded(value))
+        return not isinstance(value, float) and self.min_value <= value <= self.max_value
+
+    def rounded(self, value: int | float) -> float:
+        """Return a number as a floating-point type holds it, infinite where it is too large."""
+        with np.errstate(over="ignore"):
+            try:
+                return float(self.numpy.type(value))
+            except OverflowError:  # an integer beyond float64
+                return math.inf if value > 0 else -math.inf
+
+    def wrapped(self, value: int) -> int:
+        """Return an integer modulo the width of an integer type, as a value of it."""
+        return (value - self.min_value) % (1 << self.bits) + self.min_value
 
 
 bool_ = DType("bool", "b", 8)

@@ -7,21 +7,20 @@ and compare by identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import DSLError
-from autosched.lang.dtypes import DType, bool_, float32, int32, promote, true_division_dtype
+from autosched.lang.dtypes import DType, as_dtype, int32
 from autosched.lang.location import caller_location
 
 if TYPE_CHECKING:
     from autosched.lang.func import Func, Input
+    from autosched.lang.rdom import RDom
 
 Scalar = int | float | bool
 
-ARITHMETIC = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "min", "max"})
-BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
@@ -29,112 +28,118 @@ class Expr:
     """Base of all expression nodes; carries the operators."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
     dtype: DType
     weak: bool
 
     def __add__(self, o: ExprLike) -> Expr:
-        return binary("add", self, o)
+        return _binary("add", self, o)
 
     def __radd__(self, o: ExprLike) -> Expr:
-        return binary("add", o, self)
+        return _binary("add", o, self)
 
     def __sub__(self, o: ExprLike) -> Expr:
-        return binary("sub", self, o)
+        return _binary("sub", self, o)
 
     def __rsub__(self, o: ExprLike) -> Expr:
-        return binary("sub", o, self)
+        return _binary("sub", o, self)
 
     def __mul__(self, o: ExprLike) -> Expr:
-        return binary("mul", self, o)
+        return _binary("mul", self, o)
 
     def __rmul__(self, o: ExprLike) -> Expr:
-        return binary("mul", o, self)
+        return _binary("mul", o, self)
 
     def __truediv__(self, o: ExprLike) -> Expr:
-        return binary("truediv", self, o)
+        return _binary("truediv", self, o)
 
     def __rtruediv__(self, o: ExprLike) -> Expr:
-        return binary("truediv", o, self)
+        return _binary("truediv", o, self)
 
     def __floordiv__(self, o: ExprLike) -> Expr:
-        return binary("floordiv", self, o)
+        return _binary("floordiv", self, o)
 
     def __rfloordiv__(self, o: ExprLike) -> Expr:
-        return binary("floordiv", o, self)
+        return _binary("floordiv", o, self)
 
     def __mod__(self, o: ExprLike) -> Expr:
-        return binary("mod", self, o)
+        return _binary("mod", self, o)
 
     def __rmod__(self, o: ExprLike) -> Expr:
-        return binary("mod", o, self)
+        return _binary("mod", o, self)
 
     def __and__(self, o: ExprLike) -> Expr:
-        return binary("and", self, o)
+        return _binary("and", self, o)
 
     def __rand__(self, o: ExprLike) -> Expr:
-        return binary("and", o, self)
+        return _binary("and", o, self)
 
     def __or__(self, o: ExprLike) -> Expr:
-        return binary("or", self, o)
+        return _binary("or", self, o)
 
     def __ror__(self, o: ExprLike) -> Expr:
-        return binary("or", o, self)
+        return _binary("or", o, self)
 
     def __xor__(self, o: ExprLike) -> Expr:
-        return binary("xor", self, o)
+        return _binary("xor", self, o)
 
     def __rxor__(self, o: ExprLike) -> Expr:
-        return binary("xor", o, self)
+        return _binary("xor", o, self)
 
     def __lshift__(self, o: ExprLike) -> Expr:
-        return binary("shl", self, o)
+        return _binary("shl", self, o)
 
     def __rlshift__(self, o: ExprLike) -> Expr:
-        return binary("shl", o, self)
+        return _binary("shl", o, self)
 
     def __rshift__(self, o: ExprLike) -> Expr:
-        return binary("shr", self, o)
+        return _binary("shr", self, o)
 
     def __rrshift__(self, o: ExprLike) -> Expr:
-        return binary("shr", o, self)
+        return _binary("shr", o, self)
 
     def __lt__(self, o: ExprLike) -> Expr:
-        return binary("lt", self, o)
+        return _binary("lt", self, o)
 
     def __le__(self, o: ExprLike) -> Expr:
-        return binary("le", self, o)
+        return _binary("le", self, o)
 
     def __gt__(self, o: ExprLike) -> Expr:
-        return binary("gt", self, o)
+        return _binary("gt", self, o)
 
     def __ge__(self, o: ExprLike) -> Expr:
-        return binary("ge", self, o)
+        return _binary("ge", self, o)
 
     def __eq__(self, o: object) -> Expr:  # type: ignore[override]
-        return binary("eq", self, _operand(o))
+        return _binary("eq", self, o)
 
     def __ne__(self, o: object) -> Expr:  # type: ignore[override]
-        return binary("ne", self, _operand(o))
+        return _binary("ne", self, o)
 
     def __hash__(self) -> int:
         return id(self)
 
     def __neg__(self) -> Expr:
-        return unary("neg", self)
+        return _unary("neg", self)
 
     def __pos__(self) -> Expr:
         return self
 
     def __invert__(self) -> Expr:
-        return unary("not", self)
+        return _unary("not", self)
 
     def __abs__(self) -> Expr:
-        return unary("abs", self)
+        return _unary("abs", self)
 
     def __pow__(self, o: ExprLike) -> Expr:
         from autosched.lang.functions import pow as power
 
         return power(self, o)
+
+    def __rpow__(self, o: ExprLike) -> Expr:
+        from autosched.lang.functions import pow as power
+
+        return power(o, self)
 
     def __bool__(self) -> bool:
         raise DSLError(
@@ -153,6 +158,18 @@ class Expr:
 
 
 ExprLike = Expr | int | float | bool
+
+
+def _binary(op: str, a: Any, b: Any) -> Expr:
+    from autosched.lang.operations import binary  # which builds the nodes below
+
+    return binary(op, a, b)
+
+
+def _unary(op: str, a: Expr) -> Expr:
+    from autosched.lang.operations import unary
+
+    return unary(op, a)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -188,13 +205,15 @@ class Var(Expr):
 class RVar(Expr):
     """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are known.
 
-    ``order`` sorts loops: domains by creation, dimensions as written.
+    ``order`` sorts loops: domains by creation, dimensions as written. ``domain`` is the domain it belongs to; the copy
+    in a bound pipeline has none.
     """
 
     name: str
     lower: Expr
     upper: Expr
     order: int
+    domain: RDom | None = None
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -217,6 +236,12 @@ class Param(Expr):
 
     def __post_init__(self) -> None:
         check_name(self.name, "Param")
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
+        if self.default is not None and not self.dtype.holds(self.default):
+            raise DSLError(
+                f"default {self.default!r} of Param {self.name!r} does not fit {self.dtype}",
+                location=caller_location(),
+            )
 
     @property
     def weak(self) -> bool:  # type: ignore[override]
@@ -322,187 +347,6 @@ def check_name(name: str, what: str) -> None:
         raise DSLError(f"{what} name {name!r} is not an identifier", location=caller_location())
 
 
-def _operand(o: object) -> ExprLike:
-    if isinstance(o, Expr | int | float):
-        return o
-    return wrap(o)
-
-
-def wrap(value: Any) -> Expr:
-    """Return an expression: expressions as they are, Python and NumPy scalars as weak or typed constants.
-
-    Raises:
-        DSLError: If the value is no scalar.
-    """
-    if isinstance(value, Expr):
-        return value
-    if isinstance(value, bool):
-        return Const(value, bool_)
-    if isinstance(value, int):
-        return Const(value, int32, weak=True)
-    if isinstance(value, float):
-        return Const(value, float32, weak=True)
-    if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
-        from autosched.lang.dtypes import as_dtype
-
-        return Const(value.item(), as_dtype(value.dtype))
-    raise DSLError(
-        f"{type(value).__name__} cannot stand in an expression",
-        location=caller_location(),
-        hint="use a Func or Input with an index (f[y, x]), a Var, a Param or a number",
-    )
-
-
-def retype(e: Expr, dtype: DType) -> Expr:
-    """Give an expression a strong type: weak constants are checked and converted, the rest is cast."""
-    if isinstance(e, Const) and e.weak:
-        return typed_const(e.value, dtype)
-    if not e.weak and e.dtype == dtype:
-        return e
-    return Cast(e, dtype)
-
-
-def typed_const(value: Scalar, dtype: DType) -> Const:
-    """Return ``value`` as a strong constant.
-
-    Raises:
-        DSLError: If an integer type cannot hold it.
-    """
-    if dtype.is_float:
-        return Const(float(dtype.numpy.type(value)), dtype)  # the value every backend will see
-    if dtype.kind == "b":
-        return Const(bool(value), dtype)
-    number = int(value)
-    if not dtype.min_value <= number <= dtype.max_value:
-        raise DSLError(
-            f"{number} does not fit {dtype}",
-            location=caller_location(),
-            hint="cast the other operand to a wider type first, e.g. cast(int32, e)",
-        )
-    return Const(number, dtype)
-
-
-def strong(e: Expr) -> Expr:
-    """Give a weak expression its default type (int32 or float32)."""
-    return retype(e, e.dtype) if e.weak else e
-
-
-def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
-    """Return the type two operands meet in, and whether it is still weak."""
-    if a.weak and b.weak:
-        return (float32 if a.dtype.is_float or b.dtype.is_float else int32), True
-    if a.weak or b.weak:
-        weak, typed = (a, b) if a.weak else (b, a)
-        if weak.dtype.is_float and not typed.dtype.is_float:
-            return float32, False
-        if typed.dtype.kind == "b":
-            return weak.dtype, False
-        return typed.dtype, False
-    try:
-        return promote(a.dtype, b.dtype), False
-    except DSLError as e:
-        raise DSLError(e.message, location=caller_location(), hint=e.hint) from None
-
-
-def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
-    """Build ``a op b`` with promotion.
-
-    Raises:
-        DSLError: If the operand types do not allow it.
-    """
-    x, y = wrap(a), wrap(b)
-    if op in ("shl", "shr", "and", "or", "xor"):
-        return _bitwise(op, x, y)
-    dtype, weak = common_dtype(x, y)
-    if op in COMPARISONS:
-        if weak and dtype.is_float:
-            weak = False
-        return Binary(op, x, y, bool_) if weak else Binary(op, retype(x, dtype), retype(y, dtype), bool_)
-    if op == "truediv":
-        target = true_division_dtype(dtype if x.weak else x.dtype, dtype if y.weak else y.dtype)
-        if isinstance(x, Const) and isinstance(y, Const) and x.weak and y.weak and y.value != 0:
-            return Const(x.value / y.value, float32, weak=True)
-        return Binary(op, retype(x, target), retype(y, target), target)
-    if dtype.kind == "b":
-        raise DSLError(
-            f"arithmetic ({op}) between bools",
-            location=caller_location(),
-            hint="use & | ^ for logic, or cast(int32, condition) to count",
-        )
-    if weak and dtype.kind == "i":
-        return _weak_integer(op, x, y)
-    folded = _fold(op, x, y, dtype) if weak else None
-    return folded if folded is not None else Binary(op, retype(x, dtype), retype(y, dtype), dtype)
-
-
-def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
-    """Fold Python scalars that met only through ``wrap`` so that they stay weak."""
-    if isinstance(x, Const) and isinstance(y, Const):
-        folds: dict[str, Any] = {
-            "add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q,
-            "min": min, "max": max,
-        }  # fmt: skip
-        if op in folds:
-            return Const(folds[op](x.value, y.value), dtype, weak=True)
-    return None
-
-
-def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
-    """Exact integer arithmetic on Vars and Python ints; by a non-constant divisor it is ordinary int32."""
-    if op in ("floordiv", "mod"):
-        if not isinstance(y, Const):
-            return Binary(op, retype(x, int32), retype(y, int32), int32)
-        if y.value == 0:
-            raise DSLError(f"{x!r} {'//' if op == 'floordiv' else '%'} 0", location=caller_location())
-        if isinstance(x, Const):
-            quotient = int(x.value) // int(y.value)
-            return Const(quotient if op == "floordiv" else int(x.value) % int(y.value), int32, weak=True)
-    neutral = {"add": 0, "sub": 0, "mul": 1}.get(op)
-    if isinstance(y, Const) and y.value == neutral and x.weak:
-        return x
-    if isinstance(x, Const) and x.value == neutral and op != "sub" and y.weak:
-        return y
-    folded = _fold(op, x, y, int32)
-    return folded if folded is not None else Binary(op, x, y, int32, weak=True)
-
-
-def _bitwise(op: str, x: Expr, y: Expr) -> Expr:
-    if x.dtype.is_float or y.dtype.is_float:
-        raise DSLError(f"{op} needs integers or bools, not {x.dtype} and {y.dtype}", location=caller_location())
-    if x.weak and isinstance(y, Const) and op in ("shl", "shr") and 0 <= y.value < 31:
-        return binary("mul" if op == "shl" else "floordiv", x, 1 << int(y.value))
-    if x.weak and isinstance(y, Const) and op == "and" and y.value >= 0 and (int(y.value) + 1) & int(y.value) == 0:
-        return binary("mod", x, int(y.value) + 1)
-    if op in ("shl", "shr"):  # the count never widens the value
-        dtype = x.dtype if not x.weak else (int32 if y.weak else promote(int32, y.dtype))
-        if dtype.kind == "b":
-            raise DSLError(f"{op} of a bool", location=caller_location(), hint="cast it to an integer first")
-        count = typed_const(int(y.value) % dtype.bits, dtype) if isinstance(y, Const) else retype(y, dtype)
-        return Binary(op, retype(x, dtype), count, dtype)
-    dtype, _ = common_dtype(x, y)
-    return Binary(op, retype(x, dtype), retype(y, dtype), dtype)
-
-
-def unary(op: str, a: ExprLike) -> Expr:
-    """Build ``-a``, ``~a`` or ``abs(a)``."""
-    e = wrap(a)
-    if op == "not":
-        if e.dtype.is_float:
-            raise DSLError("~ needs an integer or bool", location=caller_location())
-        return Unary(op, strong(e), e.dtype)
-    if e.dtype.kind == "b":
-        raise DSLError(f"{op} of a bool", location=caller_location(), hint="use ~ for logical not")
-    if isinstance(e, Const) and e.weak:
-        return Const(-e.value if op == "neg" else abs(e.value), e.dtype, weak=True)
-    if e.weak and op == "neg":
-        return binary("mul", e, -1)
-    if e.weak:
-        return binary("max", e, binary("mul", e, -1))
-    if op == "abs" and e.dtype.kind == "u":
-        return e
-    return Unary(op, e, e.dtype)
-
-
 def children(e: Expr) -> Sequence[Expr]:
     """Return the direct operands of a node (index expressions of a Load included)."""
     match e:
@@ -518,6 +362,25 @@ def children(e: Expr) -> Sequence[Expr]:
             return e.args
         case _:
             return ()
+
+
+def operands_first(
+    roots: Iterable[Expr], done: Container[int], operands: Callable[[Expr], Sequence[Expr]] = children
+) -> Iterator[Expr]:
+    """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before the nodes that use them.
+
+    The caller puts each node's ``id`` into ``done`` before it asks for the next. Depth is limited by memory alone.
+    """
+    stack = list(roots)[::-1]
+    while stack:
+        node = stack[-1]
+        pending = () if id(node) in done else [c for c in operands(node) if id(c) not in done]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        stack.pop()
+        if id(node) not in done:
+            yield node
 
 
 def walk(e: Expr) -> Iterator[Expr]:

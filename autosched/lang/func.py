@@ -7,25 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import DSLError
+from autosched.lang.checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
 from autosched.lang.dtypes import DType, as_dtype
-from autosched.lang.expr import (
-    Const,
-    Expr,
-    ExprLike,
-    Load,
-    RVar,
-    ShapeDim,
-    Var,
-    check_name,
-    common_dtype,
-    retype,
-    strong,
-    walk,
-    wrap,
-)
+from autosched.lang.expr import Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
 from autosched.lang.location import SourceLocation, caller_location
+from autosched.lang.operations import retype, strong, wrap
 
-Index = ExprLike | tuple[ExprLike, ...]
 Value = ExprLike | Sequence[ExprLike]
 _DEFAULT_DIMS = ("n", "d", "c", "y", "x")
 
@@ -57,7 +44,15 @@ class Undef:
 
 
 def undef(*dtypes: DType | str | type) -> Undef:
-    """Give a Func types but no values in its pure definition, as in ``f[y, x] = undef(float32)``."""
+    """Return the pure definition of a Func that has types but no values yet.
+
+    Example:
+        >>> from autosched import Func, Var, float32, undef
+        >>> f = Func("f")
+        >>> f[Var("x")] = undef(float32)
+        >>> f
+        f[x] = undef(float32)
+    """
     return Undef(*dtypes)
 
 
@@ -87,6 +82,7 @@ class Func:
         self.name = name
         self.location = caller_location()
         self.boundary: str | None = None
+        self.boundary_ranges: dict[str, tuple[Expr, Expr]] = {}
         self._dtypes: tuple[DType, ...] = ()
         self._definitions: list[Definition] = []
 
@@ -151,7 +147,7 @@ class Func:
         if not self._definitions:
             self._define(index, value, location)
         else:
-            self._update(index, value, location)
+            self.update(index, value, location=location)
 
     def _define(self, index: Index, value: Value | Undef, location: SourceLocation | None) -> None:
         indices = index if isinstance(index, tuple) else (index,)
@@ -168,6 +164,8 @@ class Func:
         else:
             values = tuple(strong(wrap(v)) for v in _components(value))
             self._dtypes = tuple(v.dtype for v in values)
+        if not self._dtypes:
+            raise DSLError(f"the definition of {self.name!r} gives no value", location=location)
         rvars = collect_rvars(values)
         if rvars:
             raise DSLError(
@@ -175,10 +173,29 @@ class Func:
                 location=location,
                 hint=f"define {self.name}[...] = 0 first and add in an update, or use autosched.sum(e, over=r)",
             )
-        _check_free_vars(self.name, values, set(names), location)
+        check_free_vars(self.name, values, set(names), location)
         self._definitions.append(Definition(tuple(indices), values, (), location))  # type: ignore[arg-type]
 
-    def _update(self, index: Index, value: Value | Undef, location: SourceLocation | None) -> None:
+    def update(
+        self,
+        index: Index,
+        value: Value | Undef,
+        *,
+        over: Sequence[RVar] = (),
+        location: SourceLocation | None = None,
+    ) -> None:
+        """Add an update, as ``f[index] = value`` does after the pure definition.
+
+        Args:
+            index: Where it writes.
+            value: One value for each tuple component, cast to the Func's types.
+            over: Reduction loops that are run even if neither index nor value mentions them.
+            location: The user's line; by default that of the caller.
+
+        Raises:
+            DSLError: If index or value do not fit the Func.
+        """
+        location = location or caller_location()
         if isinstance(value, Undef):
             raise DSLError(f"undef can only be the pure definition of {self.name!r}", location=location)
         indices = as_index(index, self.ndim, f"Func {self.name!r}")
@@ -188,7 +205,9 @@ class Func:
                 f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}",
                 location=location,
             )
-        values = tuple(retype(common_cast(v, d), d) for v, d in zip(given, self._dtypes, strict=True))
+        for v, d in zip(given, self._dtypes, strict=True):
+            check_stored(v, d)
+        values = tuple(retype(v, d) for v, d in zip(given, self._dtypes, strict=True))
         free = {e.name for e, own in zip(indices, self.vars, strict=True) if isinstance(e, Var) and e.name == own.name}
         for axis, e in enumerate(indices):
             for v in (n for n in walk(e) if isinstance(n, Var)):
@@ -199,9 +218,9 @@ class Func:
                         location=location,
                         hint="use a reduction domain (RDom) to write at computed positions",
                     )
-        _check_free_vars(self.name, (*values, *indices), free, location)
+        check_free_vars(self.name, (*values, *indices), free, location)
         self._check_self_reads(indices, values, location)
-        self._definitions.append(Definition(indices, values, collect_rvars((*indices, *values)), location))
+        self._definitions.append(Definition(indices, values, collect_rvars((*indices, *values), over), location))
 
     def _check_self_reads(
         self, indices: tuple[Expr, ...], values: tuple[Expr, ...], location: SourceLocation | None
@@ -225,7 +244,7 @@ class Func:
         """Declare the output box: half-open ranges ``dim=(low, high)`` by dimension name.
 
         Raises:
-            DSLError: If a dimension is missing or unknown.
+            DSLError: If a dimension is missing or unknown, or a range is not known with the shapes.
         """
         wrong = set(box) ^ set(self.dims)
         if wrong:
@@ -234,7 +253,7 @@ class Func:
                 f"{', '.join(sorted(wrong))}",
                 location=caller_location(),
             )
-        return Output(self, tuple((wrap(box[d][0]), wrap(box[d][1])) for d in self.dims))
+        return Output(self, tuple(known_range(box[d], f"{d} in over() of {self.name!r}") for d in self.dims))
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with coordinates clamped into half-open ranges, e.g. ``y=(0, h)``."""
@@ -301,6 +320,8 @@ class Input:
         self.ndim = ndim
         default = tuple(f"d{i}" for i in range(max(0, ndim - 5))) + _DEFAULT_DIMS[max(0, 5 - ndim) :]
         self.dims: tuple[str, ...] = tuple(dims) if dims is not None else default[:ndim]
+        for dim in self.dims:
+            check_name(dim, f"dimension of Input {name!r}:")
         if len(self.dims) != ndim or len(set(self.dims)) != ndim:
             raise DSLError(f"Input {name!r}: dims must be {ndim} different names", location=caller_location())
         self.location = caller_location()
@@ -360,53 +381,7 @@ class Output:
     box: tuple[tuple[Expr, Expr], ...] | None = None
 
 
-def as_index(index: Index, ndim: int, what: str) -> tuple[Expr, ...]:
-    """Return an index as a tuple of integer expressions.
-
-    Raises:
-        DSLError: For a wrong number of indices or a non-integer index.
-    """
-    indices = tuple(wrap(i) for i in (index if isinstance(index, tuple) else (index,)))
-    if len(indices) != ndim:
-        raise DSLError(f"{what} has {ndim} dimensions but is indexed with {len(indices)}", location=caller_location())
-    for i in indices:
-        if not i.dtype.is_int:
-            raise DSLError(
-                f"{what} is indexed with {i!r} of type {i.dtype}",
-                location=caller_location(),
-                hint="use // for integer division, or cast(int32, e)",
-            )
-    return indices
-
-
-def common_cast(value: Expr, dtype: DType) -> Expr:
-    """Convert an update's value to the Func's type; float to int is allowed as an explicit cast would be."""
-    if isinstance(value, Const) and value.weak and value.dtype.is_float and dtype.is_int:
-        raise DSLError(
-            f"the float constant {value.value} cannot be stored in a Func of {dtype}", location=caller_location()
-        )
-    common_dtype(value, Const(0, dtype))
-    return value
-
-
-def collect_rvars(roots: Sequence[Expr]) -> tuple[RVar, ...]:
-    """Return the RVars used, in the order of their reduction domains."""
-    found = {n: None for root in roots for n in walk(root) if isinstance(n, RVar)}
-    return tuple(sorted(found, key=lambda v: v.order))
-
-
 def _components(value: Value) -> tuple[ExprLike, ...]:
     if isinstance(value, tuple | list):
         return tuple(value)
     return (value,)  # type: ignore[return-value]
-
-
-def _check_free_vars(name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None) -> None:
-    for root in roots:
-        for node in walk(root):
-            if isinstance(node, Var) and node.name not in allowed:
-                raise DSLError(
-                    f"the definition of {name!r} uses Var {node.name!r}, which is not among its dimensions "
-                    f"({', '.join(sorted(allowed)) or 'none'})",
-                    location=location,
-                )

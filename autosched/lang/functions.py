@@ -7,25 +7,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype, bool_, float32, float64, uint32
-from autosched.lang.expr import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    ExprLike,
-    Select,
-    binary,
-    common_dtype,
-    retype,
-    strong,
-    unary,
-    wrap,
-)
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, ExprLike, Select
 from autosched.lang.location import caller_location
+from autosched.lang.operations import binary, common_dtype, retype, strong, unary, wrap
 
 UNARY_FLOAT = frozenset(
     {"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round"}
@@ -39,10 +27,9 @@ def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
     """Convert ``e``: integers wrap, float to int truncates and saturates (NaN gives 0), to bool is ``e != 0``."""
     target, x = as_dtype(dtype), wrap(e)
     if isinstance(x, Const) and x.weak and target.is_float:
-        return Const(float(x.value), target)
+        return Const(target.rounded(x.value), target)
     if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
-        wrapped = (int(x.value) - target.min_value) % (1 << target.bits) + target.min_value
-        return Const(wrapped, target)
+        return Const(target.wrapped(x.value), target)
     x = x if x.weak and x.dtype.kind == "i" else strong(x)
     return x if not x.weak and x.dtype == target else Cast(x, target)
 
@@ -244,18 +231,26 @@ def random_float(*keys: ExprLike) -> Expr:
 
 
 def any_of(*conditions: ExprLike) -> Expr:
-    """Return the logical or of bool expressions."""
-    result = wrap(conditions[0])
-    for c in conditions[1:]:
-        result = binary("or", result, c)
-    return result
+    """Return the logical or of bool expressions; false without any."""
+    return _combined("or", conditions)
 
 
 def all_of(*conditions: ExprLike) -> Expr:
-    """Return the logical and of bool expressions."""
+    """Return the logical and of bool expressions; true without any."""
+    return _combined("and", conditions)
+
+
+def _combined(op: str, conditions: Sequence[ExprLike]) -> Expr:
+    if not conditions:
+        return Const(op == "and", bool_)
     result = wrap(conditions[0])
-    for c in conditions[1:]:
-        result = binary("and", result, c)
+    for condition in conditions:
+        if wrap(condition).dtype != bool_:
+            raise DSLError(
+                f"{condition!r} is no condition: its type is {wrap(condition).dtype}", location=caller_location()
+            )
+    for condition in conditions[1:]:
+        result = binary(op, result, condition)
     return result
 
 

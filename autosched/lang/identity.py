@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from autosched.lang.expr import (
@@ -19,11 +20,15 @@ from autosched.lang.expr import (
     Unary,
     Var,
     children,
+    operands_first,
 )
 from autosched.lang.func import Func, Input
 
 if TYPE_CHECKING:
     from autosched.lang.pipeline import Pipeline
+
+Scope = Mapping[str | int, str]
+"""Numbered names of a definition's loops: by name for Vars, by ``id`` for reduction variables."""
 
 
 def pipeline_hash(pipeline: Pipeline) -> str:
@@ -53,31 +58,29 @@ class _Writer:
         self.lines.append(f"{self.ids[f]} {f.dtypes} boundary={f.boundary}")
         for d in f.definitions:
             self._done = {}
-            scope = {v.name: f"v{k}" for k, v in enumerate(f.vars)}
+            scope: dict[str | int, str] = {v.name: f"v{k}" for k, v in enumerate(f.vars)}
             loops = [(self.node(r.lower, scope), self.node(r.upper, scope)) for r in d.rvars]
-            scope |= {id(r): f"r{k}" for k, r in enumerate(d.rvars)}  # type: ignore[misc]
+            scope |= {id(r): f"r{k}" for k, r in enumerate(d.rvars)}
             indices = [self.node(e, scope) for e in d.indices]
             self.lines.append(f"stage {loops} {indices} = {[self.node(e, scope) for e in d.values]}")
 
-    def node(self, e: Expr, scope: dict[str, str]) -> int:
-        known = self._done.get(id(e))
-        if known is not None:
-            return known
-        text = self._head(e, scope) + str([self.node(c, scope) for c in children(e)])
-        if text not in self._numbers:
-            self._numbers[text] = len(self._numbers)
-            self.lines.append(text)
-        self._done[id(e)] = self._numbers[text]
-        return self._numbers[text]
+    def node(self, root: Expr, scope: Scope) -> int:
+        for e in operands_first([root], self._done):
+            text = self._head(e, scope) + str([self._done[id(c)] for c in children(e)])
+            if text not in self._numbers:
+                self._numbers[text] = len(self._numbers)
+                self.lines.append(text)
+            self._done[id(e)] = self._numbers[text]
+        return self._done[id(root)]
 
-    def _head(self, e: Expr, scope: dict[str, str]) -> str:
+    def _head(self, e: Expr, scope: Scope) -> str:
         match e:
             case Const():
                 return f"const {e.value!r} {e.dtype} {e.weak}"
             case Var():
                 return scope[e.name]
             case RVar():
-                return scope[id(e)]  # type: ignore[index]
+                return scope[id(e)]
             case Param():
                 return self.params[e]
             case ShapeDim():

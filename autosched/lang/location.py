@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_APPS = _PACKAGE + "apps" + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ def caller_location() -> SourceLocation | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        inside = file.startswith(_PACKAGE) and "/apps/" not in file[len(_PACKAGE) :]
+        inside = file.startswith(_PACKAGE) and not file.startswith(_APPS)
         if not inside and not file.startswith("<"):
             return SourceLocation(file, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]

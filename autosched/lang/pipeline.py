@@ -10,6 +10,7 @@ from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.identity import pipeline_hash
+from autosched.lang.location import caller_location
 
 
 class Pipeline:
@@ -26,12 +27,12 @@ class Pipeline:
     def __init__(self, outputs: Sequence[Func | Output] | Func | Output, name: str = "pipeline") -> None:
         check_name(name, "Pipeline")
         self.name = name
-        items = [outputs] if isinstance(outputs, Func | Output) else list(outputs)
-        self.outputs: tuple[Output, ...] = tuple(o if isinstance(o, Output) else Output(o) for o in items)
+        items = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        self.outputs: tuple[Output, ...] = tuple(o if isinstance(o, Output) else Output(_func(o)) for o in items)
         if not self.outputs:
-            raise DSLError("a pipeline needs at least one output")
+            raise DSLError("a pipeline needs at least one output", location=caller_location())
         if len({o.func for o in self.outputs}) < len(self.outputs):
-            raise DSLError(f"pipeline {name!r} lists an output twice")
+            raise DSLError(f"pipeline {name!r} lists an output twice", location=caller_location())
         self.funcs: tuple[Func, ...] = _topological([o.func for o in self.outputs])
         leaves = [n for e in self._expressions() for n in walk(e)]
         sources = {leaf.source: None for leaf in leaves if isinstance(leaf, Load)}
@@ -56,7 +57,11 @@ class Pipeline:
         taken: set[str] = set()
         for name in [i.name for i in self.inputs] + [p.name for p in self.params]:
             if name in taken:
-                raise DSLError(f"two inputs or params of pipeline {self.name!r} are named {name!r}")
+                raise DSLError(
+                    f"two inputs or params of pipeline {self.name!r} are named {name!r}",
+                    location=caller_location(),
+                    hint="make each of them once and use the same object everywhere",
+                )
             taken.add(name)
         outputs = {o.func for o in self.outputs}
         names: dict[Func, str] = {}
@@ -97,6 +102,16 @@ class Pipeline:
 def _returned_names(name: str, func: Func, is_output: bool) -> list[str]:
     """Return a Func's name, followed by those of its components where they are returned as arrays of their own."""
     return [name, *(f"{name}_{k}" for k in range(len(func.dtypes)) if is_output and func.is_tuple)]
+
+
+def _func(output: object) -> Func:
+    if not isinstance(output, Func):
+        raise DSLError(
+            f"an output is a {type(output).__name__}, not a Func",
+            location=caller_location(),
+            hint="pass the Func itself, or f.over(...) for a box; copy an Input into a Func first",
+        )
+    return output
 
 
 def producers_of(func: Func) -> tuple[Func | Input, ...]:

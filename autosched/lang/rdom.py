@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autosched.errors import DSLError
+from autosched.lang.checks import known_range
 from autosched.lang.dtypes import DType, int32
-from autosched.lang.expr import Const, Expr, ExprLike, RVar, Var, binary, rebuild, strong, typed_const, walk, wrap
-from autosched.lang.expr import children as expr_children
+from autosched.lang.expr import Const, Expr, ExprLike, RVar, Var, check_name, children, operands_first, rebuild, walk
 from autosched.lang.func import Func
 from autosched.lang.functions import select
 from autosched.lang.location import caller_location
+from autosched.lang.operations import binary, retype, strong, typed_const, wrap
 
 MAX_UNROLLED_POINTS = 16
 _order = itertools.count()
@@ -20,6 +21,8 @@ _order = itertools.count()
 
 class RDom:
     """A box of integers walked in order, the last dimension fastest.
+
+    A definition that uses one of its loops runs all of them.
 
     Args:
         name: Prefix of its loops' names.
@@ -33,22 +36,18 @@ class RDom:
     """
 
     def __init__(self, name: str = "r", **ranges: ExprLike | tuple[ExprLike, ExprLike]) -> None:
-        if not name.isidentifier():
-            raise DSLError(f"RDom name {name!r} is not an identifier", location=caller_location())
+        check_name(name, "RDom")
         if not ranges:
             raise DSLError(f"RDom {name!r} needs at least one range", location=caller_location(), hint="RDom(x=(0, 5))")
         self.name = name
         self._vars: dict[str, RVar] = {}
-        for dim, bounds in ranges.items():
-            low, high = bounds if isinstance(bounds, tuple) else (0, bounds)
-            low, high = wrap(low), wrap(high)
-            for e in (low, high):
-                if any(isinstance(n, Var | RVar) for n in walk(e)) or not e.dtype.is_int:
-                    raise DSLError(
-                        f"bound {e!r} of {name}.{dim} is not an integer known with the shapes",
-                        location=caller_location(),
-                    )
-            self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order))
+        for dim, given in ranges.items():
+            check_name(dim, f"dimension of RDom {name!r}:")
+            if hasattr(type(self), dim) or dim in self.__dict__:
+                raise DSLError(f"a dimension of RDom {name!r} cannot be named {dim!r}", location=caller_location())
+            pair = given if isinstance(given, tuple | list) else (0, given)
+            low, high = known_range(pair, f"{name}.{dim}")
+            self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order), self)
 
     @property
     def vars(self) -> tuple[RVar, ...]:
@@ -75,14 +74,6 @@ class RDom:
         return f"RDom({self.name!r}, {inside})"
 
 
-def _free_vars(e: Expr) -> tuple[Var, ...]:
-    found: dict[str, Var] = {}
-    for node in walk(e):
-        if isinstance(node, Var):
-            found.setdefault(node.name, node)
-    return tuple(found.values())
-
-
 def _identity(kind: str, dtype: DType) -> Const:
     if kind in ("sum", "prod"):
         return typed_const(1 if kind == "prod" else 0, dtype)
@@ -101,11 +92,32 @@ def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) 
     if unroll:
         return _unrolled(kind, value, over)
     f = Func(name or kind)
-    at: Any = _free_vars(value)
+    value, at, where = _as_function(value, over)
     f[at] = _identity(kind, value.dtype)
-    f[at] = binary(_COMBINE[kind], f[at], value)
-    result: Expr = f[at]
+    f.update(at, binary(_COMBINE[kind], f[at], value), over=over.vars)
+    result: Expr = f[where]
     return result
+
+
+def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
+    """Return ``value`` as a function of Vars and the domain's loops, those Vars, and where the caller reads it.
+
+    Loops of other domains, which the caller walks, become Vars.
+    """
+    free: dict[str, Expr] = {}
+    outer: dict[int, Expr] = {}
+    nodes = list(walk(value))
+    for v in nodes:
+        if isinstance(v, Var):
+            free.setdefault(v.name, v)
+    for r in nodes:
+        if isinstance(r, RVar) and r.domain is not over:
+            label = r.name.replace(".", "_")
+            while label in free:
+                label += "_"
+            free[label] = r
+            outer[id(r)] = Var(label)
+    return substitute(value, outer), tuple(Var(label) for label in free), tuple(free.values())
 
 
 def _unrolled(kind: str, value: Expr, over: RDom) -> Expr:
@@ -132,24 +144,12 @@ def _constant_range(v: RVar) -> range:
     return range(int(v.lower.value), int(v.upper.value))
 
 
-def substitute(e: Expr, table: dict[int, Expr]) -> Expr:
-    """Replace nodes by identity (``id(node)`` to the new expression); weak arithmetic folds again."""
-    return _substitute(e, lambda n: table.get(id(n)), {})
-
-
-def substitute_with(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace every node for which ``rule`` returns an expression."""
-    return _substitute(e, rule, {})
-
-
-def _substitute(e: Expr, rule: Callable[[Expr], Expr | None], done: dict[int, Expr]) -> Expr:
-    known = done.get(id(e))
-    if known is None:
-        known = rule(e)
-        if known is None:
-            known = rebuild(e, [_substitute(c, rule, done) for c in expr_children(e)])
-        done[id(e)] = known
-    return known
+def substitute(e: Expr, table: Mapping[int, Expr]) -> Expr:
+    """Replace nodes by identity: ``table`` maps ``id(node)`` to the new expression."""
+    done = dict(table)
+    for node in operands_first([e], done):
+        done[id(node)] = rebuild(node, [done[id(c)] for c in children(node)])
+    return done[id(e)]
 
 
 def sum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:
@@ -181,15 +181,17 @@ def minimum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = 
 
 def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[Expr, ...]:
     value = strong(wrap(e))
+    if value.dtype.kind == "b":
+        raise DSLError(f"arg{kind} of a bool", location=caller_location(), hint="cast it to uint8")
     f = Func(name or f"arg{kind}")
-    at: Any = _free_vars(value)
-    first = tuple(strong(v.lower) for v in over.vars)
+    value, at, where = _as_function(value, over)
+    first = tuple(retype(v.lower, int32) for v in over.vars)
     f[at] = (*first, _identity(kind, value.dtype))
     current = f[at]
     better = value > current[-1] if kind == "max" else value < current[-1]
     here = tuple(strong(v) for v in over.vars)
     f[at] = tuple(select(better, new, old) for new, old in zip((*here, value), current, strict=True))
-    result: tuple[Expr, ...] = f[at]
+    result: tuple[Expr, ...] = f[where]
     return result
 
 

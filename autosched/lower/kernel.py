@@ -28,6 +28,7 @@ from autosched.lower.layout import GlobalArray
 from autosched.lower.nests import NestEmitter
 from autosched.lower.scope import Emitter
 from autosched.lower.values import Point, ValueLowerer
+from autosched.lower.verify import verify
 from autosched.schedule.placement import SharedLayout, shared_layout
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Kernel, Level
@@ -128,7 +129,7 @@ def lower_kernel(
         body, sites = _split(bound, kernel, plan, border, body, layout, box, arrays, names)
     used = border.used
     written = [b for b in used.values() if b.name in border.written]
-    return KernelIR(
+    lowered = KernelIR(
         name=name,
         title=_title(kernel),
         reads=tuple(b for b in used.values() if b.name not in border.written),
@@ -141,6 +142,8 @@ def lower_kernel(
         body=body,
         site_depths=tuple(sites),
     )
+    verify(lowered)
+    return lowered
 
 
 def _split(

@@ -10,7 +10,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import component_label
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, Memory
-from autosched.schedule.derived import row_pitch
+from autosched.schedule.derived import array_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +50,20 @@ def global_arrays(
     """
     arrays: dict[tuple[str, int], GlobalArray] = {}
     for i in bound.inputs.values():
-        arrays[i.name, 0] = _dense(i.name, names[i.name], i.dtype, (0,) * len(i.shape), i.shape, "input")
+        arrays[i.name, 0] = _array(i.name, names[i.name], i.dtype, (0,) * len(i.shape), i.shape, "input")
     outputs = set(bound.outputs.values())
     for name in roots:
         func = bound.funcs[name]
         mins = tuple(lo for lo, _ in func.region)
+        role = "output" if name in outputs else "workspace"
         for k, dtype in enumerate(func.dtypes):
             label = component_label(names, name, len(func.dtypes), k)
-            if name in outputs:
-                arrays[name, k] = _dense(name, label, dtype, mins, func.extents, "output")
-            else:
-                arrays[name, k] = _pitched(name, label, dtype, mins, func.extents)
+            arrays[name, k] = _array(name, label, dtype, mins, func.extents, role)
     return arrays
 
 
-def _dense(
+def _array(
     source: str, label: str, dtype: DType, mins: tuple[int, ...], extents: tuple[int, ...], role: str
 ) -> GlobalArray:
-    strides, count = _strides(extents, extents[-1] if extents else 1)
+    strides, count = array_strides(extents, dtype.bytes_, pitched=role == "workspace")
     return GlobalArray(source, Buffer(label, dtype, count, Memory.GLOBAL), mins, extents, strides, role)
-
-
-def _pitched(source: str, label: str, dtype: DType, mins: tuple[int, ...], extents: tuple[int, ...]) -> GlobalArray:
-    row = row_pitch(extents[-1], dtype.bytes_) if len(extents) > 1 else (extents[-1] if extents else 1)
-    strides, count = _strides(extents, row)
-    return GlobalArray(source, Buffer(label, dtype, count, Memory.GLOBAL), mins, extents, strides, "workspace")
-
-
-def _strides(extents: tuple[int, ...], row: int) -> tuple[tuple[int, ...], int]:
-    strides: list[int] = []
-    count = 1
-    for k in reversed(range(len(extents))):
-        strides.insert(0, count)
-        count *= row if k == len(extents) - 1 else extents[k]
-    return tuple(strides), count

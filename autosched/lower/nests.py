@@ -73,7 +73,7 @@ class NestEmitter:
         self.body.writing = ""
 
     def _promoted(self, group: Group) -> None:
-        """Keep the thread's points in registers over all stages; read them first if an earlier kernel wrote them."""
+        """Keep the thread's points in registers over all stages; read them first if the first stage does."""
         first = group[0]
         func = self.body.bound.funcs[first.stage.func]
         layout = _register_layout(first)
@@ -85,7 +85,7 @@ class NestEmitter:
         )
         for b in buffers:
             self.out.append(Alloc(b))
-        if first.stage.is_update:
+        if func.name in first.stage.sources:  # otherwise it overwrites every point
             self._over_points(
                 first, lambda at: self._copy(func.name, buffers, _register_index(first, layout), at, False)
             )

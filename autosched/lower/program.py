@@ -10,10 +10,8 @@ from autosched.analysis.naming import Namer, unreserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
-from autosched.schedule.placement import Placed, place
+from autosched.schedule.placement import workspace_layout
 from autosched.schedule.types import Level, Schedule
-
-WORKSPACE_ALIGN = 256
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = Tr
     for k in schedule.kernels:
         label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
         kernels.append(lower_kernel(bound, k, label, arrays, names, split_interior=split_interior))
-    slots, size = _place_workspace(arrays, kernels)
+    placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
     for public, func in bound.outputs.items():
         count = len(bound.funcs[func].dtypes)
@@ -59,19 +57,6 @@ def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = Tr
             outputs[public if count == 1 else f"{public}_{c}"] = arrays[func, c]
     return Program(
         bound=bound, schedule=schedule, kernels=tuple(kernels), inputs={n: arrays[n, 0] for n in bound.inputs},
-        outputs=outputs, workspace=slots, workspace_bytes=size, names=names,
+        outputs=outputs, workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),
+        workspace_bytes=size, names=names,
     )  # fmt: skip
-
-
-def _place_workspace(
-    arrays: Mapping[tuple[str, int], GlobalArray], kernels: list[KernelIR]
-) -> tuple[tuple[Slot, ...], int]:
-    lifetimes: dict[str, tuple[int, int]] = {}
-    for k, kernel in enumerate(kernels):
-        for b in (*kernel.reads, *kernel.writes):
-            first, _ = lifetimes.get(b.name, (k, k))
-            lifetimes[b.name] = (first, k)
-    buffers = {a.buffer.name: a.buffer for a in arrays.values() if a.role == "workspace"}
-    requests = [Placed(n, b.count * b.dtype.bytes_, *lifetimes[n]) for n, b in buffers.items() if n in lifetimes]
-    placed, total = place(requests, WORKSPACE_ALIGN)
-    return tuple(Slot(buffers[p.name], p.offset) for p in placed), total

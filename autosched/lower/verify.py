@@ -11,9 +11,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from autosched.analysis import index as ix
 from autosched.errors import CompileError
@@ -35,13 +38,16 @@ from autosched.lower.ir import (
     Op,
     Read,
     Ref,
-    Slot,
     Stmt,
     Store,
     Value,
+    walk_values,
 )
+from autosched.lower.verify_shared import SharedUse, check_shared_memory
 
 Interval = tuple[int, int]
+OPAQUE = ("data", "select")
+MAX_POINTS = 1 << 16
 
 
 def verify(kernel: KernelIR) -> None:
@@ -53,24 +59,17 @@ def verify(kernel: KernelIR) -> None:
     _Verifier(kernel).run()
 
 
-@dataclass(slots=True)
-class _Nest:
-    """The shared buffers that one statement of the block reads and writes."""
-
-    reads: set[str] = field(default_factory=set)
-    writes: set[str] = field(default_factory=set)
-
-
-_Event = _Nest | Barrier
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Where:
-    """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block."""
+    """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block.
+
+    ``tests`` are comparisons known to hold here.
+    """
 
     axes: tuple[int, ...] = ()
     depth: int = 0
     varying: bool = False
+    tests: tuple[CompareIndex, ...] = ()
 
 
 class _Verifier:
@@ -81,7 +80,7 @@ class _Verifier:
         self.buffers: dict[str, Buffer] = {}
         self.sites: dict[int, int] = {}
         self.where = _Where()
-        self.nest = _Nest()
+        self.shared = SharedUse()
         self.inputs = {b.name for b in kernel.reads}
         self.crowded = tuple(axis for axis in (2, 1, 0) if kernel.block[axis] > 1)
 
@@ -98,8 +97,8 @@ class _Verifier:
             if n > 1:  # a loop of one iteration is no variable
                 self._bind(name)
                 self.ranges[name] = (0, n - 1)
-        for events in self._paths(k.body):
-            _Lifetimes(k, events).check()
+        for path in self._paths(k.body):
+            check_shared_memory(k, path)
         found = tuple(self.sites.get(n, -1) for n in range(len(k.site_depths)))
         if found != k.site_depths or len(self.sites) != len(found):
             self._fail(f"sites stand at depths {found}, but {k.site_depths} are recorded")
@@ -109,9 +108,9 @@ class _Verifier:
 
     # ---- statements of the block
 
-    def _paths(self, body: Sequence[Stmt]) -> list[list[_Event]]:
+    def _paths(self, body: Sequence[Stmt]) -> list[list[SharedUse | Barrier]]:
         """Check statements outside thread loops; return what happens in shared memory along every uniform path."""
-        paths: list[list[_Event]] = [[]]
+        paths: list[list[SharedUse | Barrier]] = [[]]
         with self._scope():
             for s in body:
                 if isinstance(s, If) and s.uniform:
@@ -123,14 +122,14 @@ class _Verifier:
                 elif isinstance(s, Barrier):
                     paths = [[*p, s] for p in paths]
                 else:
-                    self.nest = _Nest()
+                    self.shared = SharedUse()
                     self._statement(s)
-                    paths = [[*p, self.nest] for p in paths]
+                    paths = [[*p, self.shared] for p in paths]
         return paths
 
     def _uniform_condition(self, v: Value) -> None:
         self._value(v)
-        if isinstance(v, Read) or (isinstance(v, Op) and any(isinstance(a, Read) for a in v.args)):
+        if any(isinstance(part, Read) for part in walk_values(v)):
             self._fail(f"the condition {v} is not uniform over the block")
 
     @contextmanager
@@ -197,7 +196,7 @@ class _Verifier:
     def _serial(self, s: For) -> None:
         if s.depth != self.where.depth:
             self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
-        with self._inside(_Where(self.where.axes, s.depth + 1, self.where.varying)), self._scope():
+        with self._inside(replace(self.where, depth=s.depth + 1)), self._scope():
             self._loop_variable(s)
             self._body(s.body)
 
@@ -211,8 +210,11 @@ class _Verifier:
         if s.uniform:
             self._fail("a condition that is uniform over the block stands inside a thread nest")
         self._value(s.condition)
-        with self._inside(_Where(self.where.axes, self.where.depth, True)):
+        tests = (t for t in _conjunction(s.condition) if isinstance(t, CompareIndex))
+        here = self.where
+        with self._inside(_Where(here.axes, here.depth, True, (*here.tests, *tests))):
             self._body(s.then)
+        with self._inside(_Where(here.axes, here.depth, True, here.tests)):
             self._body(s.orelse)
 
     def _store(self, s: Store) -> None:
@@ -225,7 +227,7 @@ class _Verifier:
         if any(axis not in self.where.axes for axis in self.crowded):
             self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
         if s.buffer.memory is Memory.SHARED:
-            self.nest.writes.add(s.buffer.name)
+            self.shared.writes.add(s.buffer.name)
 
     # ---- values and indices
 
@@ -242,7 +244,7 @@ class _Verifier:
             case Read():
                 self._access(v.buffer, v.index, v.site)
                 if v.buffer.memory is Memory.SHARED:
-                    self.nest.reads.add(v.buffer.name)
+                    self.shared.reads.add(v.buffer.name)
             case IndexValue():
                 self._index(v.index)
             case CompareIndex():
@@ -268,12 +270,40 @@ class _Verifier:
             self._fail(f"{buffer} is accessed, but the declaration is {self.buffers.get(buffer.name)}")
         self._index(index)
         if buffer.memory is Memory.REGISTER:
-            lo, hi = ix.interval(index)
-            if lo < 0 or hi >= buffer.count:
-                self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] reaches [{lo}, {hi}]")
+            self._register_index(buffer, index)
         if site in self.sites:
             self._fail(f"site {site} is used twice")
         self.sites[site] = self.where.depth
+
+    def _register_index(self, buffer: Buffer, index: ix.Index) -> None:
+        """Check an index by its interval; where that is too wide, at each point that the conditions around it leave."""
+        lo, hi = ix.interval(index)
+        if lo >= 0 and hi < buffer.count:
+            return
+        names, rooms = set(ix.loop_vars(index)), []
+        for test in self.where.tests:
+            room = ix.sub(test.b, test.a)
+            more = names | set(ix.loop_vars(room))
+            if test.op == "le" and _is_exact(room) and self._points(more) <= MAX_POINTS:
+                names = more
+                rooms.append(room)
+        if not _is_exact(index) or self._points(names) > MAX_POINTS:
+            self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] cannot be known")
+        axes = np.meshgrid(*(np.arange(*self._span(n)) for n in names), indexing="ij", sparse=True)
+        env = dict(zip(names, axes, strict=True))
+        reached = np.broadcast_to(ix.evaluate(index, env), [len(range(*self._span(n))) for n in names])
+        for room in rooms:
+            reached = np.where(ix.evaluate(room, env) >= 0, reached, 0)
+        if reached.min() < 0 or reached.max() >= buffer.count:
+            span = f"[{reached.min()}, {reached.max()}]"
+            self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] reaches {span}")
+
+    def _span(self, name: str) -> Interval:
+        lo, hi = self.ranges[name]
+        return lo, hi + 1
+
+    def _points(self, names: Iterable[str]) -> int:
+        return math.prod(len(range(*self._span(n))) for n in names)
 
     # ---- names
 
@@ -301,60 +331,13 @@ class _Verifier:
         self.where = held
 
 
+def _is_exact(e: ix.Index) -> bool:
+    return not any(isinstance(t, ix.Atom) and t.kind in OPAQUE for t in ix.atoms(e))
+
+
 def _conjunction(v: Value) -> Iterator[Value]:
     if isinstance(v, Op) and v.name == "and":
         for a in v.args:
             yield from _conjunction(a)
     else:
         yield v
-
-
-class _Lifetimes:
-    """Shared memory along one path through a block."""
-
-    def __init__(self, kernel: KernelIR, events: Sequence[_Event]) -> None:
-        self.kernel = kernel
-        self.events = events
-        self.slots = {s.buffer.name: s for s in kernel.shared}
-
-    def check(self) -> None:
-        for s in self.kernel.shared:
-            item = s.buffer.dtype.bytes_
-            if s.offset % item or s.offset < 0 or _end(s) > self.kernel.shared_bytes:
-                self._fail(f"{s.buffer.name} at byte {s.offset} does not fit its {self.kernel.shared_bytes} bytes")
-        lives: dict[str, list[int]] = {}
-        for k, e in enumerate(self.events):
-            if isinstance(e, _Nest):
-                for name in e.reads | e.writes:
-                    lives.setdefault(name, []).append(k)
-        for a, b in self._pairs(lives):
-            if a != b and lives[a][0] <= lives[b][-1] and lives[b][0] <= lives[a][-1]:
-                self._fail(f"{a} and {b} share bytes of shared memory while both are alive")
-        self._barriers()
-
-    def _barriers(self) -> None:
-        phase: list[_Nest] = []
-        for e in self.events:
-            if isinstance(e, Barrier):
-                phase = []
-                continue
-            for earlier in phase:
-                for mine, theirs in ((e.writes, earlier.reads | earlier.writes), (e.reads, earlier.writes)):
-                    for a, b in self._pairs(mine, theirs):
-                        self._fail(f"{a} is touched after {b} without a barrier between them")
-            phase.append(e)
-
-    def _pairs(self, first: Sequence[str] | set[str] | dict[str, list[int]], second: set[str] | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of buffers that share bytes."""
-        for a in first:
-            for b in first if second is None else second:
-                p, q = self.slots[a], self.slots[b]
-                if p.offset < _end(q) and q.offset < _end(p):
-                    yield a, b
-
-    def _fail(self, what: str) -> None:
-        raise CompileError(f"internal error in the lowering of {self.kernel.name}: {what}")
-
-
-def _end(s: Slot) -> int:
-    return s.offset + s.buffer.count * s.buffer.dtype.bytes_

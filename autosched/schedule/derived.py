@@ -5,6 +5,7 @@ Lowering and features both call these; neither decides. The functions take integ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,23 @@ def row_pitch(extent: Any, itemsize: int) -> Any:
     """Return the distance between rows of an intermediate buffer in elements: a multiple of 128 bytes."""
     per_line = max(PITCH_BYTES // itemsize, 1)
     return -(-extent // per_line) * per_line
+
+
+def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tuple[tuple[int, ...], int]:
+    """Return the stride of each dimension of an array in global memory and its size, in elements.
+
+    Args:
+        extents: Points per dimension, slowest first.
+        itemsize: Bytes of an element.
+        pitched: Whether rows are padded as `row_pitch` says (intermediates) or not (the caller's arrays).
+    """
+    strides: list[int] = []
+    count = 1
+    for k in reversed(range(len(extents))):
+        strides.insert(0, count)
+        padded = pitched and k == len(extents) - 1 > 0
+        count *= row_pitch(extents[k], itemsize) if padded else extents[k]
+    return tuple(strides), count
 
 
 def shared_pitch(extent: Any, itemsize: int, walked_across: bool) -> Any:

@@ -1,13 +1,16 @@
-"""Memory that buffers share over time: first-fit placement by lifetime, and a kernel's shared memory."""
+"""Memory that buffers share over time: first-fit by lifetime, for a pipeline's workspace and a kernel's shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autosched.schedule.derived import SHARED_ALIGN
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.derived import SHARED_ALIGN, array_strides
 from autosched.schedule.plan import KernelPlan, Nest
-from autosched.schedule.types import Level
+from autosched.schedule.types import Kernel, Level, Schedule
+
+WORKSPACE_ALIGN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,39 @@ def place(requests: Sequence[Placed], align: int) -> tuple[tuple[Placed, ...], i
     return tuple(placed), -(-total // align) * align
 
 
+def workspace_layout(bound: BoundPipeline, schedule: Schedule) -> tuple[dict[tuple[str, int], Placed], int]:
+    """Return the place of every intermediate array in the workspace and its size in bytes.
+
+    Intermediates are Funcs computed at root that are no outputs, by ``(Func, tuple component)``; one lives from the
+    first kernel that touches it to the last.
+    """
+    lifetimes: dict[str, tuple[int, int]] = {}
+    for k, kernel in enumerate(schedule.kernels):
+        for name in (*kernel.root_funcs, *sources_of(bound, kernel)):
+            lifetimes[name] = (lifetimes.get(name, (k, k))[0], k)
+    levels = schedule.computed
+    requests = []
+    for func in bound.funcs.values():
+        if levels.get(func.name) is Level.ROOT and not func.is_output:
+            for c, dtype in enumerate(func.dtypes):
+                _, count = array_strides(func.extents, dtype.bytes_, pitched=True)
+                requests.append(Placed(f"{func.name}\n{c}", count * dtype.bytes_, *lifetimes[func.name]))
+    placed, total = place(requests, WORKSPACE_ALIGN)
+    return _by_component(placed), total
+
+
+def sources_of(bound: BoundPipeline, kernel: Kernel) -> set[str]:
+    """Return everything that the stages and the inlined Funcs of a kernel read."""
+    stages = [bound.stage(t.stage.func, t.stage.number) for t in kernel.tilings()]
+    stages += [bound.funcs[i.func].stages[0] for i in kernel.inlined if i.func in bound.funcs]
+    return {source for s in stages for source in s.sources}
+
+
+def _by_component(placed: Sequence[Placed]) -> dict[tuple[str, int], Placed]:
+    """Return placements by the Func and component that their names are made of."""
+    return {(p.name.split("\n")[0], int(p.name.split("\n")[1])): p for p in placed}
+
+
 @dataclass(frozen=True, slots=True)
 class SharedLayout:
     """A block's shared memory: slots by ``(Func, tuple component)`` and bytes in all.
@@ -65,7 +101,7 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
             for c, dtype in enumerate(a.func.dtypes):
                 requests.append(Placed(f"{name}\n{c}", a.count * dtype.bytes_, steps[0], steps[-1]))
     placed, total = place(requests, SHARED_ALIGN)
-    slots = {(p.name.split("\n")[0], int(p.name.split("\n")[1])): p for p in placed}
+    slots = _by_component(placed)
     return SharedLayout(slots, total, _barriers(accesses, slots), accesses)
 
 

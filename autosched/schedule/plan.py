@@ -233,8 +233,8 @@ class _Planner:
         loops = []
         for k, loop in enumerate(tiling.loops):
             if loop.kind is LoopKind.BLOCK:
-                stride = _product(p.extent for p in tiling.loops[k + 1 :] if p.dim == loop.dim)
-                loops.append(NestLoop(self.names(loop.dim, "b"), loop.dim, loop.kind, loop.extent, stride))
+                name = self.names(loop.dim, "b")
+                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, tiling.stride(k)))
         return tuple(loops)
 
     def _loops(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
@@ -242,9 +242,8 @@ class _Planner:
         loops = []
         for k, loop in enumerate(tiling.loops):
             if loop.kind is not LoopKind.BLOCK:
-                stride = _product(p.extent for p in tiling.loops[k + 1 :] if p.dim == loop.dim)
                 name = self.names(loop.dim, suffix[loop.kind])
-                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, stride))
+                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, tiling.stride(k)))
         return tuple(loops)
 
     def _root_nest(self, tiling: StageTiling, grid: Sequence[NestLoop]) -> Nest:

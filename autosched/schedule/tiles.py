@@ -92,7 +92,7 @@ def member_tiling(
         if t > 1:
             threads.append(Loop(d, LoopKind.THREAD, t))
         rest = -(-sizes[d] // t)
-        if rest > 1:
+        if rest > 1 or (t == 1 and stage.loop(d).reduction):  # a reduction loop is listed even if it has one iteration
             serial.append(Loop(d, LoopKind.SERIAL, rest))
     terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions if d.name not in parallel]
     for loop in serial:

@@ -67,6 +67,14 @@ class StageTiling:
                 product *= loop.extent
         return product
 
+    def stride(self, position: int) -> int:
+        """Return how many points of its dimension one iteration of the loop at a position stands for."""
+        product = 1
+        for loop in self.loops[position + 1 :]:
+            if loop.dim == self.loops[position].dim:
+                product *= loop.extent
+        return product
+
     def of_kind(self, *kinds: LoopKind) -> tuple[Loop, ...]:
         """Return the loops of the given kinds, in order."""
         return tuple(loop for loop in self.loops if loop.kind in kinds)

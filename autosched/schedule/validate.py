@@ -17,6 +17,7 @@ from autosched.target import Target
 KernelCheck = Callable[[BoundPipeline, Kernel, Target], Iterator[str]]
 
 WELL_FORMED: tuple[KernelCheck, ...] = (
+    structure.stages_exist,
     structure.roots_share_grid,
     structure.sources_are_available,
     structure.inlined_are_pure,
@@ -48,9 +49,12 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
             f"this one is {bound.pipeline.hash[:12]}); make a new one with autosched.schedule"
         ]
+    kernels = list(enumerate(schedule.kernels))
+    found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(bound, kernel, target)]
+    if found:
+        return found
     found = list(structure.every_stage_is_computed(bound, schedule))
-    for k, kernel in enumerate(schedule.kernels):
-        found += [f"kernel {k}: {r}" for r in kernel_reasons(bound, kernel, target)]
+    found += [f"kernel {k}: {r}" for k, kernel in kernels for r in kernel_reasons(bound, kernel, target)]
     if not found:
         found += resources.workspace_fits(bound, schedule, target)
     return found

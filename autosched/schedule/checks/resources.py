@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.derived import row_pitch
-from autosched.schedule.placement import shared_layout
+from autosched.schedule.derived import array_strides
+from autosched.schedule.placement import shared_layout, workspace_layout
 from autosched.schedule.plan import KernelPlan
-from autosched.schedule.types import Level, Schedule
+from autosched.schedule.types import Schedule
 from autosched.target import Target
 
 
@@ -41,18 +41,10 @@ def shared_memory_fits(plan: KernelPlan, target: Target) -> Iterator[str]:
 
 
 def workspace_fits(bound: BoundPipeline, schedule: Schedule, target: Target) -> Iterator[str]:
-    """Inputs, outputs and intermediates together fit the device's memory."""
-    total = sum(_bytes(i.shape, i.dtype.bytes_, dense=True) for i in bound.inputs.values())
-    levels = schedule.computed
-    for func in bound.funcs.values():
-        if levels.get(func.name) is Level.ROOT:
-            total += sum(_bytes(func.extents, d.bytes_, dense=func.is_output) for d in func.dtypes)
+    """Inputs, outputs and intermediates together fit the device's memory, reuse by lifetime counted."""
+    _, total = workspace_layout(bound, schedule)
+    arrays = [(i.shape, i.dtype) for i in bound.inputs.values()]
+    arrays += [(f.extents, d) for f in bound.funcs.values() if f.is_output for d in f.dtypes]
+    total += sum(array_strides(extents, d.bytes_, pitched=False)[1] * d.bytes_ for extents, d in arrays)
     if total > target.memory_bytes:
         yield f"its arrays need {total} bytes, more than the {target.memory_bytes} of {target.name}"
-
-
-def _bytes(extents: tuple[int, ...], itemsize: int, *, dense: bool) -> int:
-    count = itemsize
-    for k, n in enumerate(extents):
-        count *= int(row_pitch(n, itemsize)) if k == len(extents) - 1 and not dense else n
-    return count

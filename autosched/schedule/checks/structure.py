@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile
-from autosched.schedule.types import Kernel, LoopKind, Schedule, StageId
+from autosched.schedule.types import Kernel, LoopKind, Schedule, StageId, StageTiling
 from autosched.target import Target
+
+
+def stages_exist(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Every stage that is given loops is one of the pipeline and does something; every Member has one."""
+    if any(not m.tilings for m in kernel.members):
+        yield "it has a member without stages"
+        return
+    for t in kernel.tilings():
+        func = bound.funcs.get(t.stage.func)
+        if func is None or not 0 <= t.stage.number < len(func.stages):
+            yield f"it computes {t.stage}, which the pipeline does not have"
+        elif not _does_something(func.stages[t.stage.number]):
+            yield f"{t.stage} computes nothing (undefined, or an empty reduction); leave it out"
+
+
+def _does_something(stage: BoundStage) -> bool:
+    return bool(stage.values) and not stage.is_empty
 
 
 def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
@@ -17,14 +35,11 @@ def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterato
     for k, kernel in enumerate(schedule.kernels):
         inlined |= {i.func for i in kernel.inlined}
         for t in kernel.tilings():
-            if t.stage.func not in bound.funcs or t.stage.number >= len(bound.funcs[t.stage.func].stages):
-                yield f"kernel {k} computes {t.stage}, which the pipeline does not have"
-                return
             if t.stage in seen:
                 yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
             seen[t.stage] = k
     for func in bound.funcs.values():
-        stages = [StageId(func.name, s.number) for s in func.stages if s.values and not s.is_empty]
+        stages = [StageId(func.name, s.number) for s in func.stages if _does_something(s)]
         done = [seen[s] for s in stages if s in seen]
         if func.name in inlined and done:
             yield f"{func.name} is inlined in one kernel and computed in another"
@@ -46,17 +61,11 @@ def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[S
     last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
     for k, kernel in enumerate(schedule.kernels):
         local = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
-        for name in _read_by(bound, kernel):
+        for name in sources_of(bound, kernel):
             if name in local or name in bound.inputs or name in kernel.root_funcs:
                 continue
             if last.get(name, k) >= k:
                 yield f"kernel {k} reads {name}, which no earlier kernel has finished"
-
-
-def _read_by(bound: BoundPipeline, kernel: Kernel) -> set[str]:
-    stages = [bound.stage(t.stage.func, t.stage.number) for t in kernel.tilings()]
-    stages += [bound.funcs[i.func].stages[0] for i in kernel.inlined if i.func in bound.funcs]
-    return {source for s in stages for source in s.sources}
 
 
 def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -77,19 +86,17 @@ def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> It
         func = bound.funcs[first.stage.func]
         if not all(owns_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
             yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
-        elif len({_points(r.tiling.loops) for r in kernel.roots}) > 1:
+        elif len({_points(r.tiling) for r in kernel.roots}) > 1:
             yield f"stages of {func.name} in one kernel need the same thread and serial loops"
     if any(not r.stored for r in kernel.roots):
         yield "a root that is not stored has no readers"
 
 
-def _points(loops: tuple[object, ...]) -> tuple[object, ...]:
-    from autosched.schedule.types import Loop
-
-    own = [p for p in loops if isinstance(p, Loop) and p.extent > 1]
-    threads = [p for p in own if p.kind is LoopKind.THREAD]
-    serial = sorted((p for p in own if p.kind is LoopKind.SERIAL), key=lambda p: p.dim)
-    return (*threads, *serial)
+def _points(t: StageTiling) -> tuple[object, ...]:
+    """Return what decides which points a thread computes: thread loops in order, serial loops in any order."""
+    own = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
+    serial = sorted(p[:3] for p in own if p[3] is LoopKind.SERIAL)
+    return tuple(p[:3] for p in own if p[3] is LoopKind.THREAD), tuple(serial)
 
 
 def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -101,13 +108,13 @@ def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) 
             return
     if len(set(names)) < len(names) or set(names) & set(kernel.root_funcs):
         yield "a Func is placed twice in it"
-    read = _read_by(bound, kernel)
+    read = sources_of(bound, kernel)
     for name in names:
         if name not in read:
             yield f"nothing in it reads {name}"
     for m in kernel.members:
         func = bound.funcs[m.func]
-        wanted = [s.number for s in func.stages if s.values and not s.is_empty]
+        wanted = [s.number for s in func.stages if _does_something(s)]
         if [t.stage.number for t in m.tilings] != wanted or any(t.stage.func != m.func for t in m.tilings):
             yield f"member {m.func} must hold all {len(wanted)} stages of its Func, in order"
         if sorted(m.storage_order) != sorted(func.dims):

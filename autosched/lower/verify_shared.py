@@ -1,0 +1,80 @@
+"""What kernel IR must hold of a block's shared memory: what is alive together lies apart, and threads meet in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autosched.errors import CompileError
+from autosched.lower.ir import Barrier, KernelIR, Slot
+
+
+@dataclass(slots=True)
+class SharedUse:
+    """The shared buffers that one thread nest reads and writes, by name."""
+
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+
+
+def check_shared_memory(kernel: KernelIR, path: Sequence[SharedUse | Barrier]) -> None:
+    """Check shared memory along one path through a block.
+
+    Args:
+        kernel: The kernel, for its slots.
+        path: Its thread nests and barriers, in order.
+
+    Raises:
+        CompileError: If a slot lies outside the block's memory, two that share bytes are alive at the same time, or no
+            barrier stands between two nests of which one writes bytes that the other touches.
+    """
+    slots = {s.buffer.name: s for s in kernel.shared}
+    unordered = _unordered(slots, path) if kernel.threads > 1 else ()
+    for reason in (*_misplaced(kernel), *_alive_together(slots, path), *unordered):
+        raise CompileError(f"internal error in the lowering of {kernel.name}: {reason}")
+
+
+def _misplaced(kernel: KernelIR) -> Iterator[str]:
+    for s in kernel.shared:
+        if s.offset < 0 or s.offset % s.buffer.dtype.bytes_ or _end(s) > kernel.shared_bytes:
+            yield f"{s.buffer.name} at byte {s.offset} does not fit the block's {kernel.shared_bytes} bytes"
+
+
+def _alive_together(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
+    lives: dict[str, tuple[int, int]] = {}
+    for k, use in enumerate(path):
+        if isinstance(use, SharedUse):
+            for name in use.reads | use.writes:
+                lives[name] = (lives.get(name, (k, k))[0], k)
+    for a, b in _sharing_bytes(slots, lives, lives):
+        if a < b and lives[a][0] <= lives[b][1] and lives[b][0] <= lives[a][1]:
+            yield f"{a} and {b} share bytes of shared memory while both are alive"
+
+
+def _unordered(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
+    since_barrier: list[SharedUse] = []
+    for use in path:
+        if isinstance(use, Barrier):
+            since_barrier = []
+            continue
+        for earlier in since_barrier:
+            clashes = [
+                *_sharing_bytes(slots, use.writes, earlier.reads | earlier.writes),
+                *_sharing_bytes(slots, use.reads, earlier.writes),
+            ]
+            for a, b in sorted(clashes):
+                yield f"shared {a} is touched after {b} without a barrier between them"
+        since_barrier.append(use)
+
+
+def _sharing_bytes(slots: Mapping[str, Slot], first: Iterable[str], second: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of buffers, one of each collection, that have bytes in common (a buffer has with itself)."""
+    second = list(second)
+    for a in first:
+        for b in second:
+            if slots[a].offset < _end(slots[b]) and slots[b].offset < _end(slots[a]):
+                yield a, b
+
+
+def _end(s: Slot) -> int:
+    return s.offset + s.buffer.count * s.buffer.dtype.bytes_

@@ -1,0 +1,182 @@
+"""Rules about where Members may live, and what a launch may ask of the device."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32, uint8
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+from tests.schedule.building import (
+    block,
+    chain_pipeline,
+    kernel,
+    member,
+    product_pipeline,
+    root,
+    schedule,
+    thread,
+)
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+TILE = "by=5 bx=2 tx=32 ty=8"  # of 40 x 64 points
+
+
+def two_readers() -> BoundPipeline:
+    """``base`` is read by ``left`` and ``right``, both outputs; ``base`` too when asked for."""
+    img = Input("img", float32, 2)
+    base, left, right = Func("base"), Func("left"), Func("right")
+    base[y, x] = img[y, x] * img[y, x]
+    left[y, x] = base[y, x] + 1
+    right[y, x] = base[y, x] + left[y, x]
+    box = {"y": (0, 40), "x": (0, 64)}
+    return bind(Pipeline([left.over(**box), right.over(**box)], name="readers"), {"img": (40, 64)})
+
+
+def gathered() -> BoundPipeline:
+    """``table`` is read at an index that depends on data."""
+    img = Input("img", uint8, 2)
+    table, out = Func("table"), Func("out")
+    table[x] = x * 2.0
+    out[y, x] = table[clamp(img[y, x], 0, 9)]
+    return bind(Pipeline([out.over(y=(0, 40), x=(0, 64))], name="gather"), {"img": (40, 64)})
+
+
+def scattered() -> BoundPipeline:
+    """``bins`` is written at an index that depends on data."""
+    img = Input("img", uint8, 2)
+    bins, out = Func("bins"), Func("out")
+    r = RDom("r", k=(0, 64))
+    bins[y, x] = 0
+    bins[y, clamp(img[y, r.k], 0, 3)] += 1
+    out[y] = bins[y, 0] + bins[y, 3]
+    return bind(Pipeline([out.over(y=(0, 40))], name="scatter"), {"img": (40, 64)})
+
+
+def shifted() -> BoundPipeline:
+    """An in-place update that reads other points than it writes."""
+    img = Input("img", float32, 2)
+    out = Func("out")
+    out[y, x] = img[y, x]
+    out[y, 0] = out[y, 63] + 1
+    return bind(Pipeline([out.over(y=(0, 40), x=(0, 64))], name="shift"), {"img": (40, 64)})
+
+
+READERS, GATHER, SCATTER, SHIFT = two_readers(), gathered(), scattered(), shifted()
+CHAIN = bind(chain_pipeline(3), {"img": (40, 64)})
+WIDE = bind(chain_pipeline(2, radius=40), {"img": (40, 64)})
+PRODUCT = bind(product_pipeline(), {"a": (40, 30), "b": (30, 64)})
+
+
+def in_registers(tile: str, depth: int, f2: str) -> Schedule:
+    """``f1`` in shared memory, ``f2`` in the registers of ``out``'s threads."""
+    members = [member(block("out", 2), "yx", f1="tx=32 ty=8 sy=3 sx=2"), member(thread("out", depth), "yx", f2=f2)]
+    return schedule(CHAIN, kernel(CHAIN, [root("out", tile)], members, ["img_clamped"]))
+
+
+CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
+    "an inlined output": (
+        READERS, schedule(READERS, kernel(READERS, [root("right", TILE)], (), ["base", "left"])),
+        ("output left is inlined; compute it at root",),
+    ),
+    "an output inside a kernel": (
+        READERS,
+        schedule(READERS, kernel(READERS, [root("right", TILE)], [member(block("right", 2), "yx", left="tx=32 ty=8")],
+                                 ["base"])),
+        ("output left must be computed at root",),
+    ),
+    "a member that another kernel reads": (
+        READERS,
+        schedule(
+            READERS,
+            kernel(READERS, [root("left", TILE)], [member(block("left", 2), "yx", base="tx=32 ty=8")]),
+            kernel(READERS, [root("right", TILE)]),
+        ),
+        ("kernel 0: base is a member, but right in other kernels read it",),
+    ),
+    "a member that nothing reads": (
+        CHAIN,
+        schedule(
+            CHAIN,
+            kernel(CHAIN, [root("f2", "by=6 bx=3 tx=32 ty=8")], (), ["f1", "img_clamped"]),
+            Kernel((root("out", TILE),), (member(block("out", 2), "yx", f1="tx=32 ty=8"),)),
+        ),
+        ("f1 is inlined in one kernel and computed in another", "kernel 1 reads img_clamped, .*",
+         "kernel 1: nothing in it reads f1", "kernel 1: f1 is a member, but f2 in other kernels read it"),
+    ),
+    "half the stages of a member": (
+        PRODUCT,
+        schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], [member(thread("out", 4), "yx", dot="sy=1 sx=1")])),
+        (r"dot\.1 is nowhere computed; .*", "kernel 0: member dot must hold all 2 stages of its Func, in order"),
+    ),
+    "an update inlined": (
+        PRODUCT, schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], (), ["dot"])),
+        ("kernel 0: dot has updates and cannot be inlined",),
+    ),
+    "one thread's values read by another nest": (
+        CHAIN, schedule(CHAIN, kernel(
+            CHAIN, [root("out", TILE)],
+            [member(thread("out", 4), "yx", f1="sy=1 sx=1"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
+            ["img_clamped"])),
+        ("kernel 0: f2 reads f1 outside out, where it is computed for one thread",),
+    ),
+    "computed inside itself": (
+        CHAIN, schedule(CHAIN, kernel(
+            CHAIN, [root("out", TILE)],
+            [member(thread("f2", 0), "yx", f1="sy=1 sx=1"), member(thread("f1", 0), "yx", f2="sy=1 sx=1")],
+            ["img_clamped"])),
+        ("kernel 0: f1 is computed inside itself",),
+    ),
+    "at BLOCK in a member": (
+        CHAIN, schedule(CHAIN, kernel(
+            CHAIN, [root("out", TILE)],
+            [member(block("f2", 0), "yx", f1="tx=32 ty=8 sx=2"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
+            ["img_clamped"])),
+        ("kernel 0: f1 at BLOCK must be in a root, inside its 0 block loops",),
+    ),
+    "registers read at data": (
+        GATHER, schedule(GATHER, kernel(GATHER, [root("out", TILE)], [member(thread("out", 4), "x", table="sx=10")])),
+        ("kernel 0: out reads table at an index that does not become constant by unrolling",),
+    ),
+    "registers read in a loop that is not unrolled": (
+        CHAIN, in_registers("by=3 bx=2 tx=32 sy=17", 3, "sy=18 sx=2"),
+        ("kernel 0: out reads f2 at an index that does not become constant by unrolling",),
+    ),
+    "too many registers": (
+        WIDE, schedule(WIDE, kernel(WIDE, [root("out", TILE)], [member(thread("out", 4), "yx", f1="sy=41 sx=41")],
+                                    ["img_clamped"])),
+        ("kernel 0: f1 would take 1681 registers a thread, more than 64",),
+    ),
+    "scatter into registers": (
+        SCATTER, schedule(SCATTER, kernel(SCATTER, [root("out", "by=5 ty=8")], [
+            member(thread("out", 2), "yx", bins="sy=1 sx=4", bins_1="sy=1 rr.k=64")])),
+        ("kernel 0: bins writes at computed points and cannot live in registers",),
+    ),
+    "stages that touch each other's points": (
+        SHIFT, schedule(SHIFT, kernel(SHIFT, [root("out", "by=5 ty=8 sx=64"), root("out.1", "by=5 ty=8")])),
+        ("kernel 0: stages of out touch each other's points, so each needs a kernel of its own",),
+    ),
+}  # fmt: skip
+
+
+def test_what_the_cases_start_from_is_legal() -> None:
+    assert reasons(CHAIN, in_registers(TILE, 4, "sy=2 sx=2"), H200) == []
+    assert reasons(CHAIN, in_registers("by=3 bx=2 tx=32 sy=16", 3, "sy=17 sx=2"), H200) == []
+    for bound in (READERS, GATHER, SCATTER, SHIFT, PRODUCT):
+        assert reasons(bound, schedule_roots(bound, H200), H200) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_misplaced_member_gives_its_reasons(name: str) -> None:
+    bound, wrong, expected = CASES[name]
+    found = reasons(bound, wrong, H200)
+    assert len(found) == len(expected), found
+    for reason, pattern in zip(found, expected, strict=True):
+        assert re.fullmatch(pattern, reason), found

@@ -1,0 +1,97 @@
+"""What a launch may ask of the device: threads, blocks, shared memory, and the pipeline's arrays in all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32, uint8
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.placement import shared_layout
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+from tests.schedule.building import block, blur_pipeline, chain_pipeline, kernel, member, root, schedule
+
+H200 = get_target("h200")
+
+
+def copy(*shape: int, dtype: str = "uint8") -> BoundPipeline:
+    """A copy of an array of up to four dimensions."""
+    img, out = Input("img", uint8 if dtype == "uint8" else float32, len(shape)), Func("out")
+    dims = [Var(name) for name in "wzyx"[4 - len(shape) :]]
+    out[tuple(dims)] = img[tuple(dims)]
+    return bind(Pipeline([out.over(**{d.name: (0, n) for d, n in zip(dims, shape, strict=True)})]), {"img": shape})
+
+
+def one_kernel(bound: BoundPipeline, tiles: str) -> Schedule:
+    return schedule(bound, kernel(bound, [root("out", tiles)]))
+
+
+COPY = copy(8, 70, 64, 64)
+HUGE = copy(1 << 16, 1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("bound", "tiles", "reason"),
+    [
+        (COPY, "bw=8 bz=70 by=2 bx=2 tx=32 ty=32", None),
+        (COPY, "bw=8 bz=70 bx=1 tx=64 ty=32 sy=2", "64 x 32 x 1 threads a block exceed the 1024 of H200"),
+        (COPY, "bw=8 bz=2 by=64 bx=64 tx=1 ty=1 tz=64", None),
+        (COPY, "bw=8 by=16 bx=32 tx=2 ty=4 tz=70", "70 threads in z exceed the 64 of H200"),
+        (COPY, "bw=4 bz=35 by=32 bx=32 tw=2 tz=2 ty=2 tx=2", "out has 4 thread loops; a block has three dimensions"),
+        (COPY, "bw=8 bz=35 by=32 bx=32 tw=1 tz=2 ty=2 tx=2", None),
+        (HUGE, "by=32768 bx=65536 ty=2", "2147483648 blocks exceed the 2147483647 of H200"),
+        (HUGE, "by=32768 bx=32768 ty=2 tx=2", None),
+    ],
+)
+def test_threads_and_blocks(bound: BoundPipeline, tiles: str, reason: str | None) -> None:
+    found = reasons(bound, one_kernel(bound, tiles), H200)
+    assert found == ([] if reason is None else [f"kernel 0: {reason}"])
+
+
+def test_a_cpu_has_its_own_limits() -> None:
+    bound = copy(64, 2048)
+    wide = one_kernel(bound, "by=64 bx=2 tx=1024")
+    assert reasons(bound, wide, H200) == []
+    assert reasons(bound, wide, get_target("cpu")) == ["kernel 0: 1024 threads in x exceed the 512 of cpu"]
+
+
+def big_tile(rows: int) -> tuple[BoundPipeline, Schedule]:
+    """A tile of so many rows of 256 points with a ring around them in shared memory."""
+    bound = bind(chain_pipeline(2), {"img": (2048, 1024)})
+    tiles = f"by={2048 // rows} bx=4 ty=32 tx=32 sy={rows // 32} sx=8"
+    shared = member(block("out", 2), "yx", f1=f"tx=32 ty=32 sy={rows // 32 + 1} sx=9")
+    return bound, schedule(bound, kernel(bound, [root("out", tiles)], [shared], ["img_clamped"]))
+
+
+def test_shared_memory_up_to_the_opt_in_limit() -> None:
+    bound, fits = big_tile(256)
+    needed = shared_layout(plan_kernel(bound, fits.kernels[0])).total_bytes
+    assert needed == -(-257 * 257 * 2 // 16) * 16
+    assert H200.shared_per_block < needed < H200.shared_per_block_optin
+    assert reasons(bound, fits, H200) == []
+    assert reasons(bound, fits, replace(H200, shared_per_block_optin=needed)) == []
+    found = reasons(bound, fits, replace(H200, shared_per_block_optin=needed - 1))
+    assert found == [f"kernel 0: {needed} bytes of shared memory exceed the {needed - 1} a block of H200 can have"]
+
+
+def test_shared_memory_beyond_the_opt_in_limit() -> None:
+    bound, too_much = big_tile(512)
+    assert H200.shared_per_block_optin == 227 * 1024
+    (found,) = reasons(bound, too_much, H200)
+    assert found.startswith("kernel 0: ") and found.endswith("exceed the 232448 a block of H200 can have")
+
+
+def test_arrays_that_do_not_fit_the_memory() -> None:
+    bound = bind(blur_pipeline(), {"img": (200_000, 100_000)})
+    (found,) = reasons(bound, schedule_roots(bound, H200), H200)
+    arrays = 200_000 * 100_000 * 4
+    assert found.startswith("its arrays need ") and found.endswith("more than the 141000000000 of H200")
+    assert int(found.split()[3]) >= 2 * arrays
+    roomy = replace(H200, memory_bytes=int(found.split()[3]))
+    assert reasons(bound, schedule_roots(bound, roomy), roomy) == []

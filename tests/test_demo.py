@@ -1,0 +1,61 @@
+"""The demonstration, on a small picture: it agrees, and leaves everything it promises."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from autosched.apps import get_app
+from autosched.runtime.nvrtc import have_nvrtc
+from autosched.schedule.serialise import VERSION
+
+DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"
+FILES = {"input.png", "harris.png", "unsharp.png", "report.md"} | {
+    f"{app}.{kind}" for app in ("harris", "unsharp") for kind in ("cu", "txt", "json")
+}
+
+pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("demo", DEMO)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "demo", module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "SIZES", {"H": 160, "W": 200})
+    monkeypatch.setattr(module, "RUNS", 1)
+    return module
+
+
+def test_demo(
+    demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo.py", str(tmp_path / "out")])
+    assert demo.main() == 0
+    printed = capsys.readouterr().out
+    assert printed.count("equal to the NumPy interpreter in every bit") == 2
+    assert printed.count("0 bytes spilled") == 2
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == FILES
+    assert all((out / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" for name in FILES if name.endswith(".png"))
+    assert json.loads((out / "harris.json").read_text())["version"] == VERSION
+    assert "KERNEL(unsharp_output, 256)" in (out / "unsharp.cu").read_text()
+    assert "| harris_output |" in (out / "report.md").read_text()
+
+
+def test_demo_fails_on_a_difference(
+    demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo.py", str(tmp_path)])
+    wrong = get_app("harris").make_inputs({"H": 160, "W": 200})["input"][0]
+    monkeypatch.setattr(demo.autosched, "interpret", lambda *_: {"output": np.zeros_like(wrong)})
+    assert demo.main() == 1
+    assert "error: harris, unsharp: the C backend and the interpreter disagree" in capsys.readouterr().err

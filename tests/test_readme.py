@@ -1,0 +1,108 @@
+"""What README and docs show is what happens: programs run, transcripts are real, tables are complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import autosched
+from autosched import errors
+from autosched.cli import main
+from autosched.settings import ENVIRONMENT_VARIABLES
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIMES = re.compile(r"\d+(\.\d+)?(e[-+]\d+)? (s|ms|µs)\b")
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """Return a page's code blocks of one language."""
+    return [text for found, text in _FENCE.findall(page.read_text(encoding="utf-8")) if found == language]
+
+
+def pages_with(language: str) -> list[object]:
+    return [pytest.param(page, id=page.name) for page in PAGES if fenced(page, language)]
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program, run in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for k, program in enumerate(fenced(page, "python")):
+        exec(compile(program, f"{page.name}, block {k}", "exec"), names)
+    if page.name == "README.md":
+        assert names["result"].shape == (1536, 2560)  # type: ignore[attr-defined]
+
+
+def test_first_program_is_short() -> None:
+    assert len(fenced(ROOT / "README.md", "python")[0].splitlines()) <= 20
+
+
+def test_documented_error_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "errors.md"
+    (program,), (shown,) = fenced(page, "python"), fenced(page, "text")
+    exec(compile(program, "example.py", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    # The source line cannot be read back from a file that is not there.
+    assert printed == [line for line in shown.splitlines() if not line.startswith("   |")]
+
+
+def transcript() -> list[tuple[str, list[str]]]:
+    """Return README's commands of the autosched program with the lines printed below each."""
+    steps: list[tuple[str, list[str]]] = []
+    for block in fenced(ROOT / "README.md", "console"):
+        if "\n" not in block.strip() or "pip install" in block or "make" in block:
+            continue
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append((line[2:], []))
+            else:
+                steps[-1][1].append(line)
+    return steps
+
+
+def test_transcript_is_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in order; what they print is what is shown, but for times."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("autosched.commands.timing.BUDGET_S", 0.01)
+    monkeypatch.setattr("autosched.commands.timing._COPY_BYTES", 1 << 20)
+    steps = transcript()
+    assert len(steps) == 4
+    for command, shown in steps:
+        program, *arguments = shlex.split(command)
+        assert program == "autosched"
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, (command, result.stderr)
+        printed = result.stdout.splitlines()
+        if arguments[0] == "bench":  # all figures are measured
+            assert printed[0] == shown[0]
+            assert [line.split()[0] for line in printed[1:4]] == [line.split()[0] for line in shown[1:4]]
+            continue
+        assert [_TIMES.sub("TIME", line) for line in printed] == [_TIMES.sub("TIME", line) for line in shown]
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert link.startswith("https://") or (page.parent / link).exists(), (page.name, link)
+
+
+def test_error_table_is_complete() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.AutoschedError)]
+    assert set(re.findall(r"^\| `(\w+Error)` \|", page, re.MULTILINE)) == {c.__name__ for c in classes} - {
+        "AutoschedError"
+    }
+    assert all(c.__name__ in autosched.__all__ for c in classes)
+
+
+def test_environment_table_is_complete() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(AUTOSCHED_\w+)` \| (.*) \|$", page, re.MULTILINE)) == ENVIRONMENT_VARIABLES
