@@ -124,7 +124,6 @@ def test_seed_changes_generated_inputs() -> None:
 @pytest.mark.parametrize("against", ["numpy", "interpreter"])
 def test_bench(against: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autosched.commands.timing.BUDGET_S", 0.01)
-    monkeypatch.setattr("autosched.commands.timing._COPY_BYTES", 1 << 20)
     found = run_json("bench", "unsharp", *SIZES, "--target", "cpu", "--against", against, "--param", "sigma=2.5")
     assert found["mismatch"] is None
     assert found["ratio"] == pytest.approx(found["reference"]["median_s"] / found["ours"]["median_s"])
@@ -135,7 +134,6 @@ def test_bench(against: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bench_as_text_and_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autosched.commands.timing.BUDGET_S", 0.01)
-    monkeypatch.setattr("autosched.commands.timing._COPY_BYTES", 1 << 20)
     assert "times as fast as NumPy/SciPy" in run("bench", "blur", *SIZES, "--target", "cpu").stdout
 
     def wrong(self: Any, inputs: Any, params: Any = None) -> Any:

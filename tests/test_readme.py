@@ -72,7 +72,6 @@ def test_transcript_is_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Commands run in order; what they print is what is shown, but for times."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("autosched.commands.timing.BUDGET_S", 0.01)
-    monkeypatch.setattr("autosched.commands.timing._COPY_BYTES", 1 << 20)
     steps = transcript()
     assert len(steps) == 4
     for command, shown in steps:

@@ -20,6 +20,7 @@ from autosched.lang.pipeline import Pipeline
 
 RADIUS = 2
 STAGES = 32
+MOST_STAGES = 1000
 
 
 def build(stages: int = STAGES) -> Pipeline:
@@ -31,10 +32,10 @@ def build(stages: int = STAGES) -> Pipeline:
         stages: Number of stencils.
 
     Raises:
-        InputError: If there is no stage.
+        InputError: If there is no stage, or far too many.
     """
-    if stages < 1:
-        raise InputError(f"stages is {stages}: give at least 1")
+    if not 1 <= stages <= MOST_STAGES:
+        raise InputError(f"stages is {stages}: give 1 to {MOST_STAGES}")
     y, x = Var("y"), Var("x")
     image = Input("input", uint16, 2)
     offsets = range(-RADIUS, RADIUS + 1)

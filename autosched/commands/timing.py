@@ -1,4 +1,4 @@
-"""Wall-clock and device timing, and the bandwidth that no pipeline can beat."""
+"""Wall-clock and device timing, and how long it takes just to move the bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ BUDGET_S = 1.0
 """Measured time of one subject, unless the fewest runs take longer."""
 FEWEST_RUNS, MOST_RUNS = 3, 1000
 _WARM_UP_RUNS = 3  # the second call with the same arrays captures a CUDA graph
-_COPY_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +55,23 @@ def time_on_gpu(run: Callable[[], object]) -> Timing:
     return _repeat(run, once)
 
 
-def copy_bandwidth_of_host() -> float:
-    """Return the bytes per second, read plus written, of copying a large array with every CPU."""
+def time_copy_on_host(moved_bytes: int) -> Timing:
+    """Time a copy with every CPU that reads and writes so many bytes altogether."""
     workers = available_cpus()
-    source = np.ones(_COPY_BYTES // 8, np.int64)
+    source = np.ones(max(moved_bytes // 2, 1), np.uint8)
     target = np.zeros_like(source)
     parts = list(zip(np.array_split(target, workers), np.array_split(source, workers), strict=True))
     with ThreadPoolExecutor(workers) as pool:
-        timing = time_on_host(lambda: list(pool.map(lambda part: np.copyto(*part), parts)))
-    return 2 * source.nbytes / timing.median_s
+        return time_on_host(lambda: list(pool.map(lambda part: np.copyto(*part), parts)))
 
 
-def copy_bandwidth_of_gpu() -> float:
-    """Return the bytes per second, read plus written, of copying a large array on the current GPU."""
+def time_copy_on_gpu(moved_bytes: int) -> Timing:
+    """Time a copy on the current GPU that reads and writes so many bytes altogether."""
     import cupy
 
-    source = cupy.ones(4 * _COPY_BYTES, cupy.uint8)
+    source = cupy.ones(max(moved_bytes // 2, 1), cupy.uint8)
     target = cupy.empty_like(source)
-    return 2 * float(source.nbytes) / time_on_gpu(lambda: cupy.copyto(target, source)).median_s
+    return time_on_gpu(lambda: cupy.copyto(target, source))
 
 
 def _repeat(run: Callable[[], object], once: Callable[[], float]) -> Timing:

@@ -1,4 +1,4 @@
-"""Memory that buffers share over time: first-fit by lifetime, for a pipeline's workspace and a kernel's shared memory."""
+"""Memory that buffers share over time, first-fit by lifetime: a pipeline's workspace, a kernel's shared memory."""
 
 from __future__ import annotations
 

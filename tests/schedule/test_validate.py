@@ -216,7 +216,8 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         PRODUCT,
         schedule(
             PRODUCT,
-            kernel(PRODUCT, [root("dot", "by=5 bx=1 sx=2 tx=32 ty=8"), root("dot.1", "by=5 bx=1 tx=32 ty=8 sx=2 rr.k=30")]),
+            kernel(PRODUCT, [root("dot", "by=5 bx=1 sx=2 tx=32 ty=8"),
+                             root("dot.1", "by=5 bx=1 tx=32 ty=8 sx=2 rr.k=30")]),
             COPY,
         ),
         "stages of dot in one kernel need the same thread and serial loops",
@@ -256,5 +257,5 @@ def test_one_broken_rule_gives_its_reason(name: str) -> None:
 
 def test_the_error_holds_all_reasons_and_names_pipeline_and_target() -> None:
     wrong = blur_of(out="by=6 bx=2 tx=32 ty=8")
-    with pytest.raises(ScheduleError, match="illegal schedule for 'blur' on H200: .*over y cover.*; .*over x cover"):
+    with pytest.raises(ScheduleError, match=r"illegal schedule for 'blur' on H200: .*over y cover.*; .*over x cover"):
         validate(BLUR, wrong, H200)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, float32, uint8
+from autosched import Func, Input, Pipeline, Var, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.placement import shared_layout
+from autosched.schedule.placement import shared_layout, workspace_layout
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
@@ -20,9 +20,9 @@ from tests.schedule.building import block, blur_pipeline, chain_pipeline, kernel
 H200 = get_target("h200")
 
 
-def copy(*shape: int, dtype: str = "uint8") -> BoundPipeline:
+def copy(*shape: int) -> BoundPipeline:
     """A copy of an array of up to four dimensions."""
-    img, out = Input("img", uint8 if dtype == "uint8" else float32, len(shape)), Func("out")
+    img, out = Input("img", uint8, len(shape)), Func("out")
     dims = [Var(name) for name in "wzyx"[4 - len(shape) :]]
     out[tuple(dims)] = img[tuple(dims)]
     return bind(Pipeline([out.over(**{d.name: (0, n) for d, n in zip(dims, shape, strict=True)})]), {"img": shape})
@@ -95,3 +95,20 @@ def test_arrays_that_do_not_fit_the_memory() -> None:
     assert int(found.split()[3]) >= 2 * arrays
     roomy = replace(H200, memory_bytes=int(found.split()[3]))
     assert reasons(bound, schedule_roots(bound, roomy), roomy) == []
+
+
+def test_intermediates_share_the_workspace_over_time() -> None:
+    """Of five stages in a row no more than two are ever alive at once."""
+    bound = bind(chain_pipeline(6), {"img": (1000, 1000)})
+    names = ["f1", "f2", "f3", "f4", "f5", "out"]
+    rows = {n: bound.funcs[n].extents[0] for n in names}
+    chain = schedule(
+        bound, *(kernel(bound, [root(n, f"by={rows[n]} bx=32 tx=32")], (), ["img_clamped"]) for n in names)
+    )
+    places, size = workspace_layout(bound, chain)
+    assert set(places) == {(n, 0) for n in names[:-1]}
+    row = 1024 * 2  # 1005 points or fewer, in a multiple of 128 bytes
+    assert 2 * 1000 * row < size <= 2 * (1005 * row + 256)
+    needed = size + 2 * 1000 * 1000 * 2
+    assert reasons(bound, chain, replace(H200, memory_bytes=needed)) == []
+    assert len(reasons(bound, chain, replace(H200, memory_bytes=needed - 1))) == 1
