@@ -9,7 +9,7 @@ from autosched.analysis import index as ix
 from autosched.analysis.interning import Interner
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Cast, Expr, Load, walk
+from autosched.lang.expr import Binary, Cast, Expr, Load, children, operands_first, walk
 from autosched.lang.func import Definition, Func
 from autosched.lang.operations import retype
 
@@ -92,15 +92,17 @@ class _OwnRead:
 
     def _rest(self, e: Expr, op: str, dtype: DType) -> list[Expr] | None:
         """Return the operands of a chain of ``op`` besides the Func's own value, which occurs exactly once."""
-        if self._is_own(e, op):
-            return []
-        if not isinstance(e, Binary) or e.op != op or e.dtype != dtype:
-            return None
-        a, b = _reads(self.func, e.a), _reads(self.func, e.b)
-        if a == b:
-            return None
-        rest = self._rest(e.a if a else e.b, op, dtype)
-        return None if rest is None else [*rest, e.b if a else e.a]
+        reads: dict[int, bool] = {}
+        for node in operands_first([e], reads):
+            own = isinstance(node, Load) and node.source is self.func
+            reads[id(node)] = own or any(reads[id(c)] for c in children(node))
+        rest: list[Expr] = []
+        while not self._is_own(e, op):
+            if not isinstance(e, Binary) or e.op != op or e.dtype != dtype or reads[id(e.a)] == reads[id(e.b)]:
+                return None
+            e, other = (e.a, e.b) if reads[id(e.a)] else (e.b, e.a)
+            rest.append(other)
+        return rest[::-1]
 
     def _is_own(self, e: Expr, op: str) -> bool:
         if isinstance(e, Cast) and e.a.dtype.is_int and op in _MODULAR:

@@ -108,24 +108,27 @@ def access_matrix(load: Load, loops: Sequence[str], memo: dict[int, ix.Index] | 
 
 
 def _form(index: ix.Index) -> AffineForm | None:
+    forms: dict[str, AffineForm | None] = {}
+    for atom in ix.inner_first(index):
+        forms[atom.key] = _quotient_form(atom, forms) if atom.kind == "div" else None
+    return _sum_form(index, forms)
+
+
+def _sum_form(index: ix.Index, forms: Mapping[str, AffineForm | None]) -> AffineForm | None:
     if not isinstance(index, ix.Affine):
         return AffineForm({}, Fraction(index))
     total = AffineForm({}, Fraction(index.const))
     for term, c in index.terms:
-        form = _term_form(term)
+        form = AffineForm({term.name: Fraction(1)}, Fraction(0)) if isinstance(term, ix.LoopVar) else forms[term.key]
         if form is None:
             return None
         total = total.plus(form, Fraction(c))
     return total
 
 
-def _term_form(term: ix.Term) -> AffineForm | None:
-    if isinstance(term, ix.LoopVar):
-        return AffineForm({term.name: Fraction(1)}, Fraction(0))
-    if term.kind != "div":
-        return None
-    numerator, divisor = term.args[0], int(term.payload)
-    form = _form(numerator)
+def _quotient_form(atom: ix.Atom, forms: Mapping[str, AffineForm | None]) -> AffineForm | None:
+    numerator, divisor = atom.args[0], int(atom.payload)
+    form = _sum_form(numerator, forms)
     if form is None:
         return None
     quotient = AffineForm({}, Fraction(0)).plus(form, Fraction(1, divisor))

@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autosched.analysis import index as ix
+from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
 from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
 from autosched.analysis.dependence import update_dependences
 from autosched.analysis.regions import Region, footprint_region, join, loop_ranges, with_fixed
-from autosched.analysis.specialise import Specialiser, specialised_params
+from autosched.analysis.specialise import Specialiser
 from autosched.analysis.to_index import rvar_range, to_index
+from autosched.analysis.undefined import check_undefined
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.expr import Expr, Load, Scalar, Var, walk
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 
 LARGEST_EXTENT = 1 << 40
-Shapes = Mapping[str, Sequence[int]]
+LARGEST_INDEX = 1 << 31
+"""Extent that an index which depends on data must stay below."""
+BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
 
 
 def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None = None) -> BoundPipeline:
@@ -39,7 +43,7 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
     if missing:
         from autosched.analysis.output_box import deduce_boxes
 
-        boxes |= deduce_boxes(binder, missing, {f: b for f, b in boxes.items() if b is not None})
+        boxes |= deduce_boxes(binder, missing)
     return binder.bind({f: b for f, b in boxes.items() if b is not None})
 
 
@@ -66,11 +70,15 @@ class Binder:
 
     def __init__(self, pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar]) -> None:
         self.pipeline = pipeline
-        self.shapes = _checked_shapes(pipeline, shapes)
-        self.specialised = _checked_params(pipeline, params)
+        self.shapes = checked_shapes(pipeline, shapes)
+        self.specialised = checked_params(pipeline, params)
         self.specialiser = Specialiser(self.shapes, self.specialised)
         self.names: dict[int, str] = {id(f): pipeline.name_of(f) for f in pipeline.funcs}
         self.names |= {id(i): i.name for i in pipeline.inputs}
+        sources: list[Func | Input] = [*pipeline.funcs, *pipeline.inputs]
+        self._sources = {self.names[id(s)]: s for s in sources}
+        for f in pipeline.funcs:
+            self._check_boundary(f)
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
         self._crops: list[Func] = []  # kept alive: names go by identity
@@ -84,13 +92,24 @@ class Binder:
         for dim, (low, high) in zip(func.dims, output.box, strict=True):
             lo, hi = to_index(self.specialiser(low)), to_index(self.specialiser(high))
             if not isinstance(lo, int) or not isinstance(hi, int):
-                raise DSLError(f"the box of output {func.name!r} in {dim} is not known with the shapes")
+                raise DSLError(
+                    f"the box of output {func.name!r} in {dim} is not known with the shapes", location=func.location
+                )
             if hi <= lo:
                 raise InputError(
                     f"output {func.name!r} is empty: {dim} ranges over [{lo}, {hi}) for shapes {dict(self.shapes)}"
                 )
             box.append((lo, hi - 1))
         return tuple(box)
+
+    def _check_boundary(self, func: Func) -> None:
+        for dim, (low, high) in func.boundary_ranges.items():
+            lo, hi = (ix.interval(to_index(self.specialiser(e)))[0] for e in (low, high))
+            if hi <= lo:
+                raise InputError(
+                    f"the boundary condition {self.names[id(func)]!r} has the empty range [{lo}, {hi}) in {dim} for "
+                    f"shapes {dict(self.shapes)}"
+                )
 
     def _stage(self, func: Func, number: int) -> _Stage:
         d = func.definitions[number]
@@ -100,6 +119,9 @@ class Binder:
         memo: dict[int, ix.Index] = {}
         rvars = scope.rvars
         ranges = {r.name: rvar_range(r) for r in rvars}
+        for name, (lo, hi) in ranges.items():
+            if hi - lo >= LARGEST_EXTENT:
+                raise BoundsError(f"{name} of {func.name!r} has {hi - lo + 1} iterations", location=d.location)
         parallel, associative, owns = frozenset(ranges), False, True
         if number > 0:
             found = update_dependences(func, scope.definition(indices, values), ranges)
@@ -146,8 +168,8 @@ class Binder:
                 others = [i for i in touched if ix.key(i) != f"({dim})"]
                 for i in others:
                     lo, hi = ix.interval(i)
-                    if hi - lo >= LARGEST_EXTENT:
-                        self._unbounded(s, i, func.name)
+                    if hi - lo >= (LARGEST_INDEX if _reads_data(i) else LARGEST_EXTENT):
+                        _refuse_unbounded(s, i, func.name)
                     known = fixed[axis]
                     fixed[axis] = (lo, hi) if known is None else (min(known[0], lo), max(known[1], hi))
         return tuple(fixed)
@@ -165,12 +187,12 @@ class Binder:
                     continue
                 env = loop_ranges(s.stage, shell, regions[func])
                 for footprint in s.stage.footprints:
-                    source = self._source(footprint.source)
+                    source = self._sources[footprint.source]
                     if source is func:
                         continue
                     needed = footprint_region(footprint, env)
-                    if isinstance(source, Func) and any(hi - lo >= LARGEST_EXTENT for lo, hi in needed):
-                        self._unbounded_region(s, source, needed)
+                    if isinstance(source, Func):
+                        _check_region(s, source, needed)
                     regions[source] = join(regions.get(source), needed)
         return regions
 
@@ -193,13 +215,15 @@ class Binder:
         for f in needed:
             for s in self.stages[f]:
                 for footprint in s.stage.footprints:
-                    source = self._source(footprint.source)
+                    source = self._sources[footprint.source]
                     if isinstance(source, Func) and source is not f and self.names[id(f)] not in readers[source]:
                         readers[source].append(self.names[id(f)])
         for f in needed:
             box: Box = tuple((int(lo), int(hi)) for lo, hi in regions[f])
             funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
-            _check_undef(funcs[self.names[id(f)]], f)
+            _check_size(funcs[self.names[id(f)]], f)
+            if not f.definitions[0].values:
+                check_undefined(funcs[self.names[id(f)]], f.location)
         cropped = self._cropped_outputs(funcs, boxes)
         inputs = {i.name: BoundInput(i.name, i.dtype, self.shapes[i.name]) for i in self.pipeline.inputs}
         return BoundPipeline(
@@ -216,7 +240,7 @@ class Binder:
             name = self.names[id(f)]
             if funcs[name].region == box:
                 continue
-            copy = Func(_unused(f"{name}_cropped", funcs, self.shapes))
+            copy = Func(_unused(f"{name}_cropped", funcs, self.shapes, {p.name: p for p in self.pipeline.params}))
             copy[f.vars] = f[f.vars]
             self.names[id(copy)] = copy.name
             self.stages[copy] = (self._stage(copy, 0),)
@@ -234,12 +258,6 @@ class Binder:
             stages=tuple(s.stage for s in self.stages[func]), region=region, fixed=self.fixed[func],
             is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
         )  # fmt: skip
-
-    def _source(self, name: str) -> Func | Input:
-        for i in self.pipeline.inputs:
-            if i.name == name:
-                return i
-        return self.pipeline.func(name)
 
     def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
         for f in (f for f in self.pipeline.funcs if f in regions):
@@ -260,26 +278,56 @@ class Binder:
                                 "shrink the output box (over)",
                             )
 
-    def _unbounded(self, s: _Stage, i: ix.Index, source: str) -> None:
-        raise BoundsError(
-            f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
-            location=s.stage.location,
-            hint="bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type",
-        )
 
-    def _unbounded_region(self, s: _Stage, source: Func, region: Region) -> None:
-        for load in (x for x in s.loads if x.source is source):
-            for e in load.indices:
-                lo, hi = ix.interval(to_index(e, s.stage.memo))
-                if lo > -ix.UNBOUNDED and hi - lo >= 1 << 31:
-                    raise BoundsError(
-                        f"stage {s.stage.func!r}: index {e!r} into {source.name!r} has no useful range",
-                        location=s.stage.location,
-                        hint="bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type",
-                    )
+def _check_region(s: _Stage, source: Func, region: Region) -> None:
+    """Refuse a region that only an index without a useful range can ask for."""
+    if all(hi - lo < LARGEST_INDEX for lo, hi in region):
+        return
+    for e in (e for load in s.loads if load.source is source for e in load.indices):
+        i = to_index(e, s.stage.memo)
+        lo, hi = ix.interval(i)
+        if _reads_data(i) and hi - lo >= LARGEST_INDEX:
+            raise BoundsError(
+                f"stage {s.stage.func!r}: index {e!r} into {source.name!r} depends on data and has no useful range",
+                location=s.stage.location,
+                hint=BOUND_IT,
+            )
+    if any(hi - lo >= LARGEST_EXTENT for lo, hi in region):
         raise BoundsError(
             f"stage {s.stage.func!r} needs {source.name!r} over {region}: too large", location=s.stage.location
         )
+
+
+def _reads_data(i: ix.Index) -> bool:
+    """Whether an index depends on data of a type too wide to bound it."""
+    return any(
+        isinstance(t, ix.Atom) and t.kind == "data" and t.interval[1] - t.interval[0] >= LARGEST_INDEX
+        for t in ix.atoms(i)
+    )
+
+
+def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
+    followed = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
+    if followed:
+        raise BoundsError(
+            f"stage {s.stage.func!r}: an index of the update follows Var {followed[0]!r} in another dimension than its "
+            "own, so the points it needs have no bounds",
+            location=s.stage.location,
+            hint=f"walk {followed[0]} with a reduction domain instead",
+        )
+    raise BoundsError(
+        f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
+        location=s.stage.location,
+        hint=BOUND_IT,
+    )
+
+
+def _check_size(func: BoundFunc, f: Func) -> None:
+    total = max(d.bytes_ for d in func.dtypes)
+    for n in func.extents:
+        total *= n
+    if total >= MOST_BYTES:
+        raise BoundsError(f"{func.name!r} is needed over {func.region}: too large", location=f.location)
 
 
 def _constant(i: ix.Index) -> int:
@@ -303,59 +351,3 @@ def _loads(roots: Sequence[Expr]) -> list[Load]:
             if isinstance(node, Load):
                 seen.setdefault(id(node), node)
     return list(seen.values())
-
-
-def _checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, ...]]:
-    known = {i.name: i for i in pipeline.inputs}
-    unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
-    if unknown or missing:
-        wrong = [f"unknown {n!r}" for n in sorted(unknown)] + [f"missing {n!r}" for n in sorted(missing)]
-        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(known)}")
-    checked = {}
-    for name, i in known.items():
-        shape = tuple(int(n) for n in shapes[name])
-        if len(shape) != i.ndim:
-            raise InputError(f"input {name!r} needs {i.ndim} dimensions ({', '.join(i.dims)}), got shape {shape}")
-        total = i.dtype.bytes_
-        for n in shape:
-            total *= n
-        if any(n <= 0 for n in shape) or total >= 1 << 62:
-            raise InputError(f"input {name!r} has impossible shape {shape}")
-        checked[name] = shape
-    return checked
-
-
-def _checked_params(pipeline: Pipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    known = {p.name: p for p in pipeline.params}
-    unknown = set(params) - set(known)
-    if unknown:
-        raise InputError(
-            f"pipeline {pipeline.name!r} has no parameter {', '.join(map(repr, sorted(unknown)))}; "
-            f"it has {', '.join(known) or 'none'}"
-        )
-    values: dict[str, Scalar] = {}
-    for p in specialised_params(pipeline):
-        value = params.get(p.name, p.default)
-        if value is None:
-            raise InputError(f"parameter {p.name!r} reaches an index or a domain, so its value is needed here")
-        values[p.name] = value
-    return values
-
-
-def _check_undef(func: BoundFunc, f: Func) -> None:
-    """An undefined pure definition is allowed where the first update writes the whole region without reading it."""
-    if not func.undefined:
-        return
-    covered = len(func.stages) > 1 and func.name not in func.stages[1].sources
-    if covered:
-        env = loop_ranges(func.stages[1], func, func.region)
-        for store, (lo, hi) in zip(func.stages[1].store, func.region, strict=True):
-            a, b = ix.bounds(store, env)
-            single = isinstance(store, int) or (len(store.terms) == 1 and store.terms[0][1] == 1)
-            covered = covered and single and a <= lo and hi <= b
-    if not covered:
-        raise DSLError(
-            f"{f.name!r} starts undefined, and its first update does not write every point that is needed",
-            location=f.location,
-            hint=f"start with a value: {f.name}[...] = 0",
-        )

@@ -13,7 +13,7 @@ from autosched.analysis import index as ix
 from autosched.analysis.naming import identifiers, taken_labels
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Expr, Load, Param, Scalar, children
+from autosched.lang.expr import Expr, Load, Param, Scalar, walk
 from autosched.lang.location import SourceLocation
 from autosched.lang.pipeline import Pipeline
 
@@ -107,25 +107,18 @@ class BoundStage:
         """How many distinct loads of each source the stage's expressions hold."""
         counts: dict[str, int] = {}
         seen: set[tuple[str, ...]] = set()
-        for load, source in self._loads():
+        for load, source in self.loads:
             text = (source, str(load.component), *(ix.key(self.index_of(i)) for i in load.indices))
             if text not in seen:
                 seen.add(text)
                 counts[source] = counts.get(source, 0) + 1
         return counts
 
-    def _loads(self) -> list[tuple[Load, str]]:
-        found, seen = [], set()
-        stack = [*self.values, *self.indices]
-        while stack:
-            e = stack.pop()
-            if id(e) in seen:
-                continue
-            seen.add(id(e))
-            if isinstance(e, Load):
-                found.append((e, self.names[id(e.source)]))
-            stack.extend(children(e))
-        return found
+    @cached_property
+    def loads(self) -> tuple[tuple[Load, str], ...]:
+        """All loads, those in indices included, with the names of what they read."""
+        nodes = {id(n): n for e in (*self.values, *self.indices) for n in walk(e)}
+        return tuple((n, self.names[id(n.source)]) for n in nodes.values() if isinstance(n, Load))
 
     names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
 

@@ -179,6 +179,8 @@ class _Iteration:
         """Return an index over variables; floors and remainders exactly, other atoms by what bounds them."""
         if not isinstance(index, ix.Affine):
             return {}, index
+        for atom in ix.inner_first(index):  # so that nested ones are known, however deep
+            self._atom(atom)
         total: dict[int, int] = {}
         for term, c in index.terms:
             v = self.variables[term.name] if isinstance(term, ix.LoopVar) else self._atom(term)

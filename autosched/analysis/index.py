@@ -200,9 +200,9 @@ def atoms(e: Index) -> Iterator[Term]:
             stack.extend(inner for a in reversed(t.args) for inner, _ in reversed(terms_of(a)))
 
 
-def _inner_first(e: Affine) -> Collection[Atom]:
+def inner_first(e: Index) -> Collection[Atom]:
     """Return the atoms at any depth, those inside others before them; there are none in most indices."""
-    stack = [t for t, _ in reversed(e.terms) if isinstance(t, Atom)]
+    stack = [t for t, _ in reversed(terms_of(e)) if isinstance(t, Atom)]
     found: dict[str, Atom] = {}
     while stack:
         t = stack[-1]
@@ -239,7 +239,7 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
             value = add(value, scale(known, c))
         return value
 
-    for atom in _inner_first(e):
+    for atom in inner_first(e):
         done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
     return total(e)
 
@@ -290,7 +290,7 @@ def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any
             lo, hi = add(lo, scale(low, c)), add(hi, scale(high, c))
         return lo, hi
 
-    for atom in _inner_first(e):
+    for atom in inner_first(e):
         done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args])
     return total(e)
 

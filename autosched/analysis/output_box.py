@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autosched.analysis import index as ix
@@ -13,8 +14,11 @@ from autosched.lang.func import Func, Input
 if TYPE_CHECKING:
     from autosched.analysis.bind import Binder
 
+FURTHEST = 1 << 31
+"""A side that may be moved so far from a valid point has no limit."""
 
-def deduce_boxes(binder: Binder, missing: Sequence[Func], declared: Mapping[Func, Box]) -> dict[Func, Box]:
+
+def deduce_boxes(binder: Binder, missing: Sequence[Func]) -> dict[Func, Box]:
     """Return a box for every output without one.
 
     An output that reads an input of its own rank at its own point, every other read being covered by a boundary
@@ -32,16 +36,18 @@ def _deduce(binder: Binder, func: Func) -> Box:
     for box in candidates:
         if _is_valid(binder, func, box):
             return box
-    hint = "declare the box: " + f"Pipeline([{func.name}.over({', '.join(f'{d}=(low, high)' for d in func.dims)})])"
-    starts = candidates or [
-        tuple((0, n - 1) for n in shape) for shape in binder.shapes.values() if len(shape) == func.ndim
-    ]
-    for start in starts:
+    same_rank = [tuple((0, n - 1) for n in s) for s in binder.shapes.values() if len(s) == func.ndim]
+    longest = max((n for s in binder.shapes.values() for n in s), default=1)
+    for start in (*candidates, *same_rank, ((0, longest - 1),) * func.ndim):
         largest = _largest_valid(binder, func, start)
         if largest is not None:
             text = ", ".join(f"{d}=({lo}, {hi + 1})" for d, (lo, hi) in zip(func.dims, largest, strict=True))
             hint = f"the largest valid box for these shapes is {func.name}.over({text}); or give the input a boundary"
             break
+    else:
+        if candidates:  # no box is valid, and the reason is not the box
+            binder.check_reads(binder.regions({func: candidates[0]}))
+        hint = "declare the box: " + f"Pipeline([{func.name}.over({', '.join(f'{d}=(low, high)' for d in func.dims)})])"
     raise DSLError(
         f"output {func.name!r} has no box, and none follows from the inputs", location=func.location, hint=hint
     )
@@ -56,7 +62,7 @@ def own_point_inputs(binder: Binder, func: Func) -> list[Input]:
         for s in binder.stages[f]:
             for load in s.loads:
                 source = load.source
-                if source.ndim != func.ndim or not (f.boundary or _at_own_point(binder, f, s.stage.memo, load.indices)):
+                if source.ndim != func.ndim or not (f.boundary or _at_own_point(f, s.stage.memo, load.indices)):
                     continue
                 if isinstance(source, Input):
                     found.setdefault(source)
@@ -66,8 +72,8 @@ def own_point_inputs(binder: Binder, func: Func) -> list[Input]:
     return list(found)
 
 
-def _at_own_point(binder: Binder, f: Func, memo: dict[int, ix.Index], indices: Sequence[object]) -> bool:
-    return all(ix.key(memo[id(e)]) == f"({d})" for e, d in zip(indices, f.dims, strict=True) if id(e) in memo)
+def _at_own_point(f: Func, memo: dict[int, ix.Index], indices: Sequence[object]) -> bool:
+    return all(ix.key(memo[id(e)]) == f"({d})" for e, d in zip(indices, f.dims, strict=True))
 
 
 def _is_valid(binder: Binder, func: Func, box: Box) -> bool:
@@ -79,24 +85,41 @@ def _is_valid(binder: Binder, func: Func, box: Box) -> bool:
 
 
 def _largest_valid(binder: Binder, func: Func, start: Box) -> Box | None:
-    """Shrink a box side by side; validity is monotone, so each side is found by bisection."""
-    middle = [((lo + hi) // 2, (lo + hi) // 2) for lo, hi in start]
-    if not _is_valid(binder, func, tuple(middle)):
+    """Return a valid box that cannot be extended on any side; a side without a limit ends where ``start`` does."""
+    seeds = (tuple((p, p) for p in point) for point in _points(start))
+    box: Box | None = next((seed for seed in seeds if _is_valid(binder, func, seed)), None)
+    if box is None:
         return None
-    box: Box = tuple(middle)
-    for axis, ends in enumerate(start):
-        for side in (0, 1):
-            good, bad = box[axis][side], ends[side]
-            if _is_valid(binder, func, _moved(box, axis, side, bad)):
-                good = bad
-            while abs(good - bad) > 1:
-                half = (good + bad) // 2
-                if _is_valid(binder, func, _moved(box, axis, side, half)):
-                    good = half
-                else:
-                    bad = half
-            box = _moved(box, axis, side, good)
+    for axis, side in itertools.product(range(func.ndim), (0, 1)):
+        box = _extended(binder, func, box, axis, side, start[axis][side])
     return box
+
+
+def _points(start: Box) -> Iterator[tuple[int, ...]]:
+    """Yield points of a box, those in the middle first."""
+    fractions = ((1, 2), (0, 1), (1, 1), (1, 4), (3, 4), (1, 8))
+    along = [[lo + (hi - lo) * p // q for p, q in fractions] for lo, hi in start]
+    yield from zip(*along, strict=True)
+    if len(start) <= 3:
+        yield from itertools.product(*along)
+
+
+def _extended(binder: Binder, func: Func, box: Box, axis: int, side: int, end: int) -> Box:
+    """Move one side outwards as far as the box stays valid: in growing steps, then by bisection."""
+    sign = 1 if side else -1
+    at, step = box[axis][side], 1
+    while step <= FURTHEST and _is_valid(binder, func, _moved(box, axis, side, at + sign * step)):
+        step *= 2
+    if step > FURTHEST:
+        return _moved(box, axis, side, end if sign * (end - at) > 0 else at)
+    good, bad = step // 2, step
+    while bad - good > 1:
+        half = (good + bad) // 2
+        if _is_valid(binder, func, _moved(box, axis, side, at + sign * half)):
+            good = half
+        else:
+            bad = half
+    return _moved(box, axis, side, at + sign * good)
 
 
 def _moved(box: Box, axis: int, side: int, value: int) -> Box:

@@ -84,19 +84,19 @@ class Scope:
         self._done: dict[int, Expr] = {}
         self._keep: list[Expr] = []  # the originals, as their ids must not be taken by others
         self._interner = Interner()
-        labels: dict[int, str] = {}
-        self.rvars: tuple[RVar, ...] = tuple(self._bound(r, labels) for r in rvars)
+        taken: set[str] = set()
+        self.rvars: tuple[RVar, ...] = tuple(self._bound(r, taken) for r in rvars)
         self._loops = {id(r): b for r, b in zip(rvars, self.rvars, strict=True)}
 
-    def _bound(self, r: RVar, labels: dict[int, str]) -> RVar:
-        """Return a loop with constant bounds; of several domains of one name the later ones are numbered."""
-        name, _, dim = r.name.partition(".")
-        label, k = name, 0
-        while id(r.domain) not in labels and label in labels.values():
+    def _bound(self, r: RVar, taken: set[str]) -> RVar:
+        """Return a loop with constant bounds, numbered if another has its name."""
+        domain, _, dim = r.name.partition(".")
+        name, k = r.name, 0
+        while name in taken:
             k += 1
-            label = f"{name}_{k}"
-        label = labels.setdefault(id(r.domain), label)
-        return RVar(f"{label}.{dim}", self._owner(r.lower), self._owner(r.upper), r.order)
+            name = f"{domain}_{k}.{dim}"
+        taken.add(name)
+        return RVar(name, self._owner(r.lower), self._owner(r.upper), r.order)
 
     def definition(self, indices: tuple[Expr, ...], values: tuple[Expr, ...]) -> Definition:
         """Return the definition with its expressions replaced."""

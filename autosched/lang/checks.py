@@ -23,7 +23,10 @@ def as_index(index: Index, ndim: int, what: str) -> tuple[Expr, ...]:
     """
     indices = tuple(wrap(i) for i in (index if isinstance(index, tuple) else (index,)))
     if len(indices) != ndim:
-        raise DSLError(f"{what} has {ndim} dimensions but is indexed with {len(indices)}", location=caller_location())
+        raise DSLError(
+            f"{what} has {ndim} dimension{'s' * (ndim != 1)} but is indexed with {len(indices)}",
+            location=caller_location(),
+        )
     for i in indices:
         if not i.dtype.is_int:
             raise DSLError(
@@ -64,21 +67,22 @@ def check_stored(value: Expr, dtype: DType) -> None:
     """Refuse what an update may not store in a Func's type; a float is converted to an integer as by a cast."""
     if isinstance(value, Const) and value.weak and value.dtype.is_float and dtype.is_int:
         raise DSLError(
-            f"the float constant {value.value} cannot be stored in a Func of {dtype}", location=caller_location()
+            f"the float constant {value.value} cannot be stored in a Func of {dtype}",
+            location=caller_location(),
+            hint="cast it, or define the Func with a float",
         )
     common_dtype(value, Const(0, dtype))
 
 
 def collect_rvars(roots: Sequence[Expr], also: Sequence[RVar] = ()) -> tuple[RVar, ...]:
-    """Return the loops of every reduction domain of which some loop is used, in the order of the domains.
+    """Return the reduction loops that are used, in the order of their domains.
 
     Args:
         roots: Expressions that use them.
         also: Loops that are run even if no expression mentions them.
     """
     used = [*also, *(n for root in roots for n in walk(root) if isinstance(n, RVar))]
-    found = {v: None for r in used for v in ((r,) if r.domain is None else r.domain.vars)}
-    return tuple(sorted(found, key=lambda v: v.order))
+    return tuple(sorted(dict.fromkeys(used), key=lambda v: v.order))
 
 
 def check_free_vars(name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None) -> None:
@@ -90,4 +94,5 @@ def check_free_vars(name: str, roots: Sequence[Expr], allowed: set[str], locatio
                     f"the definition of {name!r} uses Var {node.name!r}, which is not among its dimensions "
                     f"({', '.join(sorted(allowed)) or 'none'})",
                     location=location,
+                    hint="give the Func that dimension, or reduce over it: autosched.sum(e, over=RDom(...))",
                 )

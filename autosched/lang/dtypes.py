@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DSLError
+from autosched.lang.location import caller_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,9 @@ def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
         return BY_NAME[np.dtype(value).name]
     except (TypeError, KeyError):
         names = ", ".join(BY_NAME)
-        raise DSLError(f"{value!r} is not an element type", hint=f"use one of {names}") from None
+        raise DSLError(
+            f"{value!r} is not an element type", location=caller_location(), hint=f"use one of {names}"
+        ) from None
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -17,7 +17,6 @@ from autosched.lang.location import caller_location
 
 if TYPE_CHECKING:
     from autosched.lang.func import Func, Input
-    from autosched.lang.rdom import RDom
 
 Scalar = int | float | bool
 
@@ -205,15 +204,13 @@ class Var(Expr):
 class RVar(Expr):
     """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are known.
 
-    ``order`` sorts loops: domains by creation, dimensions as written. ``domain`` is the domain it belongs to; the copy
-    in a bound pipeline has none.
+    ``order`` sorts loops: domains by creation, dimensions as written.
     """
 
     name: str
     lower: Expr
     upper: Expr
     order: int
-    domain: RDom | None = None
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

@@ -8,6 +8,7 @@ from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype, bool_, float32, int32, promote, true_division_dtype
 from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, ExprLike, Scalar, Unary
 from autosched.lang.location import caller_location
+from autosched.lang.show import SYMBOL
 
 _BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 
@@ -100,7 +101,7 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         return Binary(op, x, y, bool_) if weak else Binary(op, retype(x, dtype), retype(y, dtype), bool_)
     if dtype.kind == "b":
         raise DSLError(
-            f"arithmetic ({op}) between bools",
+            f"{SYMBOL.get(op, op)} between bools",
             location=caller_location(),
             hint="use & | ^ for logic, or cast(int32, condition) to count",
         )
@@ -140,7 +141,7 @@ def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
         if not isinstance(y, Const):
             return Binary(op, retype(x, int32), retype(y, int32), int32)
         if y.value == 0:
-            raise DSLError(f"{x!r} {'//' if op == 'floordiv' else '%'} 0", location=caller_location())
+            raise DSLError(f"division by zero: {x!r} {SYMBOL[op]} 0", location=caller_location())
         if isinstance(x, Const):
             quotient = int(x.value) // int(y.value)
             return Const(quotient if op == "floordiv" else int(x.value) % int(y.value), int32, weak=True)
@@ -155,7 +156,7 @@ def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
 
 def _bitwise(op: str, x: Expr, y: Expr) -> Expr:
     if x.dtype.is_float or y.dtype.is_float:
-        raise DSLError(f"{op} needs integers or bools, not {x.dtype} and {y.dtype}", location=caller_location())
+        raise DSLError(f"{SYMBOL[op]} needs integers or bools, not {x.dtype} and {y.dtype}", location=caller_location())
     if x.weak and isinstance(y, Const) and op in ("shl", "shr") and 0 <= y.value < 31:
         return binary("mul" if op == "shl" else "floordiv", x, 1 << int(y.value))
     if x.weak and isinstance(y, Const) and op == "and" and y.value >= 0 and (int(y.value) + 1) & int(y.value) == 0:
@@ -165,7 +166,7 @@ def _bitwise(op: str, x: Expr, y: Expr) -> Expr:
         if x.weak and not y.weak:
             dtype = y.dtype if y.dtype.bits == 64 else promote(int32, y.dtype)
         if dtype.kind == "b":
-            raise DSLError(f"{op} of a bool", location=caller_location(), hint="cast it to an integer first")
+            raise DSLError(f"{SYMBOL[op]} of a bool", location=caller_location(), hint="cast it to an integer first")
         count = typed_const(int(y.value) % dtype.bits, dtype) if isinstance(y, Const) else retype(y, dtype)
         return Binary(op, retype(x, dtype), count, dtype)
     dtype, _ = common_dtype(x, y)
@@ -177,10 +178,11 @@ def unary(op: str, a: ExprLike) -> Expr:
     e = wrap(a)
     if op == "not":
         if e.dtype.is_float:
-            raise DSLError("~ needs an integer or bool", location=caller_location())
+            raise DSLError(f"~ needs an integer or bool, not {e.dtype}", location=caller_location())
         return binary("sub", -1, e) if e.weak else Unary(op, e, e.dtype)
     if e.dtype.kind == "b":
-        raise DSLError(f"{op} of a bool", location=caller_location(), hint="use ~ for logical not")
+        what = "the negative" if op == "neg" else "the absolute value"
+        raise DSLError(f"{what} of a bool", location=caller_location(), hint="use ~ for logical not")
     if isinstance(e, Const) and e.weak:
         return Const(-e.value if op == "neg" else abs(e.value), e.dtype, weak=True)
     if e.weak and op == "neg":

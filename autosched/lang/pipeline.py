@@ -8,7 +8,7 @@ import networkx as nx
 
 from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
-from autosched.lang.func import Func, Input, Output
+from autosched.lang.func import Definition, Func, Input, Output
 from autosched.lang.identity import pipeline_hash
 from autosched.lang.location import caller_location
 
@@ -107,7 +107,7 @@ def _returned_names(name: str, func: Func, is_output: bool) -> list[str]:
 def _func(output: object) -> Func:
     if not isinstance(output, Func):
         raise DSLError(
-            f"an output is a {type(output).__name__}, not a Func",
+            f"an output must be a Func, not {type(output).__name__}",
             location=caller_location(),
             hint="pass the Func itself, or f.over(...) for a box; copy an Input into a Func first",
         )
@@ -116,13 +116,14 @@ def _func(output: object) -> Func:
 
 def producers_of(func: Func) -> tuple[Func | Input, ...]:
     """Return what a Func's stages read, itself left out, in order of appearance."""
-    found: dict[Func | Input, None] = {}
-    for d in func.definitions:
-        for root in (*d.values, *d.indices):
-            for node in walk(root):
-                if isinstance(node, Load) and node.source is not func:
-                    found.setdefault(node.source)
-    return tuple(found)
+    return tuple({s: None for d in func.definitions for s in _read_by(d) if s is not func})
+
+
+def _read_by(d: Definition) -> Iterator[Func | Input]:
+    for root in (*d.values, *d.indices):
+        for node in walk(root):
+            if isinstance(node, Load):
+                yield node.source
 
 
 def rvars_of(func: Func) -> tuple[RVar, ...]:
@@ -152,10 +153,11 @@ def _topological(outputs: Sequence[Func]) -> tuple[Func, ...]:
         graph.add_edges_from((p, f) for p in producers)
         stack += [(p, False) for p in reversed(producers)]
     if not nx.is_directed_acyclic_graph(graph):
-        cycle = [p.name for p, _ in nx.find_cycle(graph)]
+        cycle = [edge[:2] for edge in nx.find_cycle(graph)]
+        closing = max(cycle, key=lambda edge: len(edge[1].definitions))  # the one with an update
         raise DSLError(
-            f"cyclic definition: {' -> '.join([*cycle, cycle[0]])}",
-            location=next(f for f in order if f.name == cycle[0]).location,
+            f"cyclic definition: {', '.join(f'{f.name} reads {p.name}' for p, f in cycle)}",
+            location=next(d.location for d in reversed(closing[1].definitions) if closing[0] in _read_by(d)),
             hint="an update may read its own Func, but not a Func that reads it",
         )
     return tuple(order)

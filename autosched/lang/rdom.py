@@ -22,7 +22,7 @@ _order = itertools.count()
 class RDom:
     """A box of integers walked in order, the last dimension fastest.
 
-    A definition that uses one of its loops runs all of them.
+    An update runs the loops it mentions, `sum` and the like run all of them.
 
     Args:
         name: Prefix of its loops' names.
@@ -47,7 +47,7 @@ class RDom:
                 raise DSLError(f"a dimension of RDom {name!r} cannot be named {dim!r}", location=caller_location())
             pair = given if isinstance(given, tuple | list) else (0, given)
             low, high = known_range(pair, f"{name}.{dim}")
-            self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order), self)
+            self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order))
 
     @property
     def vars(self) -> tuple[RVar, ...]:
@@ -106,12 +106,13 @@ def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
     """
     free: dict[str, Expr] = {}
     outer: dict[int, Expr] = {}
+    own = {id(r) for r in over}
     nodes = list(walk(value))
     for v in nodes:
         if isinstance(v, Var):
             free.setdefault(v.name, v)
     for r in nodes:
-        if isinstance(r, RVar) and r.domain is not over:
+        if isinstance(r, RVar) and id(r) not in own:
             label = r.name.replace(".", "_")
             while label in free:
                 label += "_"

@@ -9,7 +9,7 @@ from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RV
 MAX_LENGTH = 10_000
 """Longer texts are cut: nodes that are shared can make them exponential."""
 
-_SYMBOL = {
+SYMBOL = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
     "xor": "^", "shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
@@ -59,7 +59,7 @@ def _parts(e: Expr, strength: int) -> list[str | _Operand]:
             return _parenthesised([(e.a, 5), f" - {-v!r}"], 5, strength)
         case Binary():
             own = _STRENGTH[e.op]
-            return _parenthesised([(e.a, own), f" {_SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
+            return _parenthesised([(e.a, own), f" {SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
         case Select():
             return ["select(", *_listed((e.cond, e.t, e.f)), ")"]
         case Cast():

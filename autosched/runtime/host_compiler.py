@@ -23,12 +23,17 @@ logger = logging.getLogger(__name__)
 
 Language = Literal["c", "c++"]
 
-KERNEL_FLAGS: tuple[str, ...] = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno")
-"""Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit.
-
-Without ``-fno-trapping-math``: with it, gcc 12 loads under AVX-512 masks from wrong addresses where a row of values does
-not depend on the loop around it.
-"""
+KERNEL_FLAGS: tuple[str, ...] = (
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    # gcc before 12.4 and 13.3 may rewrite addresses such that it loses track of what they point to (its PR 110702):
+    # stores vanish, masked loads go astray.
+    "-fno-ivopts",
+)
+"""Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
 
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
 _LIBRARY_FLAGS = ("-fPIC", "-shared")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 MAX_UNROLL = 16
 """Serial loops inside a thread are unrolled up to this many points together (Anderson, section 6.7)."""
 MAX_UNROLLED_REDUCTION = 32
@@ -19,7 +17,7 @@ MAX_PROMOTED = 64
 PITCH_BYTES = 128
 """Rows of intermediate results in global memory start at multiples of this."""
 SHARED_ALIGN = 16
-BANK_BYTES = 128
+BANK_BYTES = 4
 
 
 def is_unrolled(serial_points: Any) -> Any:
@@ -63,10 +61,11 @@ def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tu
 def shared_pitch(extent: Any, itemsize: int, walked_across: bool) -> Any:
     """Return the row length of a shared buffer in elements.
 
-    One element is added where neighbouring threads walk across rows (``walked_across``) and a row is a multiple of all
-    banks, so that they would meet in one bank.
+    Where neighbouring threads walk across rows (``walked_across``), rows are padded to an odd number of banks (of
+    elements, if these are wider): then the threads of a warp meet in no bank, as every odd number is a unit modulo 32.
     """
     if not walked_across:
         return extent
-    conflict = (extent * itemsize) % BANK_BYTES == 0
-    return np.where(conflict, extent + 1, extent) if isinstance(extent, np.ndarray) else extent + int(conflict)
+    per_bank = max(BANK_BYTES // itemsize, 1)
+    banks = -(-extent // per_bank)
+    return (banks + (banks + 1) % 2) * per_bank

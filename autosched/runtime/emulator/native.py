@@ -21,6 +21,8 @@ _COMMON_FLAGS = (
     # Bit-identical to the NumPy interpreter and the C backend.
     "-ffp-contract=off",
     "-fno-math-errno",
+    # gcc's PR 110702: addresses rewritten such that stores vanish.
+    "-fno-ivopts",
 )
 # A fortified longjmp refuses to jump to another stack.
 _RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE")

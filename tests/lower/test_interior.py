@@ -1,0 +1,172 @@
+"""Interior and border: the box is exact, and inside it nothing is clamped and nothing is guarded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis import index as ix
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.interior import interior_box as solve
+from autosched.lower.interior import longest_run
+from autosched.lower.ir import If
+from autosched.lower.scope import Condition
+from tests.lower.looking import app, border, count, fused, index_kinds, interior, interior_box, lowered
+from tests.schedule.building import blur, blur_with_shared, kernel, root, schedule
+
+CLAMPS = {"min", "max", "mod", "select"}
+
+
+@pytest.mark.parametrize("name", ["blur_forma", "unsharp", "unsharp_polymage", "harris", "harris_gray", "stencil_chain"])
+def test_no_clamp_and_no_guard_in_the_interior(name: str) -> None:
+    bound = app(name, {"W": 300, "H": 200})
+    dims = next(f.dims for f in bound.funcs.values() if f.is_output)
+    tile = "by=25 bx=10 tx=32 ty=8" if len(dims) == 2 else f"b{dims[0]}=3 by=25 bx=10 tx=32 ty=8"
+    if name.startswith("harris"):
+        tile = "by=25 bx=10 tx=32 ty=8"
+        sizes = next(f.extents for f in bound.funcs.values() if f.is_output)
+        tile = f"by={-(-sizes[0] // 8)} bx={-(-sizes[1] // 32)} tx=32 ty=8"
+    ir = lowered(bound, fused(bound, tile))
+    inside = interior(ir)
+    assert inside is not None
+    assert count(inside, If) == 0
+    assert not index_kinds(inside) & CLAMPS
+    assert count(border(ir), If) > 0
+    text = print_cuda(ir).body
+    branch = text[text.index("// interior") : text.index("} else {")]
+    assert "as_min" not in branch and "as_max" not in branch and " ? " not in branch
+    assert " ? " in text or "as_min" in text or " <= " in text[text.index("} else {") :]
+
+
+def oracle(bound: BoundPipeline, tile: tuple[int, int]) -> set[tuple[int, int]]:
+    """Return the blocks of the blur whose tile is whole and whose reads all lie inside the image."""
+    height, width = bound.shapes["img"]
+    found = set()
+    for by, bx in itertools.product(range(-(-height // tile[0])), range(-(-width // tile[1]))):
+        rows = range(by * tile[0] - 1, (by + 1) * tile[0] + 1)
+        columns = range(bx * tile[1] - 1, (bx + 1) * tile[1] + 1)
+        if rows[0] >= 0 and rows[-1] < height and columns[0] >= 0 and columns[-1] < width:
+            found.add((by, bx))
+    return found
+
+
+def blocks_of(box: dict[str, tuple[int, int]]) -> set[tuple[int, ...]]:
+    return set(itertools.product(*(range(lo, hi + 1) for lo, hi in box.values())))
+
+
+@pytest.mark.parametrize("size", [(53, 77), (64, 96), (65, 97), (63, 95), (40, 200)])
+def test_the_box_is_every_block_that_needs_no_care(size: tuple[int, int]) -> None:
+    bound = blur(*size)
+    by, bx = -(-size[0] // 8), -(-size[1] // 32)
+    ir = lowered(bound, fused(bound, f"by={by} bx={bx} tx=32 ty=8"))
+    assert blocks_of(interior_box(ir)) == oracle(bound, (8, 32))
+
+
+def test_so_it_is_when_the_producer_is_in_another_kernel() -> None:
+    """The last kernel reads an intermediate that has the rows around the image, so only partial tiles matter."""
+    bound = blur(65, 97)
+    first = kernel(bound, [root("across", "by=9 bx=4 tx=32 ty=8")], (), ["img_clamped"])
+    ir = lowered(bound, schedule(bound, first, kernel(bound, [root("out", "by=9 bx=4 tx=32 ty=8")])))
+    assert interior_box(ir) == {"y_b": (0, 7), "x_b": (0, 2)}
+
+
+@pytest.mark.parametrize("size", [(16, 64), (9, 33), (8, 32), (17, 300)])
+def test_no_second_body_where_no_block_is_inside(size: tuple[int, int]) -> None:
+    bound = blur(*size)
+    by, bx = -(-size[0] // 8), -(-size[1] // 32)
+    assert oracle(bound, (8, 32)) == set()
+    assert interior(lowered(bound, fused(bound, f"by={by} bx={bx} tx=32 ty=8"))) is None
+
+
+def test_no_second_body_where_every_block_is_inside() -> None:
+    y, x = Var("y"), Var("x")
+    img, out = Input("img", float32, 2), Func("out")
+    out[y, x] = img[y, x + 1] * 2
+    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 96))], name="whole"), {"img": (64, 97)})
+    ir = lowered(bound, schedule(bound, kernel(bound, [root("out", "by=8 bx=3 tx=32 ty=8")])))
+    assert count(ir.body, If) == 0 and not index_kinds(ir.body)
+
+
+def test_shared_buffers_are_the_same_in_both_bodies() -> None:
+    bound = blur()
+    ir = lowered(bound, blur_with_shared(bound))
+    inside = interior(ir)
+    assert inside is not None and ir.shared[0].buffer.count == 34 * 10 - 2 * 10  # 32 columns of 10 rows
+
+
+# ---- conditions against every block and thread
+
+KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
+
+
+def holds(c: Condition, block: dict[str, int]) -> bool:
+    """Whether a condition is decided for all threads of a block."""
+    threads = {n: range(v.lo, v.hi + 1) for n, v in ix.loop_vars(c.index).items() if n not in block}
+    values = [
+        ix.evaluate(c.index, {**block, **dict(zip(threads, at, strict=True))})
+        for at in itertools.product(*threads.values())
+    ]
+    match c.kind:
+        case "sign":
+            return all(v >= 0 for v in values) or all(v <= 0 for v in values)
+        case "nonnegative":
+            return all(v >= 0 for v in values)
+        case "split":
+            return all(v >= 0 for v in values) or all(v < 0 for v in values)
+        case "nonzero":
+            return all(v > 0 for v in values) or all(v < 0 for v in values)
+    return len({v // c.divisor for v in values}) == 1
+
+
+@st.composite
+def conditions(draw: st.DrawFn, names: tuple[str, ...]) -> Condition:
+    """A condition on an affine index of some block loops and a thread loop."""
+    index: ix.Index = draw(st.integers(-30, 30))
+    for name in names:
+        index = ix.add(index, ix.scale(ix.var(name, 0, 6), draw(st.integers(-8, 8))))
+    index = ix.add(index, ix.scale(ix.var("t", 0, 3), draw(st.integers(-2, 2))))
+    return Condition(draw(st.sampled_from(KINDS)), index, draw(st.integers(2, 20)))
+
+
+def check_box(found: dict[str, tuple[int, int]] | None, of: Iterable[Condition]) -> set[tuple[int, ...]]:
+    """Check that conditions hold in every block of a box unless they hold nowhere; return the blocks where they do."""
+    grid = list(itertools.product(range(7), range(7)))
+    decided = set(grid)
+    for c in of:
+        here = {at for at in grid if holds(c, dict(zip("yx", at, strict=True)))}
+        decided &= here or decided
+    if found is not None:
+        inside = set(itertools.product(*(range(lo, hi + 1) for lo, hi in found.values())))
+        assert inside <= decided
+    return decided
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.one_of(conditions(("y",)), conditions(("x",))), max_size=4))
+def test_conditions_on_one_block_loop_give_the_largest_box(of: list[Condition]) -> None:
+    found = solve(of, (("y", 7), ("x", 7)))
+    decided = check_box(found, of)
+    runs = [longest_run(np.array([any(at[axis] == k for at in decided) for k in range(7)])) for axis in (0, 1)]
+    assert found == (dict(zip("yx", runs, strict=True)) if decided else None)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(conditions(("y", "x")), min_size=1, max_size=2))
+def test_conditions_on_two_block_loops_hold_throughout_the_box(of: list[Condition]) -> None:
+    found = solve(of, (("y", 7), ("x", 7)))
+    decided = check_box(found, of)
+    assert found is None or decided
+
+
+def test_longest_run() -> None:
+    assert longest_run(np.array([True, False, True, True, False])) == (2, 3)
+    assert longest_run(np.array([False, False])) is None
+    assert longest_run(np.array([True])) == (0, 0)

@@ -1,0 +1,74 @@
+"""The rules that lowering and features share: one value at a time and many at once give the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched.schedule import derived
+
+POINTS = np.array([1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 1000])
+GRID = np.array(list(itertools.product(POINTS, POINTS))).T
+
+RULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "unrolled": (derived.is_unrolled, (POINTS,)),
+    "reduction unrolled": (derived.reduction_is_unrolled, tuple(GRID)),
+    "promoted": (derived.is_promoted, (POINTS,)),
+    "promoted tuples": (lambda n: derived.is_promoted(n, 5), (POINTS,)),
+    "row pitch": (lambda n: derived.row_pitch(n, 2), (POINTS,)),
+    "row pitch of doubles": (lambda n: derived.row_pitch(n, 8), (POINTS,)),
+    "shared pitch along rows": (lambda n: derived.shared_pitch(n, 4, False), (POINTS,)),
+    "shared pitch across rows": (lambda n: derived.shared_pitch(n, 4, True), (POINTS,)),
+    "shared pitch of bytes": (lambda n: derived.shared_pitch(n, 1, True), (POINTS,)),
+    "shared pitch of doubles": (lambda n: derived.shared_pitch(n, 8, True), (POINTS,)),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_scalar_and_vectorised_agree(name: str) -> None:
+    rule, columns = RULES[name]
+    together = np.asarray(rule(*columns))
+    assert together.shape == columns[0].shape
+    for k, values in enumerate(zip(*columns, strict=True)):
+        alone = rule(*(int(v) for v in values))
+        assert not isinstance(alone, np.ndarray)
+        assert together[k] == alone, values
+
+
+def test_serial_loops_are_unrolled_up_to_sixteen_points() -> None:
+    assert [bool(derived.is_unrolled(n)) for n in (1, 16, 17)] == [True, True, False]
+    assert bool(derived.reduction_is_unrolled(4, 8)) and not bool(derived.reduction_is_unrolled(4, 9))
+
+
+def test_accumulators_stay_in_registers_while_their_loops_are_unrolled() -> None:
+    assert bool(derived.is_promoted(16)) and not bool(derived.is_promoted(17))
+    assert bool(derived.is_promoted(16, 4)) and not bool(derived.is_promoted(16, 5))
+
+
+def test_rows_of_intermediates_start_on_cache_lines() -> None:
+    assert [derived.row_pitch(n, 4) for n in (1, 32, 33)] == [32, 32, 64]
+    assert derived.array_strides((3, 5, 33), 4, pitched=True) == ((5 * 64, 64, 1), 3 * 5 * 64)
+    assert derived.array_strides((3, 5, 33), 4, pitched=False) == ((5 * 33, 33, 1), 3 * 5 * 33)
+    assert derived.array_strides((33,), 4, pitched=True) == ((1,), 33)
+    assert derived.array_strides((), 4, pitched=True) == ((), 1)
+
+
+def conflicts(pitch: int, itemsize: int) -> int:
+    """Return how many words of one bank a warp wants at once when its threads walk across rows."""
+    lanes = np.arange(32 if itemsize <= 4 else 16)  # wider accesses are served half a warp at a time
+    words = {int(w) for t in lanes for w in range(t * pitch * itemsize // 4, -(-(t * pitch + 1) * itemsize // 4))}
+    return int(np.bincount([w % 32 for w in words]).max())
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) -> None:
+    for extent in range(1, 300):
+        pitch = derived.shared_pitch(extent, itemsize, True)
+        assert extent <= pitch <= extent + max(8 // itemsize - 1, 1)
+        assert conflicts(pitch, itemsize) == 1
+        assert derived.shared_pitch(extent, itemsize, False) == extent
+    assert conflicts(32, itemsize) > 1

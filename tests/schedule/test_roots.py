@@ -1,0 +1,64 @@
+"""The baseline gives every valid pipeline a legal schedule, for every target, and it computes what was written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.apps.registry import load_apps
+from autosched.lower.program import lower
+from autosched.reference import interpret
+from autosched.runtime.cpu import CpuExecutable
+from autosched.schedule.types import LoopKind
+from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target, target_names
+from tests.schedule.building import blur
+from tests.schedule.corner_cases import CORNER_CASES
+
+TARGETS = [get_target(name) for name in target_names() if name != "cuda"]
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_every_valid_pipeline_gets_a_legal_schedule(name: str) -> None:
+    bound = CORNER_CASES[name]().bound()
+    for target in TARGETS:
+        assert reasons(bound, schedule_roots(bound, target), target) == [], target.name
+
+
+@pytest.mark.parametrize("name", load_apps())
+def test_so_does_the_suite(name: str) -> None:
+    app = load_apps()[name]
+    pipeline, params = app.configure({"stages": 4} if name == "stencil_chain" else {})
+    for sizes in (app.default_sizes, app.small_sizes, dict.fromkeys(app.default_sizes, 9)):
+        bound = bind(pipeline, app.shapes(sizes), params)
+        for target in TARGETS:
+            assert reasons(bound, schedule_roots(bound, target), target) == [], (target.name, sizes)
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_it_computes_what_the_interpreter_does(name: str) -> None:
+    case = CORNER_CASES[name]()
+    bound, inputs = case.bound(), case.inputs()
+    program = lower(bound, schedule_roots(bound, get_target("h200")))
+    outputs = {n: np.zeros(o.extents, o.buffer.dtype.numpy) for n, o in program.outputs.items()}
+    CpuExecutable(program).run(inputs, outputs, {p.name: case.params[p.name] for p in bound.scalars})
+    expected = interpret(case.pipeline, inputs, case.params)
+    assert set(outputs) == set(expected)
+    for n, found in outputs.items():
+        np.testing.assert_array_equal(found, expected[n], err_msg=n)
+
+
+def test_the_first_thread_loop_walks_along_rows() -> None:
+    bound = blur(1000, 1000)
+    for target, lanes in ((get_target("h200"), 32), (get_target("cpu"), 256)):
+        for k in schedule_roots(bound, target).kernels:
+            first = k.roots[0].tiling.of_kind(LoopKind.THREAD)[0]
+            assert (first.dim, first.extent) == ("x", lanes)
+
+
+def test_cheap_pointwise_stages_and_boundaries_are_inlined() -> None:
+    bound = blur()
+    computed = [r.tiling.stage.func for k in schedule_roots(bound, get_target("h200")).kernels for r in k.roots]
+    assert computed == ["across", "out"]
