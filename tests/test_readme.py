@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -34,15 +35,24 @@ def pages_with(language: str) -> list[object]:
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page are one program, run in an empty directory."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for k, program in enumerate(fenced(page, "python")):
         exec(compile(program, f"{page.name}, block {k}", "exec"), names)
     if page.name == "README.md":
-        assert names["result"].shape == (1536, 2560)  # type: ignore[attr-defined]
+        assert names["result"].shape == (1536, 2560)
 
 
 def test_first_program_is_short() -> None:
     assert len(fenced(ROOT / "README.md", "python")[0].splitlines()) <= 20
+
+
+def test_documented_loop_nest_is_the_real_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "schedules.md"
+    names: dict[str, Any] = {}
+    exec(fenced(page, "python")[0], names)
+    (shown,) = fenced(page, "text")
+    assert shown.partition("blur_y[y, x] = ...")[0] in names["scheduled"].text()
 
 
 def test_documented_error_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,7 +114,7 @@ def test_parameters_reach_structure_and_params() -> None:
         ("stencil_chain", {"stages": "2.5"}, r"stages of stencil_chain is '2\.5': give a whole number"),
         ("stencil_chain", {"stages": 2.5}, r"stages of stencil_chain is 2\.5: give a whole number"),
         ("stencil_chain", {"stages": float("inf")}, r"stages of stencil_chain is inf: give a whole number"),
-        ("stencil_chain", {"stages": 0}, r"stages is 0: give at least 1"),
+        ("stencil_chain", {"stages": 0}, r"stages is 0: give 1 to 1000"),
     ],
 )
 def test_wrong_parameters(name: str, params: dict[str, Any], message: str) -> None:

@@ -1,14 +1,15 @@
-"""Where random decisions come from: hypothesis, which shrinks a failing case, or a seeded generator, which is faster."""
+"""Where random decisions come from: a tape of bytes, which hypothesis draws and shrinks, or a seeded generator."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
 T = TypeVar("T")
+TAPE_BYTES = 512
 
 
 class Choices:
@@ -22,9 +23,21 @@ class Choices:
         self.integer = integer
 
     @classmethod
-    def from_hypothesis(cls, draw: Callable[[Any], Any]) -> Choices:
-        """Take decisions from a strategy's ``draw``."""
-        return cls(lambda low, high: draw(st.integers(low, high)))
+    def from_tape(cls, tape: bytes) -> Choices:
+        """Take decisions from bytes; after their end everything is as simple as can be.
+
+        One draw of hypothesis for all decisions: with a draw for each, it spends most of a run on repeating parts of
+        earlier examples.
+        """
+        rest = iter(tape)
+
+        def integer(low: int, high: int) -> int:
+            number = next(rest, 0)
+            if high - low >= 100:
+                number += 256 * next(rest, 0)
+            return low + number % (high - low + 1)
+
+        return cls(integer)
 
     @classmethod
     def from_seed(cls, seed: int) -> Choices:
@@ -38,3 +51,6 @@ class Choices:
     def chance(self, percent: int) -> bool:
         """Return True in so many of a hundred cases."""
         return self.integer(0, 99) >= 100 - percent
+
+
+tapes = st.binary(min_size=TAPE_BYTES, max_size=2 * TAPE_BYTES)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import autosched as a
+from autosched.analysis.bound import BoundPipeline
 from autosched.lang.dtypes import float16, float32, float64, int32
 from autosched.lang.expr import Expr, Param, Scalar
 from autosched.lang.func import Func, Input, Output
@@ -44,12 +45,6 @@ class Case:
         lines += [f"# {self.pipeline.name_of(f)}\n{f!r}" for f in self.pipeline.funcs]
         lines += [f"output {self.pipeline.name_of(o.func)} over {o.box}" for o in self.pipeline.outputs]
         return "\n".join(["", *lines])
-
-
-@st.composite
-def cases(draw: Any) -> Case:
-    """Generate pipelines of one to eight stages with their inputs."""
-    return random_case(Choices.from_hypothesis(draw))
 
 
 def random_case(c: Choices) -> Case:
@@ -150,3 +145,12 @@ def _param_value(c: Choices, p: Param) -> Scalar:
         values = (1.0, 0.5, -3.0, 0.0, float("nan"))
         return c.pick(values) if p.dtype in (float16, float32, float64) else 1.0
     return c.pick((1, 3, 0, p.dtype.max_value, p.dtype.min_value))
+
+
+def points(bound: BoundPipeline) -> int:
+    """Return how many evaluations computing every Func once takes."""
+    total = 0
+    for func in bound.funcs.values():
+        for stage in func.stages:
+            total += prod(func.extents) * prod(d.extent for d in stage.reductions)
+    return total

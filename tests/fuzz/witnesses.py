@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.codegen.cuda import CudaKernel, print_cuda
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.lang.expr import Scalar
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable, scalar_arguments
-from autosched.runtime.emulator import EmulatedKernel, ParamSpec, compile_emulated
+from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.emulated import EmulatedExecutable
 from autosched.schedule.types import Schedule
 from tests.fuzz.pipelines import Case
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
 FENCE = 256
-"""Bytes around every array that a backend must leave alone."""
+"""Bytes around every output that a backend must leave alone."""
 FENCE_BYTE = 0xA5
 GARBAGE_BYTE = 0x5A
 """What memory holds before it is written."""
@@ -40,8 +37,8 @@ class Fenced:
     memory: Array
 
     @classmethod
-    def like(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Fenced:
-        """Return an array full of garbage."""
+    def full_of_garbage(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Fenced:
+        """Return an array nothing has been written to."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         memory = np.full(size + 2 * FENCE, FENCE_BYTE, np.uint8)
         memory[FENCE : FENCE + size] = GARBAGE_BYTE
@@ -51,6 +48,13 @@ class Fenced:
         """Raise `Disagreement` if a fence has changed."""
         if (self.memory[:FENCE] != FENCE_BYTE).any() or (self.memory[-FENCE:] != FENCE_BYTE).any():
             raise Disagreement(f"{witness} writes outside of {name}")
+
+
+def garbage(size: int) -> Array:
+    """Return bytes at an aligned address that are no sensible values; stands in for uninitialised workspaces."""
+    memory = np.full(size + 64, GARBAGE_BYTE, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size]
 
 
 def reference_outputs(case: Case) -> dict[str, Array]:
@@ -77,45 +81,21 @@ def check_schedule(
     program = lower(bound, schedule)
     scalars = {p.name: case.params[p.name] for p in bound.scalars}
     if emulate:  # first: it stops at an access out of bounds, which would crash the process below
-        outputs = fenced_outputs(program)
-        run_emulated(program, case.inputs, {n: f.array for n, f in outputs.items()}, scalars, seed)
+        outputs = _empty_outputs(program)
+        EmulatedExecutable(program, seed=seed).run(case.inputs, _arrays(outputs), scalars)
         _compare("emulator", outputs, expected)
-    outputs = fenced_outputs(program)
-    CpuExecutable(program).run(case.inputs, {n: f.array for n, f in outputs.items()}, scalars)
+    outputs = _empty_outputs(program)
+    CpuExecutable(program).run(case.inputs, _arrays(outputs), scalars)
     _compare("C backend", outputs, expected)
     return program
 
 
-def fenced_outputs(program: Program) -> dict[str, Fenced]:
-    """Return an array for each output."""
-    return {n: Fenced.like(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
+def _empty_outputs(program: Program) -> dict[str, Fenced]:
+    return {n: Fenced.full_of_garbage(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
 
 
-def run_emulated(program: Program, inputs: Arrays, outputs: Arrays, scalars: Mapping[str, Scalar], seed: int) -> None:
-    """Compute the outputs in place with the generated CUDA text on emulated threads."""
-    memory = np.full(program.workspace_bytes, GARBAGE_BYTE, np.uint8)
-    arrays: dict[str, Array] = {a.buffer.name: inputs[n] for n, a in program.inputs.items()}
-    arrays |= {a.buffer.name: outputs[n] for n, a in program.outputs.items()}
-    for slot in program.workspace:
-        size = slot.buffer.count * slot.buffer.dtype.bytes_
-        arrays[slot.buffer.name] = memory[slot.offset : slot.offset + size].view(slot.buffer.dtype.numpy)
-    values = scalar_arguments(program, scalars)
-    for ir in program.kernels:
-        kernel = print_cuda(ir)
-        args = [values[p.name][0] if p.kind == "scalar" else arrays[p.name] for p in kernel.params]
-        compiled(kernel).launch(kernel.grid, kernel.block, kernel.shared_bytes, args, seed)
-
-
-def compiled(kernel: CudaKernel) -> EmulatedKernel:
-    """Return a kernel ready to run on emulated threads."""
-    params = []
-    for p in kernel.params:
-        dtype = np.dtype(np.float32) if p.kind == "scalar" and p.dtype.name == "float16" else p.dtype.numpy
-        params.append(ParamSpec(p.kind, dtype, p.name, p.count))  # type: ignore[arg-type]
-    helpers = scalar_prelude(called_scalar_functions(kernel.body))
-    return compile_emulated(
-        kernel.body, kernel.name, params, common_prelude=helpers, site_depths=kernel.site_depths
-    )
+def _arrays(outputs: Mapping[str, Fenced]) -> dict[str, Array]:
+    return {name: fenced.array for name, fenced in outputs.items()}
 
 
 def same_bits(x: Array, y: Array) -> Array:

@@ -55,8 +55,8 @@ def root(name: str, text: str) -> Root:
 
 
 def member(at: At, order: Sequence[str], **tilings: str) -> Member:
-    """Return a Member with the tilings of its stages, in order; ``f_1`` stands for ``f.1``."""
-    return Member(tuple(tiling(n.replace("_1", ".1"), t) for n, t in tilings.items()), at, tuple(order))
+    """Return a Member with the tilings of its stages, in order; ``f__1`` stands for ``f.1``."""
+    return Member(tuple(tiling(n.replace("__", "."), t) for n, t in tilings.items()), at, tuple(order))
 
 
 def block(host: str, depth: int) -> At:

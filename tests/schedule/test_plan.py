@@ -216,7 +216,7 @@ def test_stages_of_a_member_that_touch_other_points_are_steps_of_their_own() -> 
     table[y, r.x] = table[y, r.x - 1] + table[y, r.x]
     out[y, x] = table[y, x] * 2
     bound = bind(Pipeline([out.over(y=(0, 16), x=(0, 20))], name="scan"), {"img": (16, 20)})
-    held = member(block("out", 1), "yx", table="tx=20 ty=4", table_1="ty=4 rr.x=19")
+    held = member(block("out", 1), "yx", table="tx=20 ty=4", table__1="ty=4 rr.x=19")
     plan = plan_kernel(bound, kernel(bound, [root("out", "by=4 tx=20 ty=4")], [held]))
     assert [[str(n.id) for n in group] for group in plan.steps] == [["table"], ["table.1"], ["out"]]
     assert plan.block == (20, 4, 1)

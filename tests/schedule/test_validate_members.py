@@ -156,7 +156,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
     ),
     "scatter into registers": (
         SCATTER, schedule(SCATTER, kernel(SCATTER, [root("out", "by=5 ty=8")], [
-            member(thread("out", 2), "yx", bins="sy=1 sx=4", bins_1="sy=1 rr.k=64")])),
+            member(thread("out", 2), "yx", bins="sy=1 sx=4", bins__1="sy=1 rr.k=64")])),
         ("kernel 0: bins writes at computed points and cannot live in registers",),
     ),
     "stages that touch each other's points": (

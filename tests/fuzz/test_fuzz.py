@@ -1,0 +1,134 @@
+"""Random pipelines under random legal schedules: interpreter, C backend and CUDA emulator agree bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, note
+from hypothesis import strategies as st
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.lower.program import lower
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import validate
+from autosched.search.roots import schedule_roots
+from autosched.target import Target, get_target
+from tests.fuzz.choices import Choices, tapes
+from tests.fuzz.coverage import Coverage
+from tests.fuzz.pipelines import Case, points, random_case
+from tests.fuzz.witnesses import check_schedule, reference_outputs
+
+Scheduler = Callable[[BoundPipeline, Target, np.random.Generator], Schedule]
+
+MAX_POINTS = 1_000_000
+TARGETS = tuple(map(get_target, ("h200", "cpu")))
+
+USUAL = {
+    "interior": 0.2, "interior and border": 0.2, "tail": 0.2, "tail beside an interior": 0.2, "shared memory": 0.1,
+    "member at BLOCK": 0.1, "member at THREAD": 0.05, "partial tile innermost": 0.2, "partial tile second": 0.2,
+    "extent 1": 0.1, "prime extent": 0.2, "2 thread dimensions": 0.1, "unrolled loop": 0.2, "serial loop": 0.1,
+}  # fmt: skip
+"""Least share of the schedules in which each property must be found."""
+RARE = {
+    "members three deep": 0.02, "member with several consumers": 0.005, "partial tile third": 0.02,
+    "partial tile fourth": 0.01, "partial tile of a reduction": 0.01, "parallel reduction loop": 0.02,
+    "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
+    "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
+}  # fmt: skip
+KINDS_AT_LEVELS = {
+    "boundary": "ROOT BLOCK THREAD INLINE", "pointwise": "ROOT BLOCK THREAD INLINE", "stencil": "ROOT BLOCK THREAD INLINE",
+    "updated in place": "ROOT BLOCK THREAD", "scan or scatter": "ROOT BLOCK",
+}  # fmt: skip
+LANGUAGE = (
+    "several outputs", "run-time parameter", "parameter in an index", "undef", "tuple", "several updates", "gather",
+    "empty reduction domain", "carried dependence", "parallel update", "select", "call hash_u32", "call sqrt",
+    "call round", "call fmod", "shl of i", "shr of u", "floordiv of i", "floordiv of f", "mod of i", "mod of f",
+    "cast f to i", "cast f to u", "cast f to b", "cast i to f", "and of b", "xor of u", "not of i", "neg of f",
+    *(f"boundary {k}" for k in ("clamped", "mirrored", "mirrored_without_edge", "wrapped", "constant")),
+    *(f"{n} dimensions" for n in range(5)),
+    *(f"type {t}" for t in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
+    *(f"type {t}" for t in ("float16", "float32", "float64")),
+)  # fmt: skip
+
+
+def roots(bound: BoundPipeline, target: Target, rng: np.random.Generator) -> Schedule:
+    """Return the baseline schedule, checked like any other."""
+    schedule = schedule_roots(bound, target)
+    validate(bound, schedule, target)
+    return schedule
+
+
+def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> None:
+    """Run one case under a schedule for each target."""
+    bound = bind(case.pipeline, case.shapes, dict(case.params))
+    assume(points(bound) <= MAX_POINTS)
+    expected = reference_outputs(case)
+    for target in TARGETS:
+        schedule = scheduler(bound, target, np.random.default_rng(seed))
+        note(f"{target.name}\n{schedule_text(bound, schedule)}")
+        program = check_schedule(case, bound, schedule, expected, seed=seed, emulate=target.kind == "cuda")
+        coverage.add(bound, program)
+
+
+def explore(shard: int, examples: int) -> Coverage:
+    """Check so many pipelines; each shard sees others, and the same ones every time."""
+    coverage = Coverage()
+
+    @hypothesis.seed(shard)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(tape=tapes, seed=st.integers(0, 1 << 16), scheduler=st.sampled_from((sample_schedule,) * 3 + (roots,)))
+    def run(tape: bytes, seed: int, scheduler: Scheduler) -> None:
+        case = random_case(Choices.from_tape(tape))
+        note(repr(case))
+        check(case, scheduler, seed, coverage)
+
+    run()
+    return coverage
+
+
+@pytest.mark.parametrize("shard", range(2))
+def test_witnesses_agree(shard: int) -> None:
+    coverage = explore(shard, 40)
+    assert coverage.cases >= 60
+    assert not coverage.missing(USUAL), coverage.report()
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("shard", range(1000, 1020))
+def test_witnesses_agree_on_many(shard: int) -> None:
+    coverage = explore(shard, 100)
+    print(coverage.report())
+    assert not coverage.missing(USUAL), coverage.report()
+
+
+def test_schedules_and_pipelines_cover_what_they_should() -> None:
+    """Lowering alone is fast, so that rare things can be waited for."""
+    coverage = Coverage()
+    for number in range(300):
+        case = random_case(Choices.from_seed(number))
+        bound = bind(case.pipeline, case.shapes, dict(case.params))
+        if points(bound) <= MAX_POINTS:
+            schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number))
+            coverage.add(bound, lower(bound, schedule))
+    assert not coverage.missing(USUAL | RARE), coverage.report()
+    missing = [name for name in LANGUAGE if not coverage.language[name]]
+    missing += [
+        f"{kind} at {level}"
+        for kind, levels in KINDS_AT_LEVELS.items()
+        for level in levels.split()
+        if not coverage.levels[f"{kind} at {level}"]
+    ]
+    assert not missing, coverage.report()
