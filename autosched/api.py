@@ -94,20 +94,24 @@ class ScheduledPipeline:
         """
         save_schedule(path, self.bound, self.schedule)
 
-    def compile(self, backend: str | None = None) -> CompiledPipeline:
+    def compile(self, backend: str | None = None, *, fast_math: bool = False) -> CompiledPipeline:
         """Compile the pipeline.
 
         Args:
             backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule was
                 made for one and one can be used; else C; without a C compiler, with a warning, the NumPy interpreter.
                 ``cuda`` needs no GPU to compile, only to be called.
+            fast_math: Let the CUDA compiler approximate division, square roots and elementary functions and flush
+                subnormal numbers to zero: faster, no longer exact. The other backends stay exact.
 
         Raises:
             CompileError: If a compiler is missing or refuses the generated code.
             InputError: If there is no such backend, or it does not fit the target.
         """
         chosen = choose_backend(self.target) if backend is None else as_backend(backend)
-        executable = make_executable(self.bound, lambda: self.program, self.signature, self.target, chosen)
+        executable = make_executable(
+            self.bound, lambda: self.program, self.signature, self.target, chosen, fast_math=fast_math
+        )
         return CompiledPipeline(self.signature, executable, chosen)
 
     def __repr__(self) -> str:

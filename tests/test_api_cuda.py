@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autosched
-from autosched import Func, Input, Param, Pipeline, Var, float16
+from autosched import Func, Input, Param, Pipeline, Var, float16, float32
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
@@ -165,3 +165,13 @@ def test_graph_reads_its_arrays_anew_on_the_gpu() -> None:
     np.testing.assert_allclose(cupy.asnumpy(graph.outputs), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(autosched.InputError, match="an array on the GPU"):
         kernel.graph(input=image)
+
+
+def test_fast_math_is_another_compilation() -> None:
+    y, x = Var("y"), Var("x")
+    a, b = Input("a", float32, 2), Input("b", float32, 2)
+    ratio = Func("ratio")
+    ratio[y, x] = a[y, x] / b[y, x]
+    scheduled = autosched.schedule(Pipeline(ratio), shapes={"a": (64, 64), "b": (64, 64)}, target="h200")
+    exact, fast = scheduled.compile("cuda"), scheduled.compile("cuda", fast_math=True)
+    assert exact.resources[0].registers != fast.resources[0].registers, "IEEE division takes a subroutine"

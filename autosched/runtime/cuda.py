@@ -19,7 +19,7 @@ from autosched.runtime.executable import KernelInfo
 from autosched.runtime.foreign import device_of, on_gpu
 from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, ScalarArgument, WorkspaceArgument
 from autosched.runtime.launcher import LaunchSequence
-from autosched.runtime.nvrtc import Cubin
+from autosched.runtime.nvrtc import Cubin, NvrtcOptions
 from autosched.runtime.nvrtc_pool import compile_many
 from autosched.runtime.signature import ArraySpec, Call, CallSignature, refuse_overlap
 
@@ -34,18 +34,23 @@ class CudaExecutable:
         program: The lowered pipeline.
         signature: What it takes and returns.
         arch: Architecture, such as ``sm_90``.
+        fast_math: Approximate division and elementary functions.
 
     Raises:
         CompileError: If NVRTC is missing or refuses a kernel.
     """
 
-    def __init__(self, program: Program, signature: CallSignature, arch: str) -> None:
+    def __init__(self, program: Program, signature: CallSignature, arch: str, *, fast_math: bool = False) -> None:
         self.arch = arch
         self._signature = signature
         self._program = program
         self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
         self.cubins: Mapping[str, Cubin] = dict(
-            zip((k.name for k in self._kernels), _compile(self._kernels, arch), strict=True)
+            zip(
+                (k.name for k in self._kernels),
+                _compile(self._kernels, arch, NvrtcOptions(fast_math=fast_math)),
+                strict=True,
+            )
         )
         self._lock = threading.Lock()
         self._sequence: LaunchSequence | None = None
@@ -177,12 +182,12 @@ def _device(call: Call, current: int) -> int:
     return current
 
 
-def _compile(kernels: Iterable[CudaKernel], arch: str) -> list[Cubin]:
+def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
     printed = list(kernels)
     processes = 1 if len(printed) <= _ONE_PROCESS_UP_TO else None
     names = [k.name for k in printed]
     cubins: list[Cubin] = []
-    for result in compile_many([k.source for k in printed], arch, names=names, processes=processes):
+    for result in compile_many([k.source for k in printed], arch, options, names=names, processes=processes):
         if isinstance(result, CompileError):
             raise result
         cubins.append(result)

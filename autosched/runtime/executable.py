@@ -145,7 +145,13 @@ def as_backend(name: str) -> Backend:
 
 
 def make_executable(
-    bound: BoundPipeline, lowered: Callable[[], Program], signature: CallSignature, target: Target, backend: Backend
+    bound: BoundPipeline,
+    lowered: Callable[[], Program],
+    signature: CallSignature,
+    target: Target,
+    backend: Backend,
+    *,
+    fast_math: bool = False,
 ) -> Executable:
     """Compile a scheduled pipeline for a backend.
 
@@ -155,6 +161,7 @@ def make_executable(
         signature: What it takes and returns.
         target: What it was scheduled for.
         backend: What to compile for.
+        fast_math: Whether CUDA may approximate; part of the key under which its code is cached.
 
     Raises:
         CompileError: If a compiler is missing or refuses the code.
@@ -166,7 +173,7 @@ def make_executable(
         from autosched.runtime.cuda import CudaExecutable
 
         arch = target.arch  # before lowering: it refuses a target that is no GPU
-        return CudaExecutable(lowered(), signature, arch)
+        return CudaExecutable(lowered(), signature, arch, fast_math=fast_math)
     program = lowered()
     if backend == "emulator":
         from autosched.runtime.emulated import EmulatedExecutable
