@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import nullcontext
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -15,11 +16,14 @@ from autosched import Func, Input, Param, Pipeline, Var, float16, float32
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.runtime.buffers import cupy_view
 from autosched.runtime.cuda import launch_steps
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.launcher import LaunchSequence
+from autosched.runtime.nvrtc import have_nvrtc
 
-STREAM = SimpleNamespace(ptr=0)
+needs_cupy = pytest.mark.skipif(not find_spec("cupy"), reason="CuPy is not installed")
+needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 
 
 class EmulatedDevice:
@@ -28,6 +32,8 @@ class EmulatedDevice:
     def __init__(self, kernels: tuple[CudaKernel, ...]) -> None:
         self.kernels = {kernel.name: kernel for kernel in kernels}
         self.allocated: list[np.ndarray[Any, Any]] = []
+        self.stream = SimpleNamespace(ptr=0, recorded=None)
+        self.graphs_launched = 0
 
     def current_device(self) -> int:
         return 0
@@ -36,10 +42,25 @@ class EmulatedDevice:
         return nullcontext()
 
     def current_stream(self) -> Any:
-        return STREAM
+        return self.stream
+
+    def private_stream(self) -> Any:
+        return SimpleNamespace(ptr=100, recorded=None)
 
     def is_capturing(self, stream: Any) -> bool:
-        return False
+        return stream.recorded is not None
+
+    def begin_capture(self, stream: Any) -> None:
+        stream.recorded = []
+
+    def end_capture(self, stream: Any) -> Any:
+        graph, stream.recorded = stream.recorded, None
+        return graph
+
+    def launch_graph(self, graph: Any, stream: Any) -> None:
+        self.graphs_launched += 1
+        for arguments in graph:
+            self.launch(*arguments, stream)
 
     def allocate(self, size: int, stream: Any) -> Any:
         memory = np.empty(size + 256, np.uint8)
@@ -50,10 +71,13 @@ class EmulatedDevice:
         return code
 
     def get_function(self, module: bytes, name: str) -> str:
-        assert module == name.encode()
+        assert name.encode() in module
         return name
 
     def launch(self, function: str, grid: Any, block: Any, arguments: Any, shared_bytes: int, stream: Any) -> None:
+        if stream.recorded is not None:
+            stream.recorded.append((function, grid, block, arguments, shared_bytes))
+            return
         kernel = self.kernels[function]
         specs = []
         values: list[Any] = []
@@ -107,6 +131,71 @@ def _check_launches(pipeline: Pipeline, inputs: dict[str, np.ndarray[Any, Any]],
     expected = autosched.interpret(pipeline, inputs, scalars)
     for name, array in outputs.items():
         np.testing.assert_array_equal(array, expected[name])
+
+
+@pytest.fixture
+def emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> tuple[autosched.CompiledPipeline, EmulatedDevice]:
+    """Return a pipeline compiled for CUDA, on a machine whose GPU is the emulator and whose CuPy uses host memory."""
+    import cupy
+
+    app = get_app("unsharp_polymage")
+    scheduled = autosched.schedule(app.build(), shapes=app.shapes(app.small_sizes), target="h200")
+    device = EmulatedDevice(tuple(print_cuda(kernel) for kernel in scheduled.program.kernels))
+    for module in ("cuda", "launcher"):
+        monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
+    monkeypatch.setattr(cupy, "asarray", _on_device)
+    monkeypatch.setattr(cupy, "asnumpy", _on_host)
+    monkeypatch.setattr(cupy, "empty", lambda shape, dtype: _on_device(np.empty(shape, dtype)))
+    return scheduled.compile("cuda"), device
+
+
+def _on_device(array: np.ndarray[Any, Any]) -> Any:
+    return cupy_view(array.ctypes.data, array.dtype, array.shape, array, 0)
+
+
+def _on_host(array: Any) -> np.ndarray[Any, Any]:
+    return _memory(array.data.ptr, array.size, array.dtype).reshape(array.shape).copy()
+
+
+@needs_cupy
+@needs_nvrtc
+def test_calls_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline, EmulatedDevice]) -> None:
+    import cupy
+
+    kernel, device = emulated_gpu
+    app = get_app("unsharp_polymage")
+    image = app.make_inputs(app.small_sizes)["input"]
+    expected = autosched.interpret(app.build(), {"input": image}, {"weight": 2.0})["output"]
+    result = kernel(input=image, weight=2.0)
+    assert isinstance(result, np.ndarray)
+    np.testing.assert_array_equal(result, expected)
+
+    given, out = _on_device(image), _on_device(np.zeros_like(expected))
+    assert isinstance(kernel(input=given, weight=2.0), cupy.ndarray)
+    for _ in range(3):
+        assert kernel(input=given, weight=2.0, out=out) is out
+    assert device.graphs_launched >= 2  # three where `out` lies where an earlier result lay
+    np.testing.assert_array_equal(_on_host(out), expected)
+    with pytest.raises(autosched.InputError, match="output 'output': got an array on the CPU"):
+        kernel(input=given, out=np.zeros_like(expected))
+    with pytest.raises(autosched.InputError, match="input 'input': got an array on the CPU"):
+        kernel(input=image, out=out)
+
+
+@needs_cupy
+@needs_nvrtc
+def test_graph_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline, EmulatedDevice]) -> None:
+    kernel, device = emulated_gpu
+    app = get_app("unsharp_polymage")
+    image = app.make_inputs(app.small_sizes)["input"]
+    memory = np.zeros_like(image)
+    graph = kernel.graph(input=_on_device(memory))
+    memory[...] = image
+    graph.launch()
+    assert device.graphs_launched == 1
+    np.testing.assert_array_equal(_on_host(graph.outputs), autosched.interpret(app.build(), {"input": image})["output"])
+    with pytest.raises(autosched.InputError, match="got an array on the CPU, expected an array on the GPU"):
+        kernel.graph(input=image)
 
 
 def sharpened() -> tuple[autosched.CompiledPipeline, np.ndarray[Any, Any], np.ndarray[Any, Any]]:

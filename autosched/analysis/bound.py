@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from autosched.analysis import index as ix
+from autosched.analysis.expression_graph import ExpressionGraph, expression_graph
 from autosched.analysis.naming import identifiers, taken_labels
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
@@ -101,6 +102,11 @@ class BoundStage:
     def sources(self) -> tuple[str, ...]:
         """Names of everything the stage reads, itself included."""
         return tuple(f.source for f in self.footprints)
+
+    @cached_property
+    def graph(self) -> ExpressionGraph:
+        """How its expressions are nested and shared."""
+        return expression_graph((*self.values, *self.indices))
 
     @cached_property
     def load_counts(self) -> Mapping[str, int]:

@@ -13,6 +13,7 @@ _EXACT: Mapping[str, Callable[[ix.Index, ix.Index], ix.Index]] = {
     "add": ix.add, "sub": ix.sub, "mul": ix.multiply, "min": ix.minimum, "max": ix.maximum,
 }  # fmt: skip
 _INTEGER = frozenset({*_EXACT, "floordiv", "mod", "and", "shl", "shr"})
+_INT64_END = 1 << 63
 Memo = dict[int, ix.Index]
 
 
@@ -130,7 +131,10 @@ def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
     """
     lo, hi = ix.interval(exact)
     full = e.dtype.min_value, e.dtype.max_value
-    if e.weak or (full[0] <= lo and hi <= full[1]):
+    fits = full[0] <= lo and hi <= full[1]
+    if any(isinstance(t, ix.Atom) and t.kind == "data" and t.interval[1] >= _INT64_END for t in ix.atoms(exact)):
+        return _data(e, memo, *((lo, hi) if fits else full))  # generated code computes indices in signed integers
+    if e.weak or fits:
         return exact
     unbounded = any(v.lo <= -ix.UNBOUNDED or v.hi >= ix.UNBOUNDED for v in ix.loop_vars(exact).values())
     return exact if unbounded and e.dtype.kind == "i" and e.dtype.bits >= 32 else _data(e, memo, *full)

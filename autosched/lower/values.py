@@ -35,9 +35,19 @@ class ValueLowerer:
     def value(self, e: Expr, p: Point) -> Value:
         """Return the value of an expression at a point."""
         known = p.memo.get(id(e))
-        if known is None:
-            known = p.memo[id(e)] = self._lower(e, p)
-        return known
+        if known is not None:
+            return known
+        for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # Python's recursion would not reach the bottom
+            self._bound(inner, p)
+        return self._bound(e, p)
+
+    def _bound(self, e: Expr, p: Point) -> Value:
+        """Lower an expression, under a name where that is better, and remember it."""
+        value = self._lower(e, p)
+        if isinstance(value, Op) and p.stage.graph.deserves_name(e):
+            value = self.body.out.let(value, "t")
+        p.memo[id(e)] = value
+        return value
 
     def index(self, e: Expr, p: Point) -> ix.Index:
         """Return an integer expression at a point as an exact index."""

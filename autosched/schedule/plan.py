@@ -15,6 +15,7 @@ from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
 from autosched.analysis.regions import Range, Region, footprint_region, join, loop_ranges, with_fixed
 from autosched.errors import ScheduleError
+from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
 from autosched.schedule.types import At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
@@ -199,6 +200,7 @@ class _Planner:
         self.inlined = {i.func for i in kernel.inlined}
         self.members = sorted(kernel.members, key=lambda m: self.order[m.func])
         self.nests: dict[StageId, Nest] = {}
+        self.across = walked_across(bound, kernel)
 
     def run(self) -> KernelPlan:
         first = self.kernel.roots[0].tiling
@@ -211,7 +213,7 @@ class _Planner:
         allocations: dict[str, Allocation] = {}
         for m in (m for m in self.members if m.func in block_level):
             nests = [self._member_nest(m, t, self._required(regions, m)) for t in m.tilings]
-            allocations[m.func] = self._allocation(m, nests[0], self._required(regions, m))
+            allocations[m.func] = self._allocation(m, self._required(regions, m))
             steps += self._groups(nests)
         steps += self._groups(roots)
         threads = self._thread_members(allocations)
@@ -308,11 +310,11 @@ class _Planner:
             regions = self._demand([(host.stage, host.ranges_at(m.at.depth))], threads | self.inlined)
             region = self._required(regions, m)
             nests = [self._member_nest(m, t, region) for t in m.tilings]
-            allocations[m.func] = self._allocation(m, nests[0], region)
+            allocations[m.func] = self._allocation(m, region)
             groups.append(tuple(nests))
         return groups[::-1]
 
-    def _allocation(self, m: Member, nest: Nest, region: Region) -> Allocation:
+    def _allocation(self, m: Member, region: Region) -> Allocation:
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
         extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
@@ -321,9 +323,8 @@ class _Planner:
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 and m.at.level is Level.BLOCK and k > 0:
-                first = nest.thread_loops[0].dim if nest.thread_loops else m.storage_order[-1]
-                length = shared_pitch(length, func.dtypes[0].bytes_, first != m.storage_order[-1])
+            if k == len(extents) - 1 > 0 and m.at.level is Level.BLOCK:
+                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across)
             total *= length
         base = {d: by_dim[d][0] for d in func.dims}
         return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base)

@@ -11,7 +11,9 @@ from autosched.lang.dtypes import DType
 SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-45, 65520.0, -3.4e38, 2.0**31, 0.5, -0.5, 2.5, 255.5)
 
 
-def random_array(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], *, special: bool) -> np.ndarray[Any, Any]:
+def random_array(
+    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], *, special: bool
+) -> np.ndarray[Any, Any]:
     """Return an array of moderate values; with ``special``, every fifth is an extreme of its type, a NaN or a zero."""
     kind = dtype.numpy
     if dtype.kind == "b":

@@ -86,7 +86,9 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
     if member_depth(bound, kernel) >= MEMBER_DEPTH:
         yield "members three deep"
     for m in kernel.members:
-        readers = {t.stage.func for t in kernel.tilings() if m.func in bound.stage(t.stage.func, t.stage.number).sources}
+        readers = {
+            t.stage.func for t in kernel.tilings() if m.func in bound.stage(t.stage.func, t.stage.number).sources
+        }
         if len(readers - {m.func}) > 1:
             yield "member with several consumers"
         if m.storage_order != bound.funcs[m.func].dims:

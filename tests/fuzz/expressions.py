@@ -89,7 +89,16 @@ def _by_data(s: Scope, v: Expr) -> Expr:
     if c.chance(30) and value.dtype.is_int and value.dtype.bits == 8:
         return value
     value = value if value.dtype == int32 else a.cast(int32, value)
-    return c.pick((a.clamp(value, low, high), value % (high + 1), a.clamp(v + value % 3, low - 5, high + 20)))
+    return c.pick(
+        (
+            a.clamp(value, low, high),
+            value % (high + 1),
+            a.clamp(v + value % 3, low - 5, high + 20),
+            a.clamp(a.cast(a.uint64, value), 0, high),
+            a.select(value > 5, 5, a.max(value, 0)),
+            (value >> 8) & 3,
+        )
+    )
 
 
 _INDICES: tuple[Callable[[Scope, Expr], Expr], ...] = (
@@ -109,6 +118,15 @@ _INDICES: tuple[Callable[[Scope, Expr], Expr], ...] = (
     _by_data,
     _by_data,
 )
+
+
+_WEAK: tuple[Callable[[Expr, Expr], Expr], ...] = (
+    lambda v, w: v + 0, lambda v, w: 3 * v - 2, lambda v, w: v * w, lambda v, w: v // 3 + w, lambda v, w: (v - w) % 4,
+    lambda v, w: a.max(v, w), lambda v, w: -v, lambda v, w: a.abs(v - 2), lambda v, w: a.select(v < w, v, 7 - w),
+    lambda v, w: v * 1_000_000_007, lambda v, w: (v * 1_000_000_007) // 8 % 11, lambda v, w: v // -2, lambda v, w: v % -3,
+    lambda v, w: v * 0.25, lambda v, w: v / 3, lambda v, w: a.random_float(v, w), lambda v, w: v | 1, lambda v, w: ~w,
+    lambda v, w: v >> w, lambda v, w: v // w,
+)  # fmt: skip
 
 
 def load(s: Scope) -> Expr:
@@ -135,10 +153,10 @@ def leaf(s: Scope, dtype: DType) -> Expr:
 
 
 def weak_integer(s: Scope) -> Expr:
-    """Return exact integer arithmetic on coordinates."""
+    """Return arithmetic on coordinates, most of it exact integers."""
     c = s.choices
     v, w = c.pick(s.coords), c.pick(s.coords)
-    return c.pick((v + 0, 3 * v - 2, v * w, v // 3 + w, (v - w) % 4, a.max(v, w), -v, a.abs(v - 2)))
+    return c.pick(_WEAK)(v, w)
 
 
 def as_type(e: Expr, dtype: DType) -> Expr:
@@ -165,8 +183,8 @@ def expression(s: Scope, dtype: DType, depth: int) -> Expr:
     if c.chance(25):
         return as_type(c.pick(table)(x), dtype)
     if c.chance(25):  # a Python number
-        return c.pick(_BINARY)(x, c.pick(SMALL)) if not dtype.is_float else c.pick(_BINARY)(x, c.pick((0.5, 2, -3.0, 7)))
-    y = expression(s, dtype, depth - 1)
+        return c.pick(_BINARY)(x, c.pick((0.5, 2, -3.0, 7) if dtype.is_float else SMALL))
+    y = x if c.chance(10) else expression(s, dtype, depth - 1)
     return as_type(c.pick((*_BINARY, *(_FLOAT_BINARY if dtype.is_float else _INT_BINARY)))(x, y), dtype)
 
 
@@ -176,7 +194,7 @@ def condition(s: Scope, depth: int) -> Expr:
     if depth == 0:
         if s.coords and c.chance(40):
             v = c.pick(s.coords)
-            return c.pick((v < 3, v % 2 == 0, v >= c.pick(s.coords), v * 2 != 4, 5 > v))
+            return c.pick((v < 3, v % 2 == 0, v >= c.pick(s.coords), v * 2 != 4, v <= 5))
         return as_type(load(s), bool_)
     if c.chance(25):
         x, y = condition(s, depth - 1), condition(s, depth - 1)

@@ -114,7 +114,10 @@ def _boxed(c: Choices, f: Func, bounds: list[Param]) -> Output:
     box: dict[str, Any] = {}
     for axis, d in enumerate(f.dims):
         last, row = axis == f.ndim - 1, axis == f.ndim - 2
-        low, size = c.pick((0, 0, 1, -3)), c.pick(WIDE if last and f.ndim < 4 else SIZES if last or row else (3, 1, 2, 5))
+        low, size = (
+            c.pick((0, 0, 1, -3)),
+            c.pick(WIDE if last and f.ndim < 4 else SIZES if last or row else (3, 1, 2, 5)),
+        )
         box[d] = (low, low + size)
         if bounds and low >= 0 and c.chance(20):
             box[d] = (low, bounds[0] + (low + 1))

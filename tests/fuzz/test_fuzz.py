@@ -110,7 +110,6 @@ def test_witnesses_agree(shard: int) -> None:
 @pytest.mark.parametrize("shard", range(1000, 1020))
 def test_witnesses_agree_on_many(shard: int) -> None:
     coverage = explore(shard, 100)
-    print(coverage.report())
     assert not coverage.missing(USUAL), coverage.report()
 
 

@@ -61,11 +61,8 @@ def test_promotion_of_integers_holds_both() -> None:
 
 def test_true_division() -> None:
     for a, b in itertools.product(ALL, repeat=2):
-        if a.is_float or b.is_float:
-            expected = PROMOTIONS[a, b]
-        else:
-            expected = float64 if 64 in (a.bits, b.bits) else float32
-        assert true_division_dtype(a, b) == expected
+        of_integers = float64 if 64 in (a.bits, b.bits) else float32
+        assert true_division_dtype(a, b) == (PROMOTIONS[a, b] if a.is_float or b.is_float else of_integers)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
@@ -89,7 +86,11 @@ def test_python_types() -> None:
 def test_integers_that_a_type_holds() -> None:
     for dtype in (d for d in ALL if d.is_int):
         inside = [dtype.min_value, 0, dtype.max_value]
-        assert [dtype.holds(n) for n in (dtype.min_value - 1, *inside, dtype.max_value + 1)] == [False, *[True] * 3, False]
+        assert [dtype.holds(n) for n in (dtype.min_value - 1, *inside, dtype.max_value + 1)] == [
+            False,
+            *[True] * 3,
+            False,
+        ]
         assert not dtype.holds(1.0)
     assert bool_.holds(True) and bool_.holds(1) and not bool_.holds(2)
 

@@ -160,7 +160,9 @@ def test_constants_become_what_every_backend_sees() -> None:
         assert isinstance(c, Const) and not c.weak and c.value == expected
 
 
-@pytest.mark.parametrize("number", [np.int64(3), np.uint8(3), np.float64(0.5), np.float16(0.5), np.float32(2), np.array(3)])
+@pytest.mark.parametrize(
+    "number", [np.int64(3), np.uint8(3), np.float64(0.5), np.float16(0.5), np.float32(2), np.array(3)]
+)
 def test_numpy_scalars_stand_on_both_sides(number: Any) -> None:
     v = value(int32)
     for left, right in ((number + v, v + number), (number * v, v * number), (number < v, v > number)):

@@ -68,11 +68,15 @@ def test_components_of_a_tuple_beside_a_func_of_such_a_name(returned: bool) -> N
     single[x] += 1
     out[x] = single[x] + single[9 - x] + pair[9 - x][0]
     box = {"x": (0, 10)}
-    names = set(agree([pair.over(**box), single.over(**box), out.over(**box)] if returned else out.over(**box), {"row": ROW}))
+    names = set(
+        agree([pair.over(**box), single.over(**box), out.over(**box)] if returned else out.over(**box), {"row": ROW})
+    )
     assert len(names) == (4 if returned else 1)
 
 
-@pytest.mark.parametrize("name", ["int", "block", "main", "x_t", "x_b", "r_x", "x_s", "AS_FN", "as_run", "Größe", "linux"])
+@pytest.mark.parametrize(
+    "name", ["int", "block", "main", "x_t", "x_b", "r_x", "x_s", "AS_FN", "as_run", "Größe", "linux"]
+)
 def test_names_that_generated_code_uses_itself(name: str) -> None:
     f, out, img = Func(name), Func("out"), row("i" + name if name.isupper() else "row")
     r = a.RDom("r", x=3)
@@ -106,9 +110,7 @@ def test_an_undefined_start_is_not_read() -> None:
     f[x] = img[x] > 1
     f[x] = f[x] ^ (img[x] > 3)
     out[x] = f[x]
-    stages = tuple(
-        StageTiling(StageId("f", k), (Loop("x", LoopKind.THREAD, 10),)) for k in (1, 2)
-    )
+    stages = tuple(StageTiling(StageId("f", k), (Loop("x", LoopKind.THREAD, 10),)) for k in (1, 2))
     root = StageTiling(StageId("out"), (Loop("x", LoopKind.BLOCK, 1), Loop("x", LoopKind.THREAD, 10)))
     member = Member(stages, At(Level.BLOCK, StageId("out"), 1), ("x",))
     agree(out.over(x=(0, 10)), {"row": ROW}, kernels=(Kernel((Root(root),), (member,)),))
@@ -148,3 +150,18 @@ def test_stores_are_not_lost_to_the_c_compiler() -> None:
     )
     member = Member((shared,), At(Level.BLOCK, StageId("out"), 1), ("x",))
     agree(out.over(x=(1, 68)), {"scalar": np.array(3, np.int8)}, kernels=(Kernel((Root(root),), (member,)),))
+
+
+def test_a_long_sum_does_not_exhaust_the_stack() -> None:
+    f, img = Func("f"), row()
+    f[x] = sum((img[x + k] * k for k in range(1, 700)), start=img[x])
+    agree(f.over(x=(0, 3)), {"row": np.arange(702, dtype=np.float32)})
+
+
+def test_shared_subexpressions_are_written_once() -> None:
+    f, img = Func("f"), row()
+    e = img[x]
+    for _ in range(40):
+        e = e * 0.5 + e * 0.25
+    f[x] = e
+    agree(f.over(x=(0, 10)), {"row": ROW})

@@ -64,7 +64,7 @@ def test_a_cpu_has_its_own_limits() -> None:
 def big_tile(rows: int) -> tuple[BoundPipeline, Schedule]:
     """A tile of so many rows of 256 points with a ring around them in shared memory."""
     bound = bind(chain_pipeline(2), {"img": (2048, 1024)})
-    tiles = f"by={2048 // rows} bx=4 ty=32 tx=32 sy={rows // 32} sx=8"
+    tiles = f"by={2048 // rows} bx=4 tx=32 ty=32 sy={rows // 32} sx=8"
     shared = member(block("out", 2), "yx", f1=f"tx=32 ty=32 sy={rows // 32 + 1} sx=9")
     return bound, schedule(bound, kernel(bound, [root("out", tiles)], [shared], ["img_clamped"]))
 

@@ -1,0 +1,50 @@
+"""Which shared buffers neighbouring threads walk across, so that their rows need padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.schedule.types import Kernel, Level, LoopKind
+
+
+def walked_across(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
+    """Return the BLOCK members that some nest writes or reads across rows.
+
+    That is where going to the next thread (threadIdx.x) changes an index, but not that of the fastest dimension in
+    memory; reads through inlined Funcs and THREAD members count too.
+    """
+    shared = {m.func: m.storage_order for m in kernel.members if m.at.level is Level.BLOCK and m.storage_order}
+    if not shared:
+        return frozenset()
+    passed_on = {i.func for i in kernel.inlined} | {m.func for m in kernel.members if m.at.level is Level.THREAD}
+    across: set[str] = set()
+    moving: dict[str, set[str]] = {}
+
+    def access(source: str, indices: Sequence[Sequence[ix.Index]], lanes: set[str]) -> None:
+        dims = {
+            d for d, options in zip(bound.funcs[source].dims, indices, strict=True)
+            if any(lanes & ix.loop_vars(i).keys() for i in options)
+        }  # fmt: skip
+        if source in passed_on:
+            moving.setdefault(source, set()).update(dims)
+        elif dims and shared[source][-1] not in dims:
+            across.add(source)
+
+    def visit(stage: BoundStage, lanes: set[str]) -> None:
+        for f in stage.footprints:
+            if f.source in passed_on or f.source in shared:
+                access(f.source, f.dims, lanes)
+        if stage.func in shared:
+            access(stage.func, [[i] for i in stage.store], lanes)
+
+    nests = {t.stage: [p.dim for p in t.of_kind(LoopKind.THREAD) if p.extent > 1] for t in kernel.tilings()}
+    for stage, dims in nests.items():
+        if stage.func not in passed_on:
+            visit(bound.stage(stage.func, stage.number), set(dims[:1]))
+    for name in reversed(list(bound.funcs)):
+        if name in passed_on:
+            for s in bound.funcs[name].stages:
+                visit(s, moving.get(name, set()))
+    return frozenset(across)

@@ -1,0 +1,176 @@
+"""Putting the lane loop innermost changes the order of the lanes' work, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from autosched.analysis import index as ix
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps.registry import get_app
+from autosched.codegen.lanes import lanes_innermost
+from autosched.lang.dtypes import bool_, float32
+from autosched.lower.ir import (
+    Alloc,
+    Buffer,
+    CompareIndex,
+    ConstValue,
+    For,
+    If,
+    KernelIR,
+    Let,
+    LetIndex,
+    LoopRole,
+    Memory,
+    Op,
+    Read,
+    Ref,
+    Stmt,
+    Store,
+    walk,
+)
+from autosched.lower.program import lower
+from autosched.schedule.sample import sample_schedule
+from autosched.target import get_target
+from tests.codegen.ir_machine import Machine
+from tests.schedule.corner_cases import CORNER_CASES
+
+H200 = get_target("h200")
+MAX_WORK = 20_000
+"""Iterations in a block that are still run."""
+
+
+def innermost(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Return a body with all its lane loops put innermost."""
+    found: list[Stmt] = []
+    for s in body:
+        match s:
+            case For(role=LoopRole.THREAD, axis=0):
+                found += lanes_innermost(s)
+            case For():
+                found.append(For(s.name, s.extent, s.role, innermost(s.body), s.axis, s.depth))
+            case If():
+                found.append(If(s.condition, innermost(s.then), innermost(s.orelse), s.uniform))
+            case _:
+                found.append(s)
+    return tuple(found)
+
+
+def work(body: Sequence[Stmt]) -> int:
+    total = 0
+    for s in body:
+        if isinstance(s, For):
+            total += s.extent * (1 + work(s.body))
+        elif isinstance(s, If):
+            total += work(s.then) + work(s.orelse)
+        else:
+            total += 1
+    return total
+
+
+def blocks(ir: KernelIR, rng: np.random.Generator) -> Iterator[dict[str, int]]:
+    """Yield the first block, the last one, and one in between."""
+    yield dict.fromkeys((name for name, _ in ir.grid_loops), 0)
+    yield {name: n - 1 for name, n in ir.grid_loops}
+    yield {name: int(rng.integers(n)) for name, n in ir.grid_loops}
+
+
+def check(bound: BoundPipeline, seeds: range) -> int:
+    """Compare the kernels of random schedules block by block; return how many there were."""
+    count = 0
+    for seed in seeds:
+        for ir in lower(bound, sample_schedule(bound, H200, np.random.default_rng(seed))).kernels:
+            turned = innermost(ir.body)
+            if work(ir.body) > MAX_WORK:
+                continue
+            for block in blocks(ir, np.random.default_rng(seed)):
+                before, after = Machine(block), Machine(block)
+                before.run(ir.body)
+                after.run(turned)
+                assert before.stored() == after.stored(), (seed, ir.title, block)
+                count += 1
+    return count
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_corner_cases_keep_their_meaning(name: str) -> None:
+    assert check(CORNER_CASES[name]().bound(), range(8)) > 0
+
+
+@pytest.mark.parametrize("name", ["blur_forma", "unsharp", "harris", "sgemm"])
+def test_the_suite_keeps_its_meaning(name: str) -> None:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    sizes = dict.fromkeys(app.default_sizes, 21)
+    assert check(bind(pipeline, app.shapes(sizes), params), range(6)) > 0
+
+
+OUT = Buffer("out", float32, 64, Memory.GLOBAL)
+ACC = Buffer("acc", float32, 4, Memory.REGISTER)
+T, S, Y = ix.var("t", 0, 31), ix.var("s", 0, 3), ix.var("y", 0, 9)
+ONE = ConstValue(1.0, float32)
+
+
+def lane(*body: Stmt) -> For:
+    return For("t", 32, LoopRole.THREAD, body, 0, comment="x: 32 threads")
+
+
+def test_straight_code_stays_one_loop() -> None:
+    loop = lane(Let("v", Read(OUT, T, 0)), Store(OUT, T, Ref("v", float32), 1))
+    assert lanes_innermost(loop) == (loop,)
+
+
+def test_registers_get_a_dimension_for_lanes() -> None:
+    """``acc[s]`` becomes ``acc[s][lane]``, and the loop over ``s`` goes outside."""
+    fill = For("s", 4, LoopRole.UNROLLED, (Store(ACC, S, ONE, 0),), depth=0)
+    drain = For(
+        "s2", 4, LoopRole.UNROLLED, (Store(OUT, ix.var("s2", 0, 3), Read(ACC, ix.var("s2", 0, 3), 1), 2),), depth=0
+    )
+    alloc, first, second = lanes_innermost(lane(Alloc(ACC), fill, drain))
+    assert isinstance(alloc, Alloc) and alloc.buffer.count == 4 * 32
+    for loop in (first, second):
+        assert isinstance(loop, For) and loop.role is LoopRole.SERIAL
+        (lanes,) = loop.body
+        assert isinstance(lanes, For) and lanes.role is LoopRole.THREAD
+    (store,) = (s for s in walk((first,)) if isinstance(s, Store))
+    assert ix.key(store.index) == ix.key(ix.add(ix.scale(S, 32), T))
+
+
+def test_values_from_further_out_are_computed_again_where_they_are_used() -> None:
+    """``a`` is used in the loop, ``at`` only by ``a``, ``idle`` nowhere: the first two are bound in the lane loop."""
+    use = Store(OUT, ix.add(T, 1), Op("add", (Ref("a", float32), ONE), float32), 1)
+    loop = lane(
+        LetIndex("at", ix.add(T, 7)), Let("a", Read(OUT, ix.var("at", 7, 38), 0)), Let("idle", ONE),
+        For("s", 4, LoopRole.SERIAL, (use,), depth=0),
+    )  # fmt: skip
+    (serial,) = lanes_innermost(loop)
+    assert isinstance(serial, For)
+    (lanes,) = serial.body
+    assert isinstance(lanes, For)
+    assert [type(s).__name__ for s in lanes.body] == ["LetIndex", "Let", "Store"]
+
+
+def test_a_guard_becomes_the_end_of_the_lane_loop() -> None:
+    """``2*t + y <= 30`` leaves ``(30 - y) // 2 + 1`` lanes; what does not depend on the lane goes outside."""
+    room = CompareIndex("le", ix.add(ix.scale(T, 2), Y), 30, bool_)
+    tail = CompareIndex("le", Y, 8, bool_)
+    (found,) = lanes_innermost(lane(If(Op("and", (room, tail), bool_), (Store(OUT, T, ONE, 0),))))
+    assert isinstance(found, If) and found.condition == tail
+    (loop,) = found.then
+    assert isinstance(loop, For)
+    (limit,) = loop.limits
+    for y in range(10):
+        lanes = sum(2 * t + y <= 30 for t in range(32))
+        assert ix.evaluate(limit, {"y": y}) == lanes
+
+
+def test_guards_that_are_no_limit_stay_conditions() -> None:
+    falling = CompareIndex("le", ix.scale(T, -1), -3, bool_)
+    other = CompareIndex("ge", T, 3, bool_)
+    for test in (falling, other):
+        (loop,) = lanes_innermost(lane(If(test, (Store(OUT, T, ONE, 0),))))
+        assert isinstance(loop, For) and loop.limits == ()
+        assert [type(s) for s in loop.body] == [If]

@@ -1,0 +1,169 @@
+"""Shared memory: barriers only where needed, bytes used again, rows padded against bank conflicts, more than 48 KiB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32, float64, uint8
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import print_cuda
+from autosched.lang.dtypes import DType
+from autosched.lower.ir import Barrier, For, KernelIR
+from autosched.lower.program import Program, lower
+from autosched.schedule.placement import Placed, place, shared_layout
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree, traced
+from tests.schedule.building import block, chain_pipeline, kernel, member, root, schedule, thread
+
+y, x = Var("y"), Var("x")
+TILE = "by=5 bx=2 tx=32 ty=8"  # of 40 x 64 points
+HALO = "tx=32 ty=8 sy=2 sx=2"
+
+
+def one_kernel(bound: BoundPipeline, members: Sequence[str], tile: str = TILE) -> Program:
+    """Return a pipeline in one kernel with these Funcs in shared memory and all others inlined."""
+    held = [member(block("out", 2), "yx", **{name: HALO}) for name in members]
+    inlined = [n for n in bound.funcs if n not in (*members, "out")]
+    found = schedule(bound, kernel(bound, [root("out", tile)], held, inlined))
+    assert reasons(bound, found, get_target("h200")) == []
+    return lower(bound, found, split_interior=False)
+
+
+def steps(ir: KernelIR) -> list[str]:
+    """Return what happens in a block: the comment of each thread nest, ``|`` for a barrier."""
+    found = []
+    for s in ir.body:
+        if isinstance(s, Barrier):
+            found.append("|")
+        elif not isinstance(s, For):
+            found.append(getattr(s, "text", "?").split(":")[0])
+    return found
+
+
+def chain(n: int) -> BoundPipeline:
+    return bind(chain_pipeline(n), {"img": (40, 64)})
+
+
+def test_a_barrier_between_a_producer_and_its_consumer() -> None:
+    program = one_kernel(chain(3), ["f1", "f2"])
+    assert steps(program.kernels[0]) == ["f1", "|", "f2", "|", "out"]
+    assert_backends_agree(program.bound, program)
+
+
+def diamond() -> BoundPipeline:
+    """``f`` and ``g`` do not depend on each other; ``h`` reads ``f``; the output reads ``g`` and ``h``."""
+    img, f, g, h, out = Input("img", float32, 2), Func("f"), Func("g"), Func("h"), Func("out")
+    edge = img.clamped()
+    f[y, x] = edge[y, x] + edge[y, x + 1]
+    h[y, x] = f[y, x] + f[y + 1, x]
+    g[y, x] = edge[y, x] - edge[y + 1, x]
+    out[y, x] = h[y, x + 1] - g[y, x] + g[y, x + 1]
+    return bind(Pipeline([out.over(y=(0, 40), x=(0, 64))], name="diamond"), {"img": (40, 64)})
+
+
+def test_no_barrier_between_nests_that_do_not_depend_on_each_other() -> None:
+    program = one_kernel(diamond(), ["f", "g"])
+    assert sorted(steps(program.kernels[0])[:2]) == ["f", "g"]
+    assert steps(program.kernels[0])[2:] == ["|", "out"]
+    assert_backends_agree(program.bound, program)
+
+
+def test_a_barrier_before_bytes_are_used_again() -> None:
+    """``g`` lies where ``f`` was and reads nothing shared, yet must wait until ``h`` has read ``f``."""
+    program = one_kernel(diamond(), ["f", "h", "g"])
+    ir = program.kernels[0]
+    assert steps(ir) == ["f", "|", "h", "|", "g", "|", "out"]
+    offsets = {s.buffer.name: s.offset for s in ir.shared}
+    assert offsets["f"] == offsets["g"] != offsets["h"]
+    assert_backends_agree(program.bound, program)
+
+
+def test_no_barrier_where_nothing_is_shared() -> None:
+    assert steps(one_kernel(chain(1), []).kernels[0]) == ["out"]
+
+
+def test_the_first_and_the_third_stage_of_a_chain_share_bytes() -> None:
+    program = one_kernel(chain(4), ["f1", "f2", "f3"])
+    ir = program.kernels[0]
+    slots = {s.buffer.name: (s.offset, s.offset + s.buffer.count * s.buffer.dtype.bytes_) for s in ir.shared}
+    assert slots["f1"][0] == slots["f3"][0] == 0
+    assert slots["f2"][0] >= slots["f1"][1]
+    assert ir.shared_bytes < sum(end - start for start, end in slots.values())
+    assert steps(ir) == ["f1", "|", "f2", "|", "f3", "|", "out"]
+    assert_backends_agree(program.bound, program)
+
+
+def test_placement_by_lifetime() -> None:
+    requests = [Placed("a", 100, 0, 1), Placed("b", 50, 1, 2), Placed("c", 90, 2, 3), Placed("d", 10, 3, 3)]
+    placed, total = place(requests, 16)
+    at = {p.name: p.offset for p in placed}
+    assert at == {"a": 0, "b": 112, "c": 0, "d": 96} and total == 176
+    for p in placed:
+        assert p.offset % 16 == 0
+        assert not any(p.overlaps(q) for q in placed if p is not q and p.first <= q.last and q.first <= p.last)
+
+
+def transposed(dtype: DType) -> BoundPipeline:
+    """A transposition through ``tile``."""
+    img, tile, out = Input("img", dtype, 2), Func("tile"), Func("out")
+    tile[y, x] = img[y, x] * 2
+    out[y, x] = tile[x, y]
+    return bind(Pipeline([out.over(y=(0, 64), x=(0, 64))], name="transposed"), {"img": (64, 64)})
+
+
+def transposition(bound: BoundPipeline, write: str = "tx=32 ty=8 sy=4", order: str = "yx") -> Schedule:
+    held = member(block("out", 2), order, tile=write)
+    return schedule(bound, kernel(bound, [root("out", "by=2 bx=2 tx=32 ty=8 sy=4")], [held]))
+
+
+@pytest.mark.parametrize("dtype", [uint8, float32, float64])
+@pytest.mark.parametrize("write", ["tx=32 ty=8 sy=4", "ty=32 tx=8 sx=4"])
+@pytest.mark.parametrize("order", ["yx", "xy"])
+def test_rows_that_threads_walk_across_are_padded(dtype: DType, write: str, order: str) -> None:
+    """The output reads along y, so ``tile`` is walked across in one of its orders, and again if it is written so."""
+    bound = transposed(dtype)
+    program = lower(bound, transposition(bound, write, order))
+    across = order == "yx" or write.startswith("tx")
+    assert (program.kernels[0].shared[0].buffer.count > 32 * 32) == across
+    assert traced(bound, program).total_bank_conflicts == 0
+    assert_backends_agree(bound, program)
+
+
+def test_rows_along_which_threads_walk_are_not_padded() -> None:
+    bound = chain(2)
+    for ir in one_kernel(bound, ["f1"]).kernels:
+        assert ir.shared[0].buffer.count == 9 * 33
+
+
+def test_padding_sees_reads_through_inlined_funcs_and_registers() -> None:
+    """The threads of ``out`` move along x; ``turn`` (inlined or in registers) makes that y of ``tile``."""
+    img, tile, turn, out = Input("img", float32, 2), Func("tile"), Func("turn"), Func("out")
+    tile[y, x] = img[y, x] * 2
+    turn[y, x] = tile[x, y] + 1
+    out[y, x] = turn[y, x] * turn[y, x]
+    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 64))], name="turned"), {"img": (64, 64)})
+    held = member(block("out", 2), "yx", tile="tx=32 ty=8 sy=4")
+    in_thread = member(thread("out", 5), "yx", turn="sy=1 sx=1")
+    for members, inlined in (([held], ["turn"]), ([held, in_thread], [])):
+        found = schedule(bound, kernel(bound, [root("out", "by=2 bx=2 tx=32 ty=8 sy=4")], members, inlined))
+        program = lower(bound, found)
+        assert program.kernels[0].shared[0].buffer.count == 32 * 33
+        assert traced(bound, program).total_bank_conflicts == 0
+
+
+def test_more_than_48_kib_of_dynamic_shared_memory() -> None:
+    bound = bind(chain_pipeline(2), {"img": (200, 256)})
+    held = member(block("out", 2), "yx", f1="tx=32 ty=16 sy=9 sx=9")
+    found = schedule(bound, kernel(bound, [root("out", "by=2 bx=1 tx=32 ty=16 sy=8 sx=8")], [held], ["img_clamped"]))
+    h200 = get_target("h200")
+    assert reasons(bound, found, h200) == []
+    program = lower(bound, found)
+    planned = shared_layout(plan_kernel(bound, found.kernels[0])).total_bytes
+    assert h200.shared_per_block < print_cuda(program.kernels[0]).shared_bytes == planned
+    assert_backends_agree(bound, program)
