@@ -13,6 +13,7 @@ from autosched.analysis.regions import Region, footprint_region, join, loop_rang
 from autosched.analysis.specialise import Specialiser
 from autosched.analysis.to_index import rvar_range, to_index
 from autosched.analysis.undefined import check_undefined
+from autosched.analysis.wrapping import check_wrapping
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.expr import Expr, Load, Scalar, Var, walk
 from autosched.lang.func import Func, Input
@@ -222,6 +223,8 @@ class Binder:
             box: Box = tuple((int(lo), int(hi)) for lo, hi in regions[f])
             funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
             _check_size(funcs[self.names[id(f)]], f)
+            for stage in (s.stage for s in self.stages[f] if not s.stage.is_empty):
+                check_wrapping(stage, loop_ranges(stage, funcs[self.names[id(f)]], box))
             if not f.definitions[0].values:
                 check_undefined(funcs[self.names[id(f)]], f.location)
         cropped = self._cropped_outputs(funcs, boxes)

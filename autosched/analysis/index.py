@@ -90,12 +90,16 @@ def multiply(a: Number, b: Number) -> Any:
 
 
 def _split(a: Affine, c: int) -> tuple[Index, Index]:
-    """Return ``(q, r)`` with ``a == c*q + r`` and every coefficient of ``r`` in ``[0, c)``."""
+    """Return ``(q, r)`` with ``a == c*q + r``, coefficients of ``r`` below ``c`` and of the sign they have in ``a``.
+
+    So the floor of ``r / c`` moves with each variable in the direction of ``q``, and bounds of their sum are exact.
+    """
     q: dict[str, tuple[Term, int]] = {}
     r: dict[str, tuple[Term, int]] = {}
     for t, k in a.terms:
-        q[t.key] = (t, k // c)
-        r[t.key] = (t, k % c)
+        whole = k // c if k >= 0 else -(-k // c)
+        q[t.key] = (t, whole)
+        r[t.key] = (t, k - c * whole)
     return _make(q, a.const // c), _make(r, a.const % c)
 
 

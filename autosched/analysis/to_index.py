@@ -15,6 +15,7 @@ _EXACT: Mapping[str, Callable[[ix.Index, ix.Index], ix.Index]] = {
 _INTEGER = frozenset({*_EXACT, "floordiv", "mod", "and", "shl", "shr"})
 _INT64_END = 1 << 63
 Memo = dict[int, ix.Index]
+NEAR = 1 << 16
 
 
 def to_index(e: Expr, memo: Memo | None = None) -> ix.Index:
@@ -127,7 +128,8 @@ def _masked(e: Binary, memo: Memo) -> ix.Interval:
 def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
     """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap.
 
-    Coordinates of a Func have no range of their own; they are far from the limits of signed types of 32 bits and more.
+    The dimensions of a Func have no range yet: coordinates up to `NEAR` must not wrap. Whether those of the regions do
+    is checked when they are known; see `wrapping`.
     """
     lo, hi = ix.interval(exact)
     full = e.dtype.min_value, e.dtype.max_value
@@ -136,8 +138,9 @@ def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
         return _data(e, memo, *((lo, hi) if fits else full))  # generated code computes indices in signed integers
     if e.weak or fits:
         return exact
-    unbounded = any(v.lo <= -ix.UNBOUNDED or v.hi >= ix.UNBOUNDED for v in ix.loop_vars(exact).values())
-    return exact if unbounded and e.dtype.kind == "i" and e.dtype.bits >= 32 else _data(e, memo, *full)
+    unbounded = [v.name for v in ix.loop_vars(exact).values() if v.lo <= -ix.UNBOUNDED]
+    lo, hi = ix.bounds(exact, dict.fromkeys(unbounded, (-NEAR, NEAR)))
+    return exact if full[0] <= lo and hi <= full[1] else _data(e, memo, *full)
 
 
 def _data(e: Expr, memo: Memo, lo: int, hi: int) -> ix.Index:

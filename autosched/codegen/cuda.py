@@ -136,7 +136,7 @@ class _Printer:
         while len(body) == 1 and isinstance(body[0], For) and body[0].role is LoopRole.THREAD:
             loop = body[0]
             axis = "xyz"[loop.axis]
-            if loop.comment:
+            if loop.extent > 1:
                 self.w.line(f"const int {loop.name} = threadIdx.{axis};  // {loop.comment}")
                 if loop.extent < self.kernel.block[loop.axis]:
                     guards.append(f"{loop.name} < {loop.extent}")

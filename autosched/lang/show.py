@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Unary, Var
+from autosched.lang.expr import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Param,
+    RVar,
+    Select,
+    ShapeDim,
+    Unary,
+    Var,
+)
 
 MAX_LENGTH = 10_000
 """Longer texts are cut: nodes that are shared can make them exponential."""
@@ -59,7 +73,8 @@ def _parts(e: Expr, strength: int) -> list[str | _Operand]:
             return _parenthesised([(e.a, 5), f" - {-v!r}"], 5, strength)
         case Binary():
             own = _STRENGTH[e.op]
-            return _parenthesised([(e.a, own), f" {SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
+            left = own + (e.op in COMPARISONS)  # as Python chains comparisons
+            return _parenthesised([(e.a, left), f" {SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
         case Select():
             return ["select(", *_listed((e.cond, e.t, e.f)), ")"]
         case Cast():

@@ -1,4 +1,4 @@
-"""Runs kernel IR one statement after another with functions nobody has interpreted: values are hashes of how they arose.
+"""Runs kernel IR one statement after another with uninterpreted functions: values are hashes of how they arose.
 
 Two bodies that leave the same memory compute the same, whatever their operations mean.
 """

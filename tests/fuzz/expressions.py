@@ -95,7 +95,7 @@ def _by_data(s: Scope, v: Expr) -> Expr:
             value % (high + 1),
             a.clamp(v + value % 3, low - 5, high + 20),
             a.clamp(a.cast(a.uint64, value), 0, high),
-            a.select(value > 5, 5, a.max(value, 0)),
+            a.max(a.select(value > 5, 5, value), 0),
             (value >> 8) & 3,
         )
     )
@@ -123,9 +123,9 @@ _INDICES: tuple[Callable[[Scope, Expr], Expr], ...] = (
 _WEAK: tuple[Callable[[Expr, Expr], Expr], ...] = (
     lambda v, w: v + 0, lambda v, w: 3 * v - 2, lambda v, w: v * w, lambda v, w: v // 3 + w, lambda v, w: (v - w) % 4,
     lambda v, w: a.max(v, w), lambda v, w: -v, lambda v, w: a.abs(v - 2), lambda v, w: a.select(v < w, v, 7 - w),
-    lambda v, w: v * 1_000_000_007, lambda v, w: (v * 1_000_000_007) // 8 % 11, lambda v, w: v // -2, lambda v, w: v % -3,
-    lambda v, w: v * 0.25, lambda v, w: v / 3, lambda v, w: a.random_float(v, w), lambda v, w: v | 1, lambda v, w: ~w,
-    lambda v, w: v >> w, lambda v, w: v // w,
+    lambda v, w: v * 1_000_000_007, lambda v, w: (v * 1_000_000_007) // 8 % 11, lambda v, w: v // -2,
+    lambda v, w: v % -3, lambda v, w: v * 0.25, lambda v, w: v / 3, lambda v, w: a.random_float(v, w),
+    lambda v, w: v | 1, lambda v, w: ~w, lambda v, w: v >> w, lambda v, w: v // w,
 )  # fmt: skip
 
 

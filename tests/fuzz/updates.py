@@ -78,7 +78,7 @@ def along(t: Target) -> None:
 
 
 def scan(t: Target) -> None:
-    """``f[r, x] = g(f[r - 1, x], ...)``, forwards or backwards, of first or second order, along one dimension or two."""
+    """``f[r, x] = g(f[r - 1, x], ...)``, forwards or backwards, of any order, along one dimension or two."""
     c = t.pool.choices
     at = _walked(t)
     steps = c.pick(((-1,), (1,), (-1, -2), (-1, 0), (-3,)))

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import cuda_prelude, print_cuda
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program, lower
+from autosched.lower.verify import verify
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.nvrtc import compile_cubin
 from autosched.schedule.types import Schedule
 from tests.fuzz.pipelines import Case
 
@@ -77,8 +81,11 @@ def check_schedule(
 
     Raises:
         Disagreement: If a witness gives something else.
+        CompileError: If a kernel's code breaks a rule of its own.
     """
     program = lower(bound, schedule)
+    for kernel in program.kernels:
+        verify(kernel)
     scalars = {p.name: case.params[p.name] for p in bound.scalars}
     if emulate:  # first: it stops at an access out of bounds, which would crash the process below
         outputs = _empty_outputs(program)
@@ -88,6 +95,16 @@ def check_schedule(
     CpuExecutable(program).run(case.inputs, _arrays(outputs), scalars)
     _compare("C backend", outputs, expected)
     return program
+
+
+def compile_for_gpu(program: Program, arch: str) -> None:
+    """Compile all kernels with NVRTC.
+
+    Raises:
+        CompileError: If it refuses them.
+    """
+    bodies = "\n".join(print_cuda(kernel).body for kernel in program.kernels)
+    compile_cubin(f"{cuda_prelude()}\n{scalar_prelude(called_scalar_functions(bodies))}\n{bodies}", arch)
 
 
 def _empty_outputs(program: Program) -> dict[str, Fenced]:
@@ -113,9 +130,8 @@ def _compare(witness: str, outputs: Mapping[str, Fenced], expected: Arrays) -> N
         found, wanted = fenced.array, expected[name]
         fenced.check(name, witness)
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
-            raise Disagreement(
-                f"{witness} returns {name} as {found.dtype}{found.shape}, the interpreter as {wanted.dtype}{wanted.shape}"
-            )
+            kinds = f"{found.dtype}{found.shape}", f"{wanted.dtype}{wanted.shape}"
+            raise Disagreement(f"{witness} returns {name} as {kinds[0]}, the interpreter as {kinds[1]}")
         wrong = np.argwhere(~same_bits(found, wanted))
         if len(wrong):
             at = tuple(int(i) for i in wrong[0])

@@ -87,7 +87,10 @@ def test_random_numbers() -> None:
 
 def test_hash_is_a_bijection_with_documented_values() -> None:
     assert hash_u32_numpy(np.array([0, 1, 2])).tolist() == [0, 1753845952, 3507691905]
-    assert hash_u32_numpy(np.array([-1, (1 << 32) + 1])).tolist() == [hash_u32_numpy(np.array([(1 << 32) - 1]))[0], 1753845952]
+    assert hash_u32_numpy(np.array([-1, (1 << 32) + 1])).tolist() == [
+        hash_u32_numpy(np.array([(1 << 32) - 1]))[0],
+        1753845952,
+    ]
     sample = np.arange(1 << 16, dtype=np.uint32) * np.uint32(65537)
     assert len(np.unique(hash_u32_numpy(sample))) == len(sample)
     before = sample.copy()

@@ -91,8 +91,11 @@ def test_threads_only_along_an_outer_dimension() -> None:
     f, img = Func("f"), a.Input("img", a.float32, 2)
     f[y, x] = img[y, x] + 1
     loops = (
-        Loop("y", LoopKind.BLOCK, 2), Loop("x", LoopKind.BLOCK, 1), Loop("x", LoopKind.THREAD, 1), Loop("y", LoopKind.THREAD, 4),
-    )  # fmt: skip
+        Loop("y", LoopKind.BLOCK, 2),
+        Loop("x", LoopKind.BLOCK, 1),
+        Loop("x", LoopKind.THREAD, 1),
+        Loop("y", LoopKind.THREAD, 4),
+    )
     kernel = Kernel((Root(StageTiling(StageId("f"), loops)),))
     agree(f.over(y=(0, 7), x=(0, 1)), {"img": np.arange(7, dtype=np.float32)[:, None]}, kernels=(kernel,))
 
@@ -165,3 +168,11 @@ def test_shared_subexpressions_are_written_once() -> None:
         e = e * 0.5 + e * 0.25
     f[x] = e
     agree(f.over(x=(0, 10)), {"row": ROW})
+
+
+def test_an_unsigned_index_beyond_the_signed_integers() -> None:
+    f, img = Func("f"), row()
+    wrapped = a.cast(a.uint64, x)
+    f[x] = img[a.clamp(wrapped, 0, 5)] + img[wrapped % 10]
+    found = agree(f.over(x=(-3, 4)), {"row": ROW})
+    assert found["f"][0] == ROW[5] + ROW[(2**64 - 3) % 10]

@@ -1,0 +1,163 @@
+"""C text: blocks on cores, lanes in vector loops, memory kept within its bounds, and the interpreter's results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Param, Pipeline, Var, float16, float32, int64
+from autosched.analysis.bind import bind
+from autosched.codegen.c import CSource, print_c
+from autosched.lower.program import Program, lower
+from autosched.reference import interpret
+from autosched.runtime.cpu import CpuExecutable
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+from tests.schedule.building import (
+    block,
+    blur,
+    blur_with_shared,
+    chain_pipeline,
+    kernel,
+    member,
+    product_pipeline,
+    root,
+    schedule,
+    thread,
+)
+from tests.schedule.corner_cases import CORNER_CASES
+
+H200, CPU = get_target("h200"), get_target("cpu")
+y, x = Var("y"), Var("x")
+
+
+def program_of(tiles: str, *, height: int = 53, width: int = 77) -> Program:
+    """The blur in one kernel with everything inlined."""
+    bound = blur(height, width)
+    found = schedule(bound, kernel(bound, [root("out", tiles)], (), ["across", "img_clamped"]))
+    assert reasons(bound, found, H200) == []
+    return lower(bound, found)
+
+
+def lane_loops(text: str) -> list[str]:
+    """Return the heads of the loops to vectorise."""
+    return re.findall(r"#pragma omp simd\n\s*for \((.*?)\) \{", text)
+
+
+def test_blocks_are_shared_among_the_cores() -> None:
+    text = print_c(program_of("by=7 bx=3 tx=32 ty=8")).text
+    assert text.count("#pragma omp parallel") == 1 and "#pragma omp for schedule(static)" in text
+    assert "for (long long block = 0; block < 21LL; block++)" in text
+    assert "const int y_b = (int)(block / 3 % 7);  // 7 blocks" in text
+    assert "const int x_b = (int)(block / 1 % 3);  // 3 blocks" in text
+
+
+def test_a_single_block_starts_no_threads() -> None:
+    program = program_of("by=1 bx=1 tx=32 ty=8 sy=7 sx=3")
+    assert "#pragma omp parallel" not in print_c(program).text
+    assert_backends_agree(program.bound, program, emulate=False)
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    ["by=7 bx=3 tx=32 ty=8", "by=7 bx=3 sx=2 tx=16 ty=8", "by=4 bx=5 ty=14 tx=16", "by=53 bx=77", "bx=77 ty=53",
+     "by=6 bx=3 tx=8 sx=4 ty=3 sy=3", "by=2 bx=2 tx=13 sx=3 ty=3 sy=9"],
+)  # fmt: skip
+def test_every_shape_of_tile_gives_the_same(tiles: str) -> None:
+    program = program_of(tiles)
+    assert_backends_agree(program.bound, program)
+
+
+def test_the_tail_of_a_row_shortens_the_lane_loop() -> None:
+    """Where the last tile is cut, the loop over lanes ends sooner instead of asking in each lane."""
+    heads = lane_loops(print_c(program_of("by=53 bx=3 tx=32")).text)
+    assert any("as_min_i32(32, -32*x_b + 77)" in head for head in heads), heads
+    assert any("x_t < 32;" in head for head in heads), heads
+
+
+def test_lanes_are_innermost_and_registers_have_one_for_each() -> None:
+    bound = bind(product_pipeline(), {"a": (64, 40), "b": (40, 64)})
+    tile = "by=16 bx=2 tx=32 sy=4"
+    sums = kernel(bound, [root("dot", tile), root("dot.1", "by=16 bx=2 tx=32 rr.k=40 sy=4")])
+    program = lower(bound, schedule(bound, sums, kernel(bound, [root("out", "by=64 bx=2 tx=32")])))
+    text = print_c(program).text
+    assert f"REGISTER(float, dot_r, {4 * 32});" in text
+    k = text.index("for (int r_k")
+    assert k < text.index("#pragma omp simd", k) < text.index("dot_r", text.index("#pragma omp simd", k))
+    assert_backends_agree(bound, program)
+
+
+def test_shared_memory_is_an_array_of_the_core() -> None:
+    bound = blur()
+    program = lower(bound, blur_with_shared(bound))
+    text = print_c(program).text
+    (size,) = {k.shared_bytes for k in program.kernels}
+    assert f"unsigned char as_shared[{size}] __attribute__((aligned(64)));" in text
+    assert text.index("#pragma omp parallel") < text.index(f"as_shared[{size}]") < text.index("#pragma omp for")
+    assert "// all threads meet" in text
+    assert_backends_agree(bound, program)
+
+
+def test_members_in_one_thread_keep_their_values_apart_from_other_lanes() -> None:
+    bound = bind(chain_pipeline(3), {"img": (37, 61)})
+    members = [member(block("out", 2), "yx", f1="tx=32 ty=4 sy=3 sx=2"), member(thread("out", 4), "yx", f2="sy=3 sx=3")]
+    found = schedule(
+        bound, kernel(bound, [root("out", "by=5 bx=2 tx=16 ty=4 sy=2 sx=2")], members, ["img_clamped"])
+    )  # fmt: skip
+    assert reasons(bound, found, H200) == []
+    assert_backends_agree(bound, lower(bound, found))
+
+
+def test_intermediates_in_one_workspace_do_not_overwrite_each_other() -> None:
+    bound = bind(chain_pipeline(6), {"img": (40, 50)})
+    kernels = []
+    for f in (f for f in bound.funcs.values() if f.boundary is None):
+        rows, columns = f.extents
+        kernels.append(kernel(bound, [root(f.name, f"by={rows} bx={-(-columns // 16)} tx=16")], (), ["img_clamped"]))
+    found = schedule(bound, *kernels)
+    assert reasons(bound, found, H200) == []
+    program = lower(bound, found)
+    sizes = [s.buffer.count * s.buffer.dtype.bytes_ for s in program.workspace]
+    assert len(sizes) == 5 and program.workspace_bytes < sum(sizes)
+    assert_backends_agree(bound, program)
+
+
+def test_arguments_are_named_in_order() -> None:
+    img, other, out = Input("img", float32, 2), Input("other", float32, 2), Func("out")
+    gain, count = Param("gain", float16, default=2.5), Param("count", int64, default=7)
+    out[y, x] = img[y, x] * gain + other[y, x] * count
+    pipeline = Pipeline([out.over(y=(0, 9), x=(0, 33))], name="scaled")
+    bound = bind(pipeline, {"img": (9, 33), "other": (9, 33)})
+    program = lower(bound, schedule_roots(bound, CPU))
+    source: CSource = print_c(program)
+    assert set(source.arrays) == {"img", "other", "out"}
+    assert dict(source.scalars) == {"gain": float16, "count": int64}
+    rng = np.random.default_rng(1)
+    inputs: dict[str, Any] = {n: rng.random((9, 33), np.float32) for n in ("img", "other")}
+    outputs = {"out": np.zeros((9, 33), np.float32)}
+    params = {"gain": 0.3, "count": -(10**12)}
+    CpuExecutable(program).run(inputs, outputs, params)
+    np.testing.assert_array_equal(outputs["out"], interpret(pipeline, inputs, params)["out"])
+
+
+def test_it_includes_nothing() -> None:
+    assert "#include" not in print_c(program_of("by=7 bx=3 tx=32 ty=8")).text
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_schedules_for_a_cpu_give_the_same(name: str) -> None:
+    case = CORNER_CASES[name]()
+    bound, inputs = case.bound(), case.inputs()
+    expected = interpret(case.pipeline, inputs, case.params)
+    for found in (schedule_roots(bound, CPU), sample_schedule(bound, CPU, np.random.default_rng(1))):
+        program = lower(bound, found)
+        outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
+        CpuExecutable(program).run(inputs, outputs, {p.name: case.params[p.name] for p in bound.scalars})
+        for n, array in outputs.items():
+            np.testing.assert_array_equal(array, expected[n], err_msg=n)
