@@ -37,13 +37,21 @@ def facts_of(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) -> list
 
 
 def refined(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
-    """Return the range of an index where facts hold about it or about itself plus a constant."""
-    lo, hi = ix.interval(e)
+    """Return the range of an index where facts hold about its terms, or about itself plus a constant."""
+    known: dict[str, ix.Interval] = {}
+    for index, (low, high) in facts:
+        match ix.terms_of(index):
+            case ((term, 1),) if isinstance(index, ix.Affine):
+                lo, hi = known.get(term.key, term.interval)
+                known[term.key] = max(lo, low - index.const), min(hi, high - index.const)
+    if any(lo > hi for lo, hi in known.values()):
+        return ix.interval(e)  # the condition cannot be: the arm is never taken
+    lo, hi = ix.bounds(e, known)
     for index, (low, high) in facts:
         difference = ix.sub(e, index)
         if isinstance(difference, int):
             lo, hi = max(lo, low + difference), min(hi, high + difference)
-    return (lo, hi) if lo <= hi else ix.interval(e)  # the condition cannot be: the arm is never taken
+    return (lo, hi) if lo <= hi else ix.interval(e)
 
 
 def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:

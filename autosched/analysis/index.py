@@ -273,7 +273,7 @@ def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
 
 
 def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any]:
-    """Return the inclusive range of an index when its loop variables range over ``env``.
+    """Return the inclusive range of an index when its loop variables (or other terms, by key) range over ``env``.
 
     The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices;
     otherwise a hull that grows with the ranges (inclusion-monotone).
@@ -295,7 +295,8 @@ def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any
         return lo, hi
 
     for atom in inner_first(e):
-        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args])
+        known = env.get(atom.key)
+        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if known is None else known
     return total(e)
 
 

@@ -17,7 +17,7 @@ DTypeLike = DType | str | type | np.dtype[Any]
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _COPY_TO_CPU = "copy it with {fix}, or run the pipeline with target='cuda'"
-_COPY_TO_GPU = "copy it with {fix}, or run the pipeline with target='cpu'"
+_COPY_TO_GPU = "copy it with {fix}, or compile the pipeline with backend='cpu'"
 
 
 def as_host_array(

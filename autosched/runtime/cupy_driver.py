@@ -199,5 +199,5 @@ def _explanation(action: str, error: Exception) -> LaunchError:
 def _no_gpu(reason: str) -> LaunchError:
     return LaunchError(
         f"no kernel can be launched on a GPU here: {reason}. Scheduling, compiling to cubins, and running with "
-        "backend='cpu' or target='emulator' work without one"
+        "backend='cpu' or backend='emulator' work without one"
     )

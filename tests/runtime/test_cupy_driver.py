@@ -44,7 +44,7 @@ def _raise(error: Exception) -> Any:
 @pytest.mark.usefixtures("unsettled")
 def test_a_machine_without_a_driver_says_what_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", _raise(FakeCudaError("cudaErrorInsufficientDriver")))
-    with pytest.raises(LaunchError, match=r"cudaErrorInsufficientDriver\. Scheduling, compiling .* target='cpu'"):
+    with pytest.raises(LaunchError, match=r"cudaErrorInsufficientDriver\. Scheduling, compiling .* backend='cpu'"):
         gpu_driver()
     assert "cudaErrorInsufficientDriver" in gpu_problem()
     with pytest.raises(LaunchError, match="no kernel can be launched on a GPU here"):

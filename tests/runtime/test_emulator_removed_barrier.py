@@ -53,9 +53,7 @@ def without_barriers(kernel: KernelIR) -> KernelIR:
 
     def strip(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         kept = (s for s in body if not isinstance(s, Barrier))
-        return tuple(
-            replace(s, then=strip(s.then), orelse=strip(s.orelse)) if isinstance(s, If) else s for s in kept
-        )
+        return tuple(replace(s, then=strip(s.then), orelse=strip(s.orelse)) if isinstance(s, If) else s for s in kept)
 
     return replace(kernel, body=strip(kernel.body))
 
