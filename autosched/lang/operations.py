@@ -54,7 +54,7 @@ def typed_const(value: Scalar, dtype: DType) -> Const:
     if dtype.kind == "b":
         return Const(bool(value), dtype)
     if not dtype.holds(value):
-        wider = "float64" if dtype.is_float else "int64" if dtype.bits == 32 else "int32"
+        wider = f"float{dtype.bits * 2}" if dtype.is_float else "int64" if dtype.bits == 32 else "int32"
         raise DSLError(
             f"{value!r} does not fit {dtype}",
             location=caller_location(),

@@ -13,6 +13,7 @@ from autosched.codegen.c import ENTRY, CSource, print_c
 from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
 from autosched.runtime.host_compiler import compile_shared_library
+from autosched.settings import openmp_threads_sleep
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ALIGN = 64
@@ -32,7 +33,8 @@ class CpuExecutable:
         self.program = program
         self.source: CSource = print_c(program)
         self.library = compile_shared_library(self.source.text, "c")
-        self._entry = ctypes.CDLL(str(self.library))[ENTRY]
+        with openmp_threads_sleep():
+            self._entry = ctypes.CDLL(str(self.library))[ENTRY]
         self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._entry.restype = None
         self._scratch = threading.local()

@@ -14,7 +14,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import BoundsError
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sample import SampleStats, sample_schedule
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import Schedule
@@ -135,12 +135,14 @@ def test_witnesses_agree_on_many(shard: int) -> None:
 
 def test_schedules_and_pipelines_cover_what_they_should() -> None:
     """Lowering alone is fast, so that rare things can be waited for."""
-    coverage = Coverage()
+    coverage, stats = Coverage(), SampleStats()
     for number in range(300):
         bound = bound_if_small(random_case(Choices.from_seed(number)))
         if bound is not None:
-            schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number))
+            schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number), stats)
             coverage.add(bound, lower(bound, schedule))
+    for level, offered in stats.offered.items():
+        assert stats.chosen[level] >= 0.1 * offered, stats
     assert not coverage.missing(USUAL | RARE), coverage.report()
     missing = [name for name in LANGUAGE if not coverage.language[name]]
     missing += [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 
 from autosched.errors import CacheError, InputError
-from autosched.settings import ENVIRONMENT_VARIABLES, Settings, child_environment, settings
+from autosched.settings import ENVIRONMENT_VARIABLES, Settings, child_environment, openmp_threads_sleep, settings
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,15 @@ def test_child_environment_adds_to_the_own_one(monkeypatch: pytest.MonkeyPatch) 
     child = child_environment(PYTHONPATH="/p")
     assert child["SOMETHING"] == "kept"
     assert child["PYTHONPATH"] == "/p"
+
+
+def test_openmp_threads_sleep_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with openmp_threads_sleep():
+        assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    assert "OMP_WAIT_POLICY" not in os.environ
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with openmp_threads_sleep():
+        assert os.environ["OMP_WAIT_POLICY"] == "active"
+    assert os.environ["OMP_WAIT_POLICY"] == "active"
