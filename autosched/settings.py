@@ -127,8 +127,8 @@ def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
 def openmp_threads_sleep() -> Iterator[None]:
     """Let an OpenMP runtime that is loaded inside wait by sleeping, unless the user chose otherwise.
 
-    Spinning threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured:
-    16 ms against 3 ms for a kernel of 0.7 ms with five other processes on two cores). libgomp reads the variable once,
+    Spinning threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured
+    with five other processes on two cores: 16 ms against 3 ms for a kernel of 0.7 ms). libgomp reads the variable once,
     when it is loaded; it is taken back afterwards.
     """
     if any(name in os.environ for name in _OPENMP_WAITING):

@@ -20,7 +20,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 
 LARGEST_EXTENT = 1 << 40
-LARGEST_INDEX = 1 << 31
+LARGEST_INDEX = 1 << 30
 """Extent that an index which depends on data must stay below."""
 BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
 

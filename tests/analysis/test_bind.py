@@ -118,7 +118,8 @@ def test_access_matrices() -> None:
         (lut[x] & 7, 0, 7),
         (a.cast(int32, lut[x]) - 100, -100, 155),
         (a.select(lut[x] < 20, lut[x], 0), 0, 19),
-        (x + lut[x] % 3, 0, 9),
+        (x + a.cast(int32, lut[x]) % 3, 0, 9),
+        (x + lut[x] % 3, 0, 255),  # in uint8, the type of what the coordinate meets
         (a.hash_u32(x) % 100, 0, 99),
     ],
     ids=repr,
@@ -130,8 +131,10 @@ def test_indices_that_depend_on_data(index: Any, low: int, high: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [a.cast(int32, img[y, x]), a.hash_u32(x), x + a.cast(int32, img[y, x]), a.max(a.cast(int32, img[y, x]), 0)],
-    ids=repr,
+    "index", [
+        a.cast(int32, img[y, x]), a.hash_u32(x), x + a.cast(int32, img[y, x]), a.max(a.cast(int32, img[y, x]), 0),
+        a.select(img[y, x] > 0, a.cast(int32, img[y, x]), 0),
+    ], ids=repr,
 )  # fmt: skip
 def test_indices_without_a_useful_range(index: Any) -> None:
     g = func(a.cast(float32, x), x, name="g")
