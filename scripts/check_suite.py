@@ -1,24 +1,30 @@
 """Random legal schedules of every suite app, judged by all witnesses; prints coverage and exits 1 on any difference.
 
-    python scripts/check_suite.py [--schedules 200] [--apps blur,harris] [--seed 0] [--emulate 25] [--no-nvrtc]
+    python scripts/check_suite.py [--schedules 200] [--apps blur,harris] [--seed 0] [--jobs 2] [--no-nvrtc]
 
-Each schedule runs through the C backend and is compared bit for bit with the NumPy interpreter; every ``--emulate``-th
-also through the CUDA emulator; NVRTC compiles every distinct kernel for sm_90.
+Each schedule runs through the C backend and, thread by thread, through the CUDA emulator, and is compared bit for bit
+with the NumPy interpreter; NVRTC compiles every distinct kernel for sm_90. A failure names the seed that repeats it:
+``--seed N --schedules 1``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from autosched.analysis.bind import bind
-from autosched.apps import App, get_app, load_apps
+from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.ir import If
@@ -33,6 +39,7 @@ from autosched.target import get_target
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 CHAIN_STAGES = 6  # of stencil_chain: every pair of neighbouring stages is alike
+SEEDS_A_PART = 10
 
 
 @dataclass
@@ -42,56 +49,75 @@ class Tally:
     stats: SampleStats = field(default_factory=SampleStats)
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
-    sources: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        """Take over what another tally counted."""
+        for name in ("chosen", "offered", "rejected"):
+            getattr(self.stats, name).update(getattr(other.stats, name))
+        self.counts.update(other.counts)
+        self.failures += other.failures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schedules", type=int, default=200)
-    parser.add_argument("--apps", default=",".join(load_apps()))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--emulate", type=int, default=4, metavar="N", help="emulate every Nth schedule (0: none)")
-    parser.add_argument("--no-nvrtc", action="store_true")
+    parser.add_argument("--schedules", type=int, default=200, help="schedules of each app")
+    parser.add_argument("--apps", default=",".join(load_apps()), help="their names, separated by commas")
+    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others' follow")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--no-nvrtc", action="store_true", help="do not compile for the GPU")
     args = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
     failures = 0
-    for name in args.apps.split(","):
-        start = time.perf_counter()
-        tally = check_app(get_app(name), args.schedules, args.seed, args.emulate)
-        if not args.no_nvrtc:
-            compile_all(tally)
-        report(name, tally, time.perf_counter() - start)
-        failures += len(tally.failures)
+    with tempfile.TemporaryDirectory() as cache:  # random kernels are of no use to anybody later
+        os.environ["AUTOSCHED_CACHE_DIR"] = cache
+        for name in args.apps.split(","):
+            start = time.perf_counter()
+            tally = check_in_processes(name, range(args.seed, args.seed + args.schedules), args.jobs, not args.no_nvrtc)
+            report(name, tally, time.perf_counter() - start)
+            failures += len(tally.failures)
     sys.exit(1 if failures else 0)
 
 
-def check_app(app: App, schedules: int, seed: int, emulate: int) -> Tally:
-    """Run random schedules of an app at its small size."""
+def check_in_processes(name: str, seeds: range, jobs: int, nvrtc: bool) -> Tally:
+    """Check an app in several processes."""
     tally = Tally()
-    pipeline, params = app.configure({"stages": CHAIN_STAGES} if "stages" in app.structure else {})
+    parts = [seeds[k : k + SEEDS_A_PART] for k in range(0, len(seeds), SEEDS_A_PART)]
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=SEEDS_A_PART) as pool:  # a process never unloads its libraries
+        for part in [pool.submit(check_app, name, part, nvrtc=nvrtc) for part in parts]:
+            tally.add(part.result())
+    return tally
+
+
+def check_app(name: str, seeds: Sequence[int], *, nvrtc: bool = True, chain_stages: int = CHAIN_STAGES) -> Tally:
+    """Check the schedules of an app that some seeds give, at its small size."""
+    tally = Tally()
+    app = get_app(name)
+    pipeline, params = app.configure({"stages": chain_stages} if "stages" in app.structure else {})
     inputs = app.make_inputs(app.small_sizes, 0)
     bound = bind(pipeline, {n: a.shape for n, a in inputs.items()}, params)
     expected = interpret(pipeline, inputs, params)
     scalars = {p.name: params.get(p.name, p.default) for p in bound.scalars}
     target = get_target("h200")
-    for k in range(schedules):
+    sources: dict[str, str] = {}
+    for seed in seeds:
         try:
-            schedule = sample_schedule(bound, target, np.random.default_rng((seed, k)), tally.stats)
+            schedule = sample_schedule(bound, target, np.random.default_rng(seed), tally.stats)
             program = lower(bound, schedule)
-            witnesses: dict[str, Any] = {"C": CpuExecutable(program)}
-            if emulate and k % emulate == 0:
-                witnesses["emulator"] = EmulatedExecutable(program, seed=k)
-            for label, executable in witnesses.items():
-                tally.counts[f"runs through {label}"] += 1
-                for n, array in run(program, executable, inputs, scalars).items():
+            for witness in (EmulatedExecutable(program, seed=seed), CpuExecutable(program)):
+                tally.counts[f"runs through {type(witness).__name__}"] += 1
+                for n, array in run(program, witness, inputs, scalars).items():
                     if not same_bits(array, expected[n]):
-                        tally.failures.append(f"schedule {k}: {label} differs from the interpreter in {n}")
+                        what = f"{type(witness).__name__} differs from the interpreter in {n}"
+                        tally.failures.append(f"seed {seed}: {what}")
         except AutoschedError as e:
-            tally.failures.append(f"schedule {k}: {e}")
+            tally.failures.append(f"seed {seed}: {e}")
             continue
         cover(tally, schedule, program)
         for kernel in program.kernels:
             printed = print_cuda(kernel)
-            tally.sources[printed.source] = printed.name
+            sources[printed.source] = printed.name
+    if nvrtc:
+        compile_all(tally, sources)
     return tally
 
 
@@ -112,9 +138,7 @@ def same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
     """Count what a schedule exercises."""
-    readers: Counter[str] = Counter()
-    for name, func in program.bound.funcs.items():
-        readers[name] = len(func.consumers)
+    readers = {name: len(func.consumers) for name, func in program.bound.funcs.items()}
     for kernel, ir in zip(schedule.kernels, program.kernels, strict=True):
         tally.counts["kernels"] += 1
         tally.counts["kernels with an interior of their own"] += any(isinstance(s, If) and s.uniform for s in ir.body)
@@ -124,6 +148,10 @@ def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
         tally.counts[f"kernels with members {depth} deep"] += depth > 0
         tally.counts["members with several consumers"] += sum(readers[m.func] > 1 for m in kernel.members)
         tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.members)
+        for root in kernel.roots:
+            func = program.bound.funcs[root.tiling.stage.func]
+            for dim, extent in zip(func.dims, func.extents, strict=True):
+                tally.counts["partial tiles" if root.tiling.extent(dim) > extent else "whole tiles"] += 1
 
 
 def chain_length(name: str, hosts: dict[str, str]) -> int:
@@ -134,13 +162,15 @@ def chain_length(name: str, hosts: dict[str, str]) -> int:
     return length
 
 
-def compile_all(tally: Tally) -> None:
-    """Compile every distinct kernel for sm_90."""
-    names = list(tally.sources.values())
-    for name, result in zip(names, compile_many(list(tally.sources), "sm_90", names=names), strict=True):
+def compile_all(tally: Tally, sources: Mapping[str, str]) -> None:
+    """Compile kernels, texts with their names, for sm_90."""
+    names = list(sources.values())
+    for name, result in zip(names, compile_many(list(sources), "sm_90", names=names), strict=True):
         tally.counts["kernels compiled by NVRTC"] += 1
         if isinstance(result, Exception):
             tally.failures.append(f"NVRTC refused {name}: {result}")
+        else:
+            tally.counts["kernels that spill registers"] += result.kernels[name].spill_store_bytes > 0
 
 
 def report(name: str, tally: Tally, seconds: float) -> None:
@@ -152,8 +182,10 @@ def report(name: str, tally: Tally, seconds: float) -> None:
         print(f"  {what}: {n}")
     rejected: Counter[str] = Counter()
     for reason, n in tally.stats.rejected.items():
-        rejected[reason.partition(":")[0]] += n
-    print(f"  rejected candidates: {dict(rejected)}")
+        rejected[re.sub(r"\w*\d\w*", "#", reason)] += n
+    print(f"  rejected candidates: {rejected.total()}")
+    for reason, n in rejected.most_common(3):
+        print(f"    {n} {reason}")
     for failure in tally.failures[:10]:
         print(f"  FAILED {failure}")
 

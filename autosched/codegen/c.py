@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
-from autosched.codegen.lanes import lanes_innermost
+from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
@@ -152,7 +152,8 @@ class _Printer:
                     end = str(s.extent)
                     for limit in s.limits:
                         end = f"as_min_i32({end}, {index_text(limit)})"
-                    self.w.line("#pragma omp simd")
+                    if walks_along_memory(s):
+                        self.w.line("#pragma omp simd")
                     self.w.open(f"for (int {s.name} = 0; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
                     self.statements(s.body)
                     self.w.close()

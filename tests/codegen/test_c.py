@@ -81,6 +81,12 @@ def test_the_tail_of_a_row_shortens_the_lane_loop() -> None:
     assert any("x_t < 32;" in head for head in heads), heads
 
 
+def test_lanes_that_lie_rows_apart_form_no_vectors() -> None:
+    """Forced into vectors, a 5x5 stencil across rows takes gcc a minute."""
+    assert lane_loops(print_c(program_of("by=2 bx=20 ty=32 tx=4")).text) == []
+    assert len(lane_loops(print_c(program_of("by=14 bx=3 tx=32 ty=4")).text)) > 0
+
+
 def test_lanes_are_innermost_and_registers_have_one_for_each() -> None:
     bound = bind(product_pipeline(), {"a": (64, 40), "b": (40, 64)})
     tile = "by=16 bx=2 tx=32 sy=4"

@@ -11,7 +11,7 @@ from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps.registry import get_app
-from autosched.codegen.lanes import lanes_innermost
+from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.lang.dtypes import bool_, float32
 from autosched.lower.ir import (
     Alloc,
@@ -174,3 +174,12 @@ def test_guards_that_are_no_limit_stay_conditions() -> None:
         (loop,) = lanes_innermost(lane(If(test, (Store(OUT, T, ONE, 0),))))
         assert isinstance(loop, For) and loop.limits == ()
         assert [type(s) for s in loop.body] == [If]
+
+
+@pytest.mark.parametrize(("step", "vectors"), [(0, True), (1, True), (-1, True), (4, True), (5, False), (-64, False)])
+def test_lanes_form_vectors_where_they_touch_neighbouring_elements(step: int, vectors: bool) -> None:
+    at = LetIndex("at", ix.add(ix.scale(T, step), Y))
+    near = lane(at, Store(OUT, ix.add(ix.var("at", -2048, 2048), 3), ONE, 0))
+    assert walks_along_memory(near) == vectors
+    read = Let("v", Op("add", (Read(OUT, ix.scale(T, step), 0), ONE), float32))
+    assert walks_along_memory(lane(read, Store(OUT, T, Ref("v", float32), 1))) == vectors
