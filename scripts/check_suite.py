@@ -145,7 +145,8 @@ def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
         tally.counts["kernels with shared memory"] += ir.shared_bytes > 0
         hosts = {m.func: m.at.host.func for m in kernel.members}
         depth = max((chain_length(m.func, hosts) for m in kernel.members), default=0)
-        tally.counts[f"kernels with members {depth} deep"] += depth > 0
+        if depth:
+            tally.counts[f"kernels with members {depth} deep"] += 1
         tally.counts["members with several consumers"] += sum(readers[m.func] > 1 for m in kernel.members)
         tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.members)
         for root in kernel.roots:

@@ -55,11 +55,16 @@ def add(a: Number, b: Number) -> Any:
         return a + b
     if not isinstance(b, Affine):
         return Affine(a.terms, a.const + int(b)) if b else a
+    return _sum(a, b, 1)
+
+
+def _sum(a: Affine, b: Affine, factor: int) -> Index:
+    """Return ``a + factor * b``."""
     terms = {t.key: (t, c) for t, c in a.terms}
     for t, c in b.terms:
         known = terms.get(t.key)
-        terms[t.key] = (t, c + known[1]) if known else (t, c)
-    return _make(terms, a.const + b.const)
+        terms[t.key] = (t, factor * c + known[1]) if known else (t, factor * c)
+    return _make(terms, a.const + factor * b.const)
 
 
 def scale(a: Number, c: int) -> Any:
@@ -75,6 +80,8 @@ def sub(a: Number, b: Number) -> Any:
     """Return ``a - b``."""
     if isinstance(b, int):
         return add(a, -b)
+    if isinstance(a, Affine) and isinstance(b, Affine):
+        return _sum(a, b, -1)
     return add(a, scale(b, -1))
 
 

@@ -58,21 +58,35 @@ Term = LoopVar | Atom
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affine:
-    """``const + sum(coefficient * term)``; terms sorted by their text, coefficients not zero, at least one term."""
+    """``const + sum(coefficient * term)``; terms sorted by their text, coefficients not zero, at least one term.
+
+    Text and interval are worked out when they are first asked for: most indices are only steps to another one.
+    """
 
     terms: tuple[tuple[Term, int], ...]
     const: int
-    key: str = field(init=False)
-    interval: Interval = field(init=False)
+    _key: str = field(init=False, default="")
+    _interval: Interval | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        text = "+".join([f"{c}*{t.key}" if c != 1 else t.key for t, c in self.terms])
-        object.__setattr__(self, "key", shortened(f"({text}+{self.const})" if self.const else f"({text})"))
-        lo = hi = self.const
-        for t, c in self.terms:
-            a, b = t.interval
-            lo, hi = (lo + c * a, hi + c * b) if c > 0 else (lo + c * b, hi + c * a)
-        object.__setattr__(self, "interval", (lo, hi))
+    @property
+    def key(self) -> str:
+        """Canonical text."""
+        if not self._key:
+            text = "+".join([f"{c}*{t.key}" if c != 1 else t.key for t, c in self.terms])
+            object.__setattr__(self, "_key", shortened(f"({text}+{self.const})" if self.const else f"({text})"))
+        return self._key
+
+    @property
+    def interval(self) -> Interval:
+        """Inclusive range."""
+        if self._interval is None:
+            lo = hi = self.const
+            for t, c in self.terms:
+                a, b = t.interval
+                lo, hi = (lo + c * a, hi + c * b) if c > 0 else (lo + c * b, hi + c * a)
+            object.__setattr__(self, "_interval", (lo, hi))
+            return lo, hi
+        return self._interval
 
     def __eq__(self, o: object) -> bool:
         return isinstance(o, Affine) and self.key == o.key

@@ -26,16 +26,18 @@ class Namer:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
+        self._last: dict[str, int] = {}
 
     def __call__(self, base: str, suffix: str = "", *, components: int = 1) -> str:
         """Return ``base_suffix``, numbered if that is taken; with several components their labels are free too."""
         clean = base.replace(".", "_")
         clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in clean)
         stem = f"{clean}_{suffix}" if suffix else clean
-        name, k = stem, 0
+        name, k = stem, self._last.get(stem, 0)
         while not self._taken.isdisjoint(labels := _labels(name, components)):
             k += 1
             name = f"{stem}{k}" if stem[-1:].isalpha() else f"{stem}_{k}"
+        self._last[stem] = k
         self._taken.update(labels)
         return name
 

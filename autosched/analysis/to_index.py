@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from autosched.analysis import index as ix
 from autosched.analysis.conditions import compared, facts_of, refined
 from autosched.analysis.float_range import converted_range
+from autosched.lang.dtypes import uint64
 from autosched.lang.expr import Binary, Cast, Const, Expr, RVar, Select, Unary, Var, operands_first
 
 _EXACT: Mapping[str, Callable[[ix.Index, ix.Index], ix.Index]] = {
@@ -134,7 +135,7 @@ def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
     lo, hi = ix.interval(exact)
     full = e.dtype.min_value, e.dtype.max_value
     fits = full[0] <= lo and hi <= full[1]
-    if any(isinstance(t, ix.Atom) and t.kind == "data" and t.interval[1] >= _INT64_END for t in ix.atoms(exact)):
+    if any(c.dtype == uint64 and ix.interval(memo[id(c)])[1] >= _INT64_END for c in _operands(e)):
         return _data(e, memo, *((lo, hi) if fits else full))  # generated code computes indices in signed integers
     if e.weak or fits:
         return exact

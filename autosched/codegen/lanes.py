@@ -130,8 +130,10 @@ def walks_along_memory(loop: For) -> bool:
     for s in walk(loop.body):
         if isinstance(s, LetIndex):
             steps[s.name] = step(s.index)
-        accessed = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
-        if any(abs(step(a.index)) > MAX_VECTOR_STEP for a in (*accessed, *([s] if isinstance(s, Store) else []))):
+        touched = [v.index for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        if isinstance(s, Store):
+            touched.append(s.index)
+        if any(abs(step(i)) > MAX_VECTOR_STEP for i in touched):
             return False
     return True
 
