@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -35,8 +36,10 @@ class App:
         default_sizes: Problem sizes used in the papers.
         small_sizes: Problem sizes for tests, chosen so that tiles do not divide them.
         generate: Returns input arrays for complete sizes and a seed.
-        compute: Returns the outputs from keyword arguments, inputs first, then parameters, with NumPy or SciPy alone.
+        compute: Returns the outputs from keyword arguments, inputs first, then parameters, by well-known libraries
+            alone; an input whose name is a keyword of Python has an underscore appended.
         tolerance: How far outputs may lie from those of ``compute``.
+        nominal_flops: Operations per output point as the paper counts them, where it reports GFLOP/s.
     """
 
     name: str
@@ -48,6 +51,13 @@ class App:
     generate: Callable[[Mapping[str, int], int], Arrays]
     compute: Callable[..., Arrays]
     tolerance: Tolerance = field(default=EXACT)
+    nominal_flops: int | None = None
+
+    @property
+    def summary(self) -> str:
+        """What it computes, in a line."""
+        module = inspect.getmodule(self.build)
+        return (inspect.getdoc(module) or "").partition("\n")[0].rstrip(".")
 
     @property
     def structure(self) -> dict[str, Scalar]:
@@ -121,7 +131,12 @@ class App:
         Raises:
             InputError: If SciPy is needed and not installed.
         """
-        return self.compute(**inputs, **(params or {}))
+        return self.compute(**{argument_name(k): a for k, a in inputs.items()}, **(params or {}))
+
+
+def argument_name(name: str) -> str:
+    """Return the Python argument for an input or parameter of that name."""
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def load_ndimage() -> ModuleType:

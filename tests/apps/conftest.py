@@ -12,13 +12,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import autosched
+from autosched.apps import App, get_app
 from autosched.apps.tolerance import EXACT, Tolerance
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.reference import interpret
+from autosched.runtime.executable import Backend
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
+WITNESSES = ("interpreter", "c", "emulator")
 Arrays = dict[str, NDArray[Any]]
 Witness = Callable[[Pipeline, Arrays, Mapping[str, Scalar]], Arrays]
 
@@ -27,7 +31,7 @@ Witness = Callable[[Pipeline, Arrays, Mapping[str, Scalar]], Arrays]
 class GoldenCase:
     """One set of inputs with the outputs that Halide and NumPy agree on; names as in the pipeline."""
 
-    app: str
+    app: App
     suffix: str
     inputs: Arrays
     outputs: Arrays
@@ -35,31 +39,35 @@ class GoldenCase:
     tolerance: dict[str, Tolerance]
 
 
-def load_golden(app: str, suffix: str) -> GoldenCase:
-    with np.load(GOLDEN / f"{app}.npz") as file:
+def load_golden(name: str, suffix: str) -> GoldenCase:
+    """Return a set: ``out_output_wrap`` belongs to the set "_wrap", and so does ``in_input_wrap`` if there is one."""
+    app = get_app(name)
+    pipeline = app.build()
+    with np.load(GOLDEN / f"{name}.npz") as file:
         meta = json.loads(str(file["meta"]))
-        inputs = {_plain(k, "in_", suffix): file[k] for k in _keys(file.files, "in_", suffix)}
-        outputs = {_plain(k, "out_", suffix): file[k] for k in _keys(file.files, "out_", suffix)}
-    tolerance = {name: _tolerance(meta["tolerance_outputs"].get(name + suffix, meta["tolerance"])) for name in outputs}
+        keys = {i.name: f"in_{i.name}{suffix}" for i in pipeline.inputs}
+        inputs = {k: file[key if key in file.files else f"in_{k}"] for k, key in keys.items()}
+        outputs = {k: file[f"out_{k}{suffix}"] for k in pipeline.output_names}
+    tolerance = {k: _tolerance(meta["tolerance_outputs"].get(k + suffix, meta["tolerance"])) for k in outputs}
     return GoldenCase(app, suffix, inputs, outputs, meta["params"], tolerance)
-
-
-def _keys(names: list[str], prefix: str, suffix: str) -> list[str]:
-    stems = [n for n in names if n.startswith(prefix)]
-    # "in_input_wrap" belongs to the set "_wrap" because there is an "in_input" beside it.
-    marked = {n for n in stems for other in stems if n != other and n.startswith(f"{other}_")}
-    return [n for n in stems if (n in marked and n.endswith(suffix) if suffix else n not in marked)]
-
-
-def _plain(key: str, prefix: str, suffix: str) -> str:
-    return key.removeprefix(prefix).removesuffix(suffix)
 
 
 def _tolerance(given: dict[str, Any]) -> Tolerance:
     return EXACT if given.get("exact") else Tolerance(**given)
 
 
-@pytest.fixture(params=[interpret], ids=["interpreter"])
+def _compiled(backend: Backend, target: str) -> Witness:
+    def run(pipeline: Pipeline, inputs: Arrays, params: Mapping[str, Scalar]) -> Arrays:
+        shapes = {k: a.shape for k, a in inputs.items()}
+        kernel = autosched.schedule(pipeline, shapes, target, params).compile(backend)
+        result = kernel(inputs)
+        names = pipeline.output_names
+        return dict(zip(names, [result] if len(names) == 1 else result, strict=True))
+
+    return run
+
+
+@pytest.fixture(params=[interpret, _compiled("cpu", "cpu"), _compiled("emulator", "h200")], ids=WITNESSES)
 def witness(request: pytest.FixtureRequest) -> Witness:
     """Runs a pipeline on arrays and returns its outputs by name."""
     run: Witness = request.param
