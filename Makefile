@@ -3,6 +3,8 @@
 # make lint   ruff and mypy
 # make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
 # make check-suite    200 random schedules of every suite app
+# make gallery        pictures of the image apps for docs/gallery.md
+# make peak-memory    every suite app at the paper's size: time and peak memory of the C backend
 # make prove-division all float32 dividends for each kind of constant
 # make bench  lowering, interpreter, C backend, emulator
 #
@@ -25,7 +27,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test lint fuzz check-suite prove-division bench clean
+.PHONY: demo test lint fuzz check-suite gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -52,6 +54,12 @@ prove-division: $(VENV)/.dev-installed
 
 check-suite: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_suite.py
+
+gallery: $(VENV)/.dev-installed
+	$(BIN)/python scripts/gallery.py
+
+peak-memory: $(VENV)/.dev-installed
+	$(BIN)/python scripts/peak_memory.py
 
 bench: $(VENV)/.dev-installed
 	$(BIN)/python scripts/bench_lowering.py

@@ -20,18 +20,37 @@ MIN_VECTOR_EXTENT = 16
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
     """Return the baseline schedule of a bound pipeline."""
-    inlined = {name for name, f in bound.funcs.items() if should_inline(bound, f)}
+    inlined = inlined_funcs(bound)
     kernels = [
         k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)
     ]
     return Schedule(bound.pipeline.hash, tuple(kernels))
 
 
-def should_inline(bound: BoundPipeline, func: BoundFunc) -> bool:
-    """Whether computing a Func again at every use costs less than storing it.
+def inlined_funcs(bound: BoundPipeline) -> set[str]:
+    """Return the Funcs that cost less to compute again at every use than to store.
 
-    Boundary conditions and copies always; pointwise Funcs of a few operations; anything used at one point only once.
+    Boundary conditions and copies always; pointwise Funcs of a few operations; anything used at one point only once,
+    where a use by a Func that is itself inlined counts as often as that one is evaluated.
     """
+    inlined: set[str] = set()
+    loads: dict[str, float] = {}  # of all points of a Func, were it stored
+    for name, func in reversed(bound.funcs.items()):  # consumers first
+        evaluations = {
+            consumer: loads[consumer] if consumer in inlined else _product(bound.funcs[consumer].extents)
+            for consumer in func.consumers
+        }
+        loads[name] = sum(
+            stage.load_counts.get(name, 0) * _product(d.extent for d in stage.reductions) * evaluations[consumer]
+            for consumer in func.consumers
+            for stage in bound.funcs[consumer].stages
+        )
+        if _should_inline(bound, func, loads[name] / max(_product(func.extents), 1)):
+            inlined.add(name)
+    return inlined
+
+
+def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:
     if func.is_output or not func.is_pure or func.undefined:
         return False
     if func.boundary is not None:
@@ -43,24 +62,12 @@ def should_inline(bound: BoundPipeline, func: BoundFunc) -> bool:
     ) and all(n == 1 for n in stage.load_counts.values())
     if pointwise and ops <= CHEAP_OPERATIONS:
         return True
-    return uses(bound, func) <= 1
+    return uses <= 1
 
 
 def _own_point(func: BoundFunc, dims: Sequence[Sequence[object]]) -> bool:
     own = {f"({d})" for d in func.dims}
     return all(len(d) == 1 and getattr(d[0], "key", None) in own for d in dims)
-
-
-def uses(bound: BoundPipeline, func: BoundFunc) -> float:
-    """Return how often each point is evaluated if the Func is inlined."""
-    total = 0.0
-    points = max(_product(func.extents), 1)
-    for name in func.consumers:
-        consumer = bound.funcs[name]
-        for stage in consumer.stages:
-            domain = _product(consumer.extents) * _product(d.extent for d in stage.reductions)
-            total += stage.load_counts.get(func.name, 0) * domain / points
-    return total
 
 
 def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined: set[str]) -> list[Kernel]:

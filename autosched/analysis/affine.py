@@ -92,7 +92,7 @@ def affine_form(e: Expr, memo: dict[int, ix.Index] | None = None) -> AffineForm 
         e: An expression in index position, shapes and integer parameters replaced by constants.
         memo: Indices of subexpressions converted before, by ``id``; see `to_index`.
     """
-    return _form(to_index(e, memo))
+    return form_of_index(to_index(e, memo))
 
 
 def access_matrix(load: Load, loops: Sequence[str], memo: dict[int, ix.Index] | None = None) -> AccessMatrix:
@@ -107,7 +107,8 @@ def access_matrix(load: Load, loops: Sequence[str], memo: dict[int, ix.Index] | 
     )
 
 
-def _form(index: ix.Index) -> AffineForm | None:
+def form_of_index(index: ix.Index) -> AffineForm | None:
+    """Return a symbolic index as an affine form over its loops, or None."""
     forms: dict[str, AffineForm | None] = {}
     for atom in ix.inner_first(index):
         forms[atom.key] = _quotient_form(atom, forms) if atom.kind == "div" else None

@@ -19,19 +19,23 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = {
 def folded(e: Expr, operands: Sequence[Expr]) -> Const | None:
     """Return the value of an integer or bool operation between constants; None for anything else.
 
-    Weak constants are exact, typed ones wrap. Floating-point arithmetic is left to those who run it.
+    Weak constants are exact, typed ones wrap. Floating-point arithmetic is left to those who run it; an integer that
+    a floating-point type holds becomes its constant, as a division by a constant has a faster form.
 
     Args:
         e: The operation.
         operands: What its operands have become.
     """
     constants = [c for c in operands if isinstance(c, Const) and not c.dtype.is_float]
-    if e.dtype.is_float or not operands or len(constants) < len(operands):
+    if not operands or len(constants) < len(operands) or (e.dtype.is_float and not isinstance(e, Cast)):
         return None
     values = [int(c.value) for c in constants]
     match e:
         case Cast():
-            return _typed(int32.wrapped(values[0]) if constants[0].weak else values[0], e.dtype)
+            value = int32.wrapped(values[0]) if constants[0].weak else values[0]
+            if not e.dtype.is_float:
+                return _typed(value, e.dtype)
+            return Const(float(value), e.dtype) if e.dtype.rounded(value) == value else None
         case Unary():
             return _typed({"neg": -values[0], "abs": abs(values[0]), "not": ~values[0]}[e.op], e.dtype, logical=True)
         case Select():

@@ -83,6 +83,40 @@ def required_regions(
     return regions
 
 
+def demanded_regions(
+    bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str]
+) -> dict[str, Region]:
+    """Return what stages need of their sources when each one's loops range as given.
+
+    Args:
+        bound: The pipeline.
+        consumers: Stages with the ranges of their loops.
+        inside: Funcs whose own demand is passed on to their producers (Members and inlined Funcs of a kernel).
+
+    Returns:
+        Regions of every source that is read, inputs left out.
+    """
+    position = {name: k for k, name in enumerate(bound.funcs)}
+    regions: dict[str, Region] = {}
+
+    def add(stage: BoundStage, env: Mapping[str, Range]) -> None:
+        for f in stage.footprints:
+            if f.source in position and f.source != stage.func:
+                regions[f.source] = join(regions.get(f.source), footprint_region(f, env))
+
+    for stage, env in consumers:
+        if not stage.is_empty:
+            add(stage, env)
+    for name in sorted(inside, key=lambda n: -position[n]):
+        if name in regions:
+            func = bound.funcs[name]
+            regions[name] = with_fixed(func, regions[name])
+            for stage in func.stages:
+                if not stage.is_empty:
+                    add(stage, loop_ranges(stage, func, regions[name]))
+    return regions
+
+
 def required_extents(
     bound: BoundPipeline, root: str, tiles: np.ndarray[Any, np.dtype[np.int64]], wanted: Iterable[str]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,8 @@ from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 
 Arrays = dict[str, NDArray[Any]]
+Setting = Scalar | tuple[float, ...]
+"""Value of a parameter; only a structural one can be several numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +62,16 @@ class App:
         return (inspect.getdoc(module) or "").partition("\n")[0].rstrip(".")
 
     @property
-    def structure(self) -> dict[str, Scalar]:
+    def structure(self) -> dict[str, Setting]:
         """Structural parameters and their defaults."""
         return {name: argument.default for name, argument in inspect.signature(self.build).parameters.items()}
 
     @property
-    def params(self) -> dict[str, Scalar | None]:
+    def params(self) -> dict[str, Setting | None]:
         """All parameters, structural ones first, and their defaults."""
         return {**self.structure, **{p.name: p.default for p in self.build().params}}
 
-    def configure(self, values: Mapping[str, Scalar | str] | None = None) -> tuple[Pipeline, dict[str, Scalar]]:
+    def configure(self, values: Mapping[str, Setting | str] | None = None) -> tuple[Pipeline, dict[str, Scalar]]:
         """Build the pipeline for some parameter values and return it with the values of its `Param`s.
 
         Args:
@@ -80,7 +82,7 @@ class App:
         """
         given = dict(values or {})
         structure = {
-            name: _convert(self.name, name, given.pop(name), type(default))
+            name: _convert_like(self.name, name, given.pop(name), default)
             for name, default in self.structure.items()
             if name in given
         }
@@ -121,7 +123,7 @@ class App:
         """Return input arrays; the same sizes and seed give the same arrays, and seed 0 an unshifted photograph."""
         return self.generate(self.sizes(sizes), seed)
 
-    def reference(self, inputs: Mapping[str, NDArray[Any]], params: Mapping[str, Scalar] | None = None) -> Arrays:
+    def reference(self, inputs: Mapping[str, NDArray[Any]], params: Mapping[str, Setting] | None = None) -> Arrays:
         """Return the outputs as NumPy or SciPy compute them, independent of this library.
 
         Args:
@@ -131,7 +133,10 @@ class App:
         Raises:
             InputError: If SciPy is needed and not installed.
         """
-        return self.compute(**{argument_name(k): a for k, a in inputs.items()}, **(params or {}))
+        given = dict(params or {})
+        pipeline, _ = self.configure(given)  # where the default of a Param may follow from a structural parameter
+        defaults = {p.name: p.default for p in pipeline.params}
+        return self.compute(**{argument_name(k): a for k, a in inputs.items()}, **{**defaults, **given})
 
 
 def argument_name(name: str) -> str:
@@ -152,15 +157,26 @@ def load_ndimage() -> ModuleType:
     return scipy.ndimage  # type: ignore[no-any-return]
 
 
-def _convert(app: str, name: str, value: Scalar | str, kind: type) -> Scalar:
+def _convert_like(app: str, name: str, value: Setting | str, default: Setting) -> Setting:
+    """Return a structural parameter's value in the kind of its default, or as many numbers as that has."""
+    if not isinstance(default, tuple):
+        return _convert(app, name, value, type(default))
+    numbers = value.split(",") if isinstance(value, str) else value
+    if not isinstance(numbers, Sequence) or len(numbers) != len(default):
+        example = f"{name}={','.join(map(str, default))}"
+        raise InputError(f"parameter {name} of {app} is {value!r}: give {len(default)} numbers, as in {example}")
+    return tuple(float(_convert(app, name, n, float)) for n in numbers)
+
+
+def _convert(app: str, name: str, value: Setting | str, kind: type) -> Scalar:
     """Return a parameter's value in the kind of its default; text is read, and no digit is dropped."""
     try:
         if kind is bool:
             return _TRUTH[str(value).strip().lower()]
         if kind is int and isinstance(value, float) and not value.is_integer():
             raise ValueError
-        return int(value) if kind is int else float(value)
-    except (KeyError, ValueError):
+        return int(value) if kind is int else float(value)  # type: ignore[arg-type]  # a tuple raises
+    except (KeyError, TypeError, ValueError):
         raise InputError(f"parameter {name} of {app} is {value!r}: give a {_KIND_NAMES[kind]}") from None
 
 

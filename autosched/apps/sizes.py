@@ -30,7 +30,7 @@ class Size:
 Extent = int | Size
 """A fixed number of elements, or one that follows from a size."""
 
-H, W = Size("H"), Size("W")
+D, H, W = Size("D"), Size("H"), Size("W")
 
 
 def shapes_from_sizes(

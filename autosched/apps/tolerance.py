@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +18,13 @@ class Tolerance:
         rtol: Allowed error relative to the expected element.
         atol: Allowed error added to that, in the array's units.
         bad_fraction: Share of the elements that may lie outside both, for comparisons that rounding can flip.
+        hard_atol: Absolute error that not even one of those may exceed.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
     bad_fraction: float = 0.0
+    hard_atol: float = math.inf
 
     def mismatch(self, got: NDArray[Any], expected: NDArray[Any]) -> str | None:
         """Return what is wrong with ``got`` in one sentence, or None where it agrees.
@@ -39,9 +42,10 @@ class Tolerance:
             error = np.where(same, 0.0, np.abs(a - b))
             near = (error <= self.atol + self.rtol * np.abs(b)) & np.isfinite(a) & np.isfinite(b)
         bad = ~(same | (near if self.rtol or self.atol else False))
-        if np.count_nonzero(bad) <= self.bad_fraction * bad.size:
+        error = np.where(bad, np.nan_to_num(error, nan=np.inf), 0.0)
+        if np.count_nonzero(bad) <= self.bad_fraction * bad.size and np.all(error <= self.hard_atol):
             return None
-        worst = np.unravel_index(np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -1.0)), error.shape)
+        worst = np.unravel_index(np.argmax(np.where(bad, error, -1.0)), error.shape)
         at = ", ".join(str(int(i)) for i in worst)
         return (
             f"{np.count_nonzero(bad)} of {bad.size} elements differ by more than rtol={self.rtol:g}, "

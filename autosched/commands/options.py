@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from autosched.apps.app import Setting
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.runtime.executable import BACKENDS
@@ -95,9 +96,12 @@ def execution_options(command: F) -> F:
     return _with(_EXECUTION_OPTIONS, command)
 
 
-def as_numbers(pairs: Pairs) -> dict[str, Scalar | str]:
-    """Return ``--param`` values as numbers; what is no number stays text, for the app to refuse by name."""
-    return {name: _number(text) for name, text in pairs}
+def as_numbers(pairs: Pairs) -> dict[str, Setting | str]:
+    """Return ``--param`` values as numbers; what is no number stays text, for the app to refuse by name.
+
+    Several numbers for one parameter are separated by commas.
+    """
+    return {name: _numbers(text) if "," in text else _number(text) for name, text in pairs}
 
 
 def as_sizes(pairs: Pairs) -> dict[str, int]:
@@ -118,6 +122,13 @@ def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _numbers(text: str) -> tuple[float, ...] | str:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        return text
 
 
 def _number(text: str) -> Scalar | str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autosched.api import ScheduledPipeline, load_schedule, schedule
 from autosched.apps import App, get_app
+from autosched.apps.app import Setting
 from autosched.commands.files import Array, read_arrays
 from autosched.commands.options import Pairs, as_numbers, as_sizes
 from autosched.errors import InputError, ScheduleError
@@ -40,7 +41,7 @@ class Problem:
     pipeline: Pipeline
     shapes: Mapping[str, tuple[int, ...]]
     params: Mapping[str, Scalar]
-    values: Mapping[str, Scalar]
+    values: Mapping[str, Setting]
 
 
 def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tuple[Problem, dict[str, Array] | None]:

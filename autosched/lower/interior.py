@@ -1,4 +1,4 @@
-"""The interior of a kernel: the box of blocks in which every clamp and guard is decided."""
+"""The interior of a kernel: the box of blocks in which every clamp and guard is decided, and in one way for all."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from autosched.analysis import index as ix
 from autosched.lower.scope import Condition
 
 MAX_BLOCKS = 1 << 22
+MOST = 0.75
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]]) -> dict[str, tuple[int, int]] | None:
-    """Return the inclusive box of block indices where all conditions hold, or None when there is none.
+    """Return the inclusive box of block indices where all conditions are decided, or None when there is none.
 
-    Conditions that hold in no block at all (they depend on data or on the thread alone) are left in the code and do
-    not count. Exact for each condition over all threads of a block.
+    One body serves the whole box, so a condition must be decided in the same way in all of its blocks. Conditions that
+    are decided in no block at all (they depend on data or on the thread alone) are left in the code and do not count;
+    nor do those that every block decides, if at most the share `MOST` of them agree, as their code does not diverge
+    anyway. Exact for each condition over all threads of a block.
 
     Args:
         conditions: What a kernel body could not decide.
         grid: Block loops as (name, extent).
     """
     extents = dict(grid)
-    masks: dict[str, Mask] = {name: np.ones(n, bool) for name, n in grid}
+    reach = {name: np.full(n, n) for name, n in grid}
     joint: list[tuple[Condition, tuple[str, ...]]] = []
     for c in conditions:
         names = tuple(v for v in ix.loop_vars(c.index) if v in extents)
@@ -34,15 +38,17 @@ def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]
         if len(names) > 1:
             joint.append((c, names))
             continue
-        mask = np.broadcast_to(_holds(c, {names[0]: np.arange(extents[names[0]])}), (extents[names[0]],))
-        if mask.any():
-            masks[names[0]] = masks[names[0]] & mask
+        answers = _answers(c, {names[0]: np.arange(extents[names[0]])}, (extents[names[0]],))
+        ends = np.max([_run_ends(decided, answer) for decided, answer in answers], axis=0)
+        if _counts(answers, int((ends - np.arange(len(ends))).max()), len(ends)):
+            reach[names[0]] = np.minimum(reach[names[0]], ends)
     box = {}
-    for name, mask in masks.items():
-        run = longest_run(mask)
-        if run is None:
+    for name, ends in reach.items():
+        lengths = ends - np.arange(len(ends))
+        start = int(np.argmax(lengths))
+        if lengths[start] == 0:
             return None
-        box[name] = run
+        box[name] = start, int(ends[start]) - 1
     for c, names in joint:
         shrunk = _shrink(c, names, box)
         if shrunk is None:
@@ -51,37 +57,69 @@ def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]
     return box
 
 
+def _run_ends(decided: Mask, answer: Numbers) -> Numbers:
+    """Return for each block where the run of blocks with its answer ends that starts at it, itself if undecided."""
+    blocks = np.arange(len(decided))
+    breaks = ~decided | np.concatenate(([True], answer[1:] != answer[:-1]))
+    following = np.append(np.where(breaks, blocks, len(blocks))[1:], len(blocks))
+    ends: Numbers = np.where(decided, np.minimum.accumulate(following[::-1])[::-1], blocks)
+    return ends
+
+
 def _shrink(c: Condition, names: Sequence[str], box: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]] | None:
-    """Cut a box so that a condition on several block loops holds throughout; leave it if it holds nowhere."""
+    """Cut a box so that a condition on several block loops is decided throughout; leave it if it counts nowhere."""
     sizes = [box[n][1] - box[n][0] + 1 for n in names]
     if np.prod(sizes, dtype=np.int64) > MAX_BLOCKS:
         return box
     axes = np.meshgrid(*(np.arange(box[n][0], box[n][1] + 1) for n in names), indexing="ij", sparse=True)
-    holds = np.broadcast_to(_holds(c, dict(zip(names, axes, strict=True))), sizes)
-    if holds.all() or not holds.any():
+    answers = _answers(c, dict(zip(names, axes, strict=True)), tuple(sizes))
+    masks = [decided & (answer == _commonest(answer[decided])) for decided, answer in answers if decided.any()]
+    if any(mask.all() for mask in masks):
         return box
-    for axis, name in enumerate(names):  # a slab is kept when the condition holds on all of it
-        others = tuple(k for k in range(len(names)) if k != axis)
-        run = longest_run(np.asarray(holds.all(axis=others)))
+    slabs = [slab for mask in masks for slab in _slabs(mask)]
+    axis, lo, hi = max(slabs, key=lambda slab: (slab[2] - slab[1] + 1) / sizes[slab[0]], default=(0, 0, -1))
+    if not _counts(answers, hi - lo + 1, sizes[axis]):
+        return box
+    start = box[names[axis]][0]
+    return box | {names[axis]: (start + lo, start + hi)} if slabs else None
+
+
+def _counts(answers: Sequence[tuple[Mask, Numbers]], longest: int, blocks: int) -> bool:
+    """Whether the box is cut for a condition; ``longest`` run of ``blocks`` have one answer."""
+    decided = np.any([mask for mask, _ in answers], axis=0)
+    return bool(decided.any() and (not decided.all() or longest > MOST * blocks))
+
+
+def _commonest(answers: Numbers) -> int:
+    values, counts = np.unique(answers, return_counts=True)
+    return int(values[np.argmax(counts)])
+
+
+def _slabs(mask: Mask) -> list[tuple[int, int, int]]:
+    """Return for each axis, where there is one, the longest run of slabs on all of which a mask is true."""
+    slabs = []
+    for axis in range(mask.ndim):
+        run = longest_run(np.asarray(mask.all(axis=tuple(k for k in range(mask.ndim) if k != axis))))
         if run is not None:
-            return box | {name: (box[name][0] + run[0], box[name][0] + run[1])}
-    return None
+            slabs.append((axis, *run))
+    return slabs
 
 
-def _holds(c: Condition, blocks: Mapping[str, Any]) -> Any:
-    lo, hi = ix.bounds(c.index, {name: (at, at) for name, at in blocks.items()})
-    lo, hi = np.asarray(lo), np.asarray(hi)
+def _answers(c: Condition, blocks: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[Mask, Numbers]]:
+    """Return the ways in which blocks may decide a condition: where they do, and the answer there."""
+    lo, hi = (np.broadcast_to(b, shape) for b in ix.bounds(c.index, {n: (at, at) for n, at in blocks.items()}))
+    yes = np.ones(shape, np.int64)
     match c.kind:
         case "sign":
-            return (hi <= 0) | (lo >= 0)
+            return [(hi <= 0, yes), (lo >= 0, yes)]
         case "nonnegative":
-            return lo >= 0
+            return [(lo >= 0, yes)]
         case "split":
-            return (lo >= 0) | (hi < 0)
+            return [(hi < 0, yes), (lo >= 0, yes)]
         case "nonzero":
-            return (lo > 0) | (hi < 0)
+            return [(hi < 0, yes), (lo > 0, yes), ((lo == 0) & (hi == 0), yes)]
         case _:
-            return lo // c.divisor == hi // c.divisor
+            return [(lo // c.divisor == hi // c.divisor, lo // c.divisor)]
 
 
 def longest_run(mask: Mask) -> tuple[int, int] | None:

@@ -212,7 +212,7 @@ class Condition:
     """Something the interior of a kernel decides once and for all.
 
     ``sign``: the index is nowhere positive or nowhere negative; ``nonnegative``: it is never negative; ``nonzero``:
-    decided like sign but strictly; ``quotient``: its floor quotient by ``divisor`` is one constant.
+    always zero, always positive or always negative; ``quotient``: its floor quotient by ``divisor`` is one constant.
     """
 
     kind: str

@@ -13,7 +13,7 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
-from autosched.analysis.regions import Range, Region, footprint_region, join, loop_ranges, with_fixed
+from autosched.analysis.regions import Range, Region, demanded_regions, loop_ranges
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
@@ -208,7 +208,7 @@ class _Planner:
         roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
         block_level = {m.func for m in self.members if m.at.level is Level.BLOCK}
         inside = {m.func for m in self.members} | self.inlined
-        regions = self._demand([(n.stage, n.ranges_at(0)) for n in roots], inside)
+        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside)
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
         for m in (m for m in self.members if m.func in block_level):
@@ -275,30 +275,6 @@ class _Planner:
         self.nests[nest.id] = nest
         return nest
 
-    def _demand(
-        self, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str]
-    ) -> dict[str, Region]:
-        """Return what stages, ranging as given, need of everything computed inside the kernel."""
-        wanted = sorted(inside, key=lambda n: -self.order[n])
-        regions: dict[str, Region] = {}
-
-        def add(stage: BoundStage, env: Mapping[str, Range]) -> None:
-            for f in stage.footprints:
-                if f.source in self.order and f.source != stage.func:
-                    regions[f.source] = join(regions.get(f.source), footprint_region(f, env))
-
-        for stage, env in consumers:
-            if not stage.is_empty:
-                add(stage, env)
-        for name in wanted:
-            if name in regions:
-                func = self.bound.funcs[name]
-                regions[name] = with_fixed(func, regions[name])
-                for stage in func.stages:
-                    if not stage.is_empty:
-                        add(stage, loop_ranges(stage, func, regions[name]))
-        return regions
-
     def _thread_members(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
         """Plan THREAD members, consumers before producers; return their nests producers first."""
         groups: list[tuple[Nest, ...]] = []
@@ -307,7 +283,7 @@ class _Planner:
             host = self.nests.get(m.at.host)
             if host is None:
                 raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
-            regions = self._demand([(host.stage, host.ranges_at(m.at.depth))], threads | self.inlined)
+            regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(m.at.depth))], threads | self.inlined)
             region = self._required(regions, m)
             nests = [self._member_nest(m, t, region) for t in m.tilings]
             allocations[m.func] = self._allocation(m, region)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.definition_text import definition_text
+from autosched.schedule.nest import NestNode, box_text, kernel_nest
 from autosched.schedule.placement import SharedLayout, shared_layout
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop, plan_kernel
-from autosched.schedule.types import Inlined, Kernel, Level, LoopKind, Member, Root, Schedule, StageTiling
+from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.types import Inlined, Kernel, Member, Root, Schedule, StageTiling
 
 WIDTH = 110
 """Longer lines are wrapped."""
@@ -19,7 +20,6 @@ _Line = tuple[int, str]
 """Indentation level and text."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
-_OUTSIDE = (LoopKind.BLOCK, LoopKind.THREAD)
 
 
 def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
@@ -42,7 +42,7 @@ def kernel_text(bound: BoundPipeline, kernel: Kernel, title: str = "kernel") -> 
     """Return the loop nest of one legal kernel; see `schedule_text`."""
     plan = plan_kernel(bound, kernel)
     layout = shared_layout(plan)
-    lines = [*_header(plan, layout, title), *_grid(plan, layout)]
+    lines = [*_header(plan, layout, title), *_nested(kernel_nest(plan, layout), 1)]
     return "\n".join(_wrapped(indent, text) for indent, text in lines)
 
 
@@ -50,7 +50,7 @@ def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Lin
     firsts = {r.tiling.stage.func: r.tiling.stage for r in reversed(plan.kernel.roots)}
     funcs = [(firsts[name], plan.bound.funcs[name]) for name in plan.kernel.root_funcs]
     sources = ", ".join(_sources(plan))
-    boxes = ", ".join(_box(str(stage), f.dims, f.extents) for stage, f in funcs)
+    boxes = ", ".join(box_text(str(stage), f.dims, f.extents) for stage, f in funcs)
     yield 0, f"{title}: {boxes}" + (f" from {sources}" if sources else "")
     blocks = [p.extent for p in plan.grid]
     threads = [n for n in plan.block if n > 1]
@@ -69,80 +69,10 @@ def _sources(plan: KernelPlan) -> list[str]:
     return [name for name in (*plan.bound.inputs, *plan.bound.funcs) if name in read]
 
 
-def _grid(plan: KernelPlan, layout: SharedLayout) -> Iterator[_Line]:
-    indent = 1
-    for loop in plan.grid:
-        if loop.extent > 1:
-            yield indent, _loop_text(loop)
-            indent += 1
-    for group, barrier in zip(plan.steps, layout.barriers, strict=True):
-        if barrier:
-            yield indent, "barrier"
-        yield from _step(plan, group, indent)
-
-
-def _step(plan: KernelPlan, group: Sequence[Nest], indent: int) -> Iterator[_Line]:
-    """One thread nest: the threads' loops around the stages that share them."""
-    yield indent, _title(plan, group[0])
-    indent += 1
-    for axis, loop in zip("xyz", [p for p in group[0].thread_loops if p.extent > 1], strict=False):
-        yield indent, _loop_text(loop, f"threadIdx.{axis}")
-        indent += 1
-    for n in group:
-        yield from _in_thread(plan, n, indent)
-
-
-def _in_thread(plan: KernelPlan, n: Nest, indent: int) -> Iterator[_Line]:
-    """The loops that one thread runs; those listed before a thread loop come first, as in generated code."""
-    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE), default=-1)
-    for loop in n.loops[:start]:
-        if loop.kind not in _OUTSIDE and loop.extent > 1:
-            yield indent, _loop_text(loop)
-            indent += 1
-    for position in range(start, len(n.loops) + 1):
-        for group in plan.hosted(n.id, position):
-            yield from _thread_member(plan, group, indent)
-        if position < len(n.loops) and n.loops[position].extent > 1:
-            yield indent, _loop_text(n.loops[position])
-            indent += 1
-    yield indent, definition_text(plan.bound, n.stage)
-
-
-def _thread_member(plan: KernelPlan, group: Sequence[Nest], indent: int) -> Iterator[_Line]:
-    yield indent, _title(plan, group[0])
-    for n in group:
-        if n.stage.values and not n.stage.is_empty:
-            yield from _in_thread(plan, n, indent + 1)
-
-
-def _title(plan: KernelPlan, n: Nest) -> str:
-    """Return what a nest computes in each block or thread, and where the result lives."""
-    stored = {r.tiling.stage.func for r in plan.kernel.roots if r.stored}
-    stored |= {m.func for m in plan.kernel.members if m.stored}
-    allocation = plan.allocations.get(n.stage.func)
-    places = []
-    if allocation is None:
-        summed = {p.dim for p in n.loops if p.kind is LoopKind.REDUCTION}
-        dims = [d for d in n.base if d not in summed]
-        box = _box(str(n.id), dims, [n.cover(d) for d in dims])
-    else:
-        box = _box(str(n.id), allocation.dims, allocation.extents)
-        size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
-        shared = allocation.level is Level.BLOCK
-        places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
-    if n.stage.func in stored:
-        places.append("to global memory")
-    return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
-
-
-def _box(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
-    return f"{name}[{', '.join(f'{d} {e}' for d, e in zip(dims, extents, strict=True))}]" if dims else name
-
-
-def _loop_text(loop: NestLoop, axis: str = "") -> str:
-    notes = [axis] if axis else []
-    notes += [f"step {loop.stride}"] if loop.stride > 1 else []
-    return f"{loop.kind.value} {loop.dim} {loop.extent}" + (f"  ({', '.join(notes)})" if notes else "")
+def _nested(nodes: Sequence[NestNode], indent: int) -> Iterator[_Line]:
+    for node in nodes:
+        yield indent, node.text
+        yield from _nested(node.children, indent + 1)
 
 
 def _count(n: int, what: str) -> str:

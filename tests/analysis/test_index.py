@@ -231,6 +231,34 @@ def test_simplified_forms(e: ix.Index, text: str) -> None:
     assert ix.key(e) == text
 
 
+CLAMPED = ix.minimum(ix.maximum(p(lo=-5, hi=30), 0), 9)
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (ix.minimum(CLAMPED, ix.minimum(ix.maximum(ix.add(p(lo=-5, hi=30), 1), 0), 9)), ix.key(CLAMPED)),
+        (ix.maximum(ix.add(ix.maximum(p(), 3), -1), 3), "(max((p+-1),3))"),
+        (ix.minimum(3, ix.minimum(p(), 4)), "(min((p),3))"),
+        (ix.maximum(ix.minimum(p(), 7), 3), "(min((max((p),3)),7))"),
+        (ix.minimum(ix.add(ix.maximum(p(), 3), p("q")), p("q")), "(q)"),
+        (ix.maximum(ix.scale(ix.minimum(p(), 7), -1), -8), "(-1*min((p),7))"),
+    ],
+)
+def test_superfluous_minima_and_maxima_are_dropped(e: ix.Index, text: str) -> None:
+    assert ix.key(e) == text
+
+
+def test_a_chain_of_clamps_is_as_short_as_one() -> None:
+    i = np.arange(-5, 31)
+    e, values = p(lo=-5, hi=30), i
+    for shift in (1, -1, -1, 2, -3, 1, 1, 0, -2, 4):
+        e = ix.minimum(ix.maximum(ix.add(e, shift), 0), 9)
+        values = np.clip(values + shift, 0, 9)
+    assert (ix.evaluate(e, {"p": i}) == values).all()
+    assert len([t for t in ix.atoms(e) if isinstance(t, ix.Atom)]) == 2
+
+
 def test_mirrored_indices_have_tight_intervals() -> None:
     """min(i, 2n - 1 - i) with i in [0, 2n) lies in [0, n)."""
     i = p("i", 0, 13)

@@ -50,7 +50,9 @@ def test_shapes_and_parameters_become_constants() -> None:
     assert repr(put_in(img[y, x + n])) == "img[y, int16(x) + 3]"
     assert repr(put_in(n * 10000)) == "30000" and repr(put_in(n * 20000)) == str(60000 - (1 << 16)), "int16 wraps"
     assert repr(put_in(Param("other", int32) + n)) == "other + 3"
-    assert repr(put_in(a.cast(float32, n) * 0.5)) == "float32(3) * 0.5", "floating point is left to the targets"
+    assert repr(put_in(a.cast(float32, n) * 0.5)) == "3.0 * 0.5", "floating-point arithmetic is left to the targets"
+    rounded = a.cast(float32, img.shape[0] + 2**24 - 6) * 0.5
+    assert repr(put_in(rounded)) == "float32(16777217) * 0.5", "and so is rounding"
 
 
 def test_alike_expressions_become_the_same_node() -> None:

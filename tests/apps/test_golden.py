@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.apps import get_app, load_apps
+from autosched.lang.pipeline import Pipeline
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
@@ -65,6 +66,29 @@ OTHER_PARAMETERS = [
     ("unsharp_polymage", {"threshold": 0.05, "weight": 1.5}),
     ("stencil_chain", {"stages": 1}),
     ("stencil_chain", {"stages": 5}),
+    ("bgu", {"s_sigma": 5, "r_sigma": 0.2, "lam": 0.5, "upsample": 4}),
+    ("max_filter", {"radius": 1}),
+    ("max_filter", {"radius": 32}),
+    ("nl_means", {"patch_size": 4, "search_area": 2, "sigma": 0.3}),
+    ("bilateral_grid", {"s_sigma": 5, "r_sigma": 0.07}),
+    ("iir_blur", {"alpha": 0.03}),
+    ("camera_pipe", {"color_temp": 5000.0, "gamma": 2.7, "contrast": -20.0, "blackLevel": 100, "whiteLevel": 900}),
+    ("camera_pipe", {"sharpen_strength": 6.0}),
+    ("lens_blur", {"slices": 20, "focus_depth": 3, "blur_radius_scale": 0.3, "aperture_samples": 7}),
+    ("lens_blur", {"slices": 1, "focus_depth": 1, "blur_radius_scale": 0.0, "aperture_samples": 1}),
+    ("local_laplacian", {"levels": 4, "pyramid_levels": 3, "beta": 0.5}),
+    ("local_laplacian", {"pyramid_levels": 1, "alpha": 1.0}),
+    ("interpolate", {"levels": 5, "clamp_before_level": 2}),
+    ("interpolate", {"levels": 1}),
+    ("pyramid_blend", {"levels": 1}),
+    ("pyramid_blend", {"levels": 6}),
+    ("canny", {"low": 0.05, "high": 0.1}),
+    ("smoother7pt", {"T": 3, "a": 0.9, "b": -0.2, "h2inv": 0.4}),
+    ("smoother27pt", {"T": 2, "a": 0.9, "b": -0.2, "h2inv": 0.4}),
+    ("helmholtz", {"T": 2, "a": 0.12, "b": 0.1, "h2inv": 0.4}),
+    ("denoise", {"T": 3}),
+    ("hypterm", {"dxinv": (0.5, -0.7, 1.1)}),
+    ("diffterm", {"dxinv": (0.5, 0.7, -1.1), "eta": 0.2, "alam": 1.3}),
 ]
 
 
@@ -121,3 +145,13 @@ def test_stage_of_the_stencil_chain(witness: Any, golden: Any) -> None:
         stage = file["aux_stage1"]
     pipeline, _ = get_app("stencil_chain").configure({"stages": 1})
     assert np.array_equal(np.asarray(witness(pipeline, case.inputs, {})["output"]), stage)
+
+
+def test_histogram_of_luma(witness: Any, golden: Any) -> None:
+    """The output may round differently, the histogram must not: no pixel's luma lies on the edge of a bin."""
+    case = golden("hist", "")
+    with np.load(GOLDEN / "hist.npz") as file:
+        expected = file["aux_hist"]
+    histogram = get_app("hist").build().func("histogram")
+    found = witness(Pipeline(histogram.over(b=(0, 256))), case.inputs, {})["histogram"]
+    assert np.array_equal(np.asarray(found), expected)

@@ -21,11 +21,20 @@ PAPERS = {"Anderson", "Sioutas", "Forma", "PolyMage-GPU", "Artemis"}
 OWN_FUNCS = {
     # As the papers count them; a boundary condition is a Func, and unsharp's weights are constants.
     "blur": 2, "blur_forma": 3, "unsharp": 7, "unsharp_polymage": 4, "harris": 12, "harris_gray": 11,
-    "stencil_chain": 34, "sgemm": 2,
+    "stencil_chain": 34, "sgemm": 2, "camera_pipe": 24, "lens_blur": 61,
+    "local_laplacian": 102, "interpolate": 50, "pyramid_blend": 52, "canny": 8,
+    "max_filter": 6, "nl_means": 9, "bilateral_grid": 7, "hist": 9, "iir_blur": 4,
+    "conv_layer": 2, "conv_layer_nchw": 2, "depthwise_separable_conv": 4, "learned_demosaic": 17, "bgu": 14,
+    "smoother7pt": 12, "smoother27pt": 12, "helmholtz": 12, "denoise": 2, "miniflux": 20, "hypterm": 5, "diffterm": 13,
+    "addsgd4": 16, "addsgd6": 16, "rhs4center": 32, "rhs4sgcurv": 41,
 }  # fmt: skip
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
     # Names of the outputs where there are several.
+    "miniflux": tuple(f"output_{c}" for c in range(5)),
+    "hypterm": tuple(f"output_{c}" for c in range(5)),
+    "diffterm": tuple(f"output_{c}" for c in (1, 2, 3, 4)),
+    **{name: tuple(f"output_{c}" for c in range(3)) for name in ("addsgd4", "addsgd6", "rhs4center", "rhs4sgcurv")},
 }
 
 
@@ -124,6 +133,29 @@ def test_parameters_reach_structure_and_params() -> None:
         ("stencil_chain", {"stages": 2.5}, r"stages of stencil_chain is 2\.5: give a whole number"),
         ("stencil_chain", {"stages": float("inf")}, r"stages of stencil_chain is inf: give a whole number"),
         ("stencil_chain", {"stages": 0}, r"stages is 0: give 1 to 1000"),
+        ("bgu", {"lam": 0}, r"lam is 0\.0: give a positive number"),
+        ("bgu", {"r_sigma": 2}, r"r_sigma is 2\.0: give a number from .* to 1"),
+        ("bgu", {"upsample": -1}, r"upsample is -1: give 1 to 65536, or 0"),
+        ("local_laplacian", {"levels": 1}, r"levels is 1: give 2 to 256"),
+        ("local_laplacian", {"pyramid_levels": 0}, r"pyramid_levels is 0: give 1 to 12"),
+        ("interpolate", {"levels": 13}, r"levels is 13: give 1 to 12"),
+        ("interpolate", {"clamp_before_level": 0}, r"clamp_before_level is 0: give at least 1"),
+        ("max_filter", {"radius": 0}, r"radius is 0: give 1 to 127 pixels"),
+        ("nl_means", {"patch_size": 0}, r"patch_size is 0: give 1 to 99 pixels"),
+        ("nl_means", {"search_area": 100}, r"search_area is 100: give 1 to 99 pixels"),
+        ("bilateral_grid", {"s_sigma": 0}, r"s_sigma is 0: give 1 to 256 pixels"),
+        ("bilateral_grid", {"r_sigma": "0"}, r"r_sigma is 0\.0: give a number of at least 0\.0009"),
+        ("bilateral_grid", {"r_sigma": "nan"}, r"r_sigma is nan"),
+        ("smoother7pt", {"T": 0}, r"T is 0: give 1 to 1000"),
+        ("denoise", {"T": 1001}, r"T is 1001: give 1 to 1000"),
+        ("hypterm", {"dxinv": "1,2"}, r"dxinv of hypterm is '1,2': give 3 numbers, as in dxinv=0\.01,0\.02,0\.03"),
+        ("hypterm", {"dxinv": 0.5}, r"dxinv of hypterm is 0\.5: give 3 numbers"),
+        ("diffterm", {"dxinv": "1,2,far"}, r"dxinv of diffterm is 'far': give a number"),
+        ("diffterm", {"eta": (1.0, 2.0)}, r"eta of diffterm is \(1\.0, 2\.0\): give a number"),
+        ("lens_blur", {"slices": 0}, r"slices is 0: give 1 to 256"),
+        ("lens_blur", {"focus_depth": 33}, r"focus_depth is 33: give 0 to 32"),
+        ("lens_blur", {"blur_radius_scale": -1}, r"blur_radius_scale is -1\.0: give 0 to 6\.68"),
+        ("lens_blur", {"aperture_samples": 0}, r"aperture_samples is 0: give 1 to 1024"),
     ],
 )
 def test_wrong_parameters(name: str, params: dict[str, Any], message: str) -> None:

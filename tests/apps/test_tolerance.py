@@ -24,6 +24,7 @@ def _floats(*values: float) -> np.ndarray:
         (Tolerance(atol=0.1), _floats(1.05), _floats(1.0)),
         (Tolerance(rtol=0.1), _floats(105.0), _floats(100.0)),
         (Tolerance(bad_fraction=0.5), _floats(1.0, 7.0), _floats(1.0, 2.0)),
+        (Tolerance(bad_fraction=0.5, hard_atol=5.0), _floats(1.0, 7.0), _floats(1.0, 2.0)),
         (EXACT, np.zeros((0, 3)), np.zeros((0, 3))),
     ],
 )
@@ -43,6 +44,7 @@ def test_passes(tolerance: Tolerance, got: np.ndarray, expected: np.ndarray) -> 
         (Tolerance(rtol=1.0, atol=1.0), _floats(INF), _floats(-INF), "1 of 1"),
         (Tolerance(atol=0.1), _floats(0.0, 1.2, 9.0), _floats(0.0, 1.0, 2.0), r"2 of 3 .* worst is \[2\]"),
         (Tolerance(bad_fraction=0.4), _floats(1.0, 7.0), _floats(1.0, 2.0), "1 of 2"),
+        (Tolerance(bad_fraction=0.5, hard_atol=4.0), _floats(1.0, 7.0), _floats(1.0, 2.0), "1 of 2"),
     ],
 )
 def test_refuses(tolerance: Tolerance, got: np.ndarray, expected: np.ndarray, message: str) -> None:

@@ -29,7 +29,7 @@ from autosched.lower.program import lower
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.types import Kernel, Loop, LoopKind, Schedule, StageTiling
 from autosched.schedule.validate import reasons
-from autosched.search.roots import should_inline
+from autosched.search.roots import inlined_funcs
 from autosched.target import get_target
 from tests.schedule.building import block, kernel, loops, member, root, schedule
 
@@ -52,7 +52,8 @@ def app(name: str, sizes: dict[str, int] | None = None) -> BoundPipeline:
 def fused(bound: BoundPipeline, tile: str) -> Schedule:
     """Return one kernel: stages that the baseline would not inline lie in shared memory, one thread a point."""
     (out,) = (f for f in bound.funcs.values() if f.is_output)
-    inlined = [n for n, f in bound.funcs.items() if should_inline(bound, f)]
+    cheap = inlined_funcs(bound)
+    inlined = [n for n in bound.funcs if n in cheap]
     blocks = len([p for p in loops(tile) if p.kind is LoopKind.BLOCK])
     names = [n for n in bound.funcs if n not in inlined and n != out.name]
     probe = kernel(

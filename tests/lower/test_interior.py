@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched import Func, Input, Pipeline, Var, float32
+from autosched import Func, Input, Pipeline, Var, float32, select
 from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.codegen.cuda import print_cuda
+from autosched.lang.expr import Expr
 from autosched.lower.interior import interior_box as solve
 from autosched.lower.interior import longest_run
 from autosched.lower.ir import If
@@ -118,11 +120,12 @@ def test_shared_buffers_are_the_same_in_both_bodies() -> None:
 KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
 
 
-def holds(c: Condition, block: dict[str, int]) -> bool:
-    """Whether a condition is decided for all threads of a block."""
-    threads = {n: range(v.lo, v.hi + 1) for n, v in ix.loop_vars(c.index).items() if n not in block}
+def settled(c: Condition, blocks: Iterable[dict[str, int]]) -> bool:
+    """Whether a condition is decided in one way for all threads of some blocks."""
+    threads = {n: range(v.lo, v.hi + 1) for n, v in ix.loop_vars(c.index).items() if n == "t"}
     values = [
         ix.evaluate(c.index, {**block, **dict(zip(threads, at, strict=True))})
+        for block in blocks
         for at in itertools.product(*threads.values())
     ]
     match c.kind:
@@ -133,7 +136,7 @@ def holds(c: Condition, block: dict[str, int]) -> bool:
         case "split":
             return all(v >= 0 for v in values) or all(v < 0 for v in values)
         case "nonzero":
-            return all(v > 0 for v in values) or all(v < 0 for v in values)
+            return all(v > 0 for v in values) or all(v < 0 for v in values) or not any(values)
     return len({v // c.divisor for v in values}) == 1
 
 
@@ -147,31 +150,61 @@ def conditions(draw: st.DrawFn, names: tuple[str, ...]) -> Condition:
     return Condition(draw(st.sampled_from(KINDS)), index, draw(st.integers(2, 20)))
 
 
-def where_decided(c: Condition) -> set[tuple[int, int]]:
-    """Return the blocks of a 7 x 7 grid in which a condition is decided."""
-    return {at for at in itertools.product(range(7), range(7)) if holds(c, dict(zip("yx", at, strict=True)))}
+def longest_settled(of: list[Condition], name: str) -> tuple[int, int] | None:
+    """Return the first longest run of 7 blocks in which all conditions are settled."""
+    runs = [(k, k + length - 1) for length in range(7, 0, -1) for k in range(8 - length)]
+    settles = (run for run in runs if all(settled(c, [{name: k} for k in range(run[0], run[1] + 1)]) for c in of))
+    return next(settles, None)
+
+
+def cuts(c: Condition, name: str) -> bool:
+    """Whether a condition makes the box smaller: not if no block decides it, or all do, but most of them unlike."""
+    run = longest_settled([c], name)
+    each = all(settled(c, [{name: k}]) for k in range(7))
+    return run is not None and (not each or run[1] - run[0] + 1 > 5)
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.one_of(conditions(("y",)), conditions(("x",))), max_size=4))
 def test_conditions_on_one_block_loop_give_the_largest_box(of: list[Condition]) -> None:
-    """Those that hold in no block do not count."""
-    decided = set(itertools.product(range(7), range(7)))
-    for c in of:
-        decided &= where_decided(c) or decided
-    runs = [longest_run(np.array([any(at[axis] == k for at in decided) for k in range(7)])) for axis in (0, 1)]
-    assert solve(of, (("y", 7), ("x", 7))) == (dict(zip("yx", runs, strict=True)) if decided else None)
+    counted = {name: [c for c in of if name in ix.loop_vars(c.index) and cuts(c, name)] for name in "yx"}
+    runs = {name: longest_settled(on, name) for name, on in counted.items()}
+    assert solve(of, (("y", 7), ("x", 7))) == (runs if all(runs.values()) else None)
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(conditions(("y", "x")), min_size=1, max_size=3))
-def test_conditions_on_two_block_loops_hold_throughout_the_box_or_nowhere(of: list[Condition]) -> None:
+def test_conditions_on_two_block_loops_are_settled_throughout_the_box(of: list[Condition]) -> None:
+    """Or decided in none of its blocks, or in all of them one by one."""
     box = solve(of, (("y", 7), ("x", 7)))
     if box is not None:
-        inside = blocks_of(box)
+        inside = [dict(zip("yx", at, strict=True)) for at in blocks_of(box)]
         for c in of:
-            decided = where_decided(c)
-            assert inside <= decided or not inside & decided, c
+            assert settled(c, inside) or len({settled(c, [block]) for block in inside}) == 1, c
+
+
+@pytest.mark.parametrize(("tile", "planes"), [(1, (2, 17)), (2, (1, 8)), (4, (1, 3))])
+def test_one_answer_for_all_blocks(tile: int, planes: tuple[int, int]) -> None:
+    """A tile one plane deep knows by itself whether a read is clamped, but all of them share one body."""
+    z, x = Var("z"), Var("x")
+    img, out = Input("img", float32, 2), Func("out")
+    near = img.clamped()
+    out[z, x] = near[z - 2, x] + near[z + 2, x]
+    bound = bind(Pipeline([out.over(z=(0, 20), x=(0, 64))], name="deep"), {"img": (20, 64)})
+    nest = f"bz={20 // tile} bx=2 tx=32" + (f" sz={tile}" if tile > 1 else "")
+    ir = lowered(bound, schedule(bound, kernel(bound, [root("out", nest)], (), ["img_clamped"])))
+    assert interior_box(ir) == {"z_b": planes, "x_b": (0, 1)}
+    assert not index_kinds(interior(ir) or ()) & CLAMPS
+
+
+@pytest.mark.parametrize("first", [Var("c") % 2 == 0, Var("c") == 0, Var("c") < 2])
+def test_a_choice_by_block_leaves_no_block_at_the_border(first: Expr) -> None:
+    """Blocks take different sides of a select on their own index, but none of them diverges."""
+    c, x = Var("c"), Var("x")
+    img, out = Input("img", float32, 1), Func("out")
+    out[c, x] = select(first, img[x], -img[x])
+    bound = bind(Pipeline([out.over(c=(0, 4), x=(0, 64))], name="muxed"), {"img": (64,)})
+    assert interior(lowered(bound, schedule(bound, kernel(bound, [root("out", "bc=4 bx=2 tx=32")])))) is None
 
 
 def test_longest_run() -> None:

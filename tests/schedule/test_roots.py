@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autosched as a
 from autosched.analysis.bind import bind
 from autosched.apps.registry import load_apps
 from autosched.lower.program import lower
@@ -62,3 +63,17 @@ def test_cheap_pointwise_stages_and_boundaries_are_inlined() -> None:
     bound = blur()
     computed = [r.tiling.stage.func for k in schedule_roots(bound, get_target("h200")).kernels for r in k.roots]
     assert computed == ["across", "out"]
+
+
+def test_a_filter_behind_an_inlined_copy_is_not_computed_again_at_every_use_of_the_copy() -> None:
+    x = a.Var("x")
+    image = a.Input("image", a.float32, 1)
+    funcs = [image.clamped()]
+    for n in range(3):
+        blur, copy = a.Func(f"blur_{n}"), a.Func(f"copy_{n}")
+        blur[x] = funcs[-1][x - 1] + 2 * funcs[-1][x] + funcs[-1][x + 1]
+        copy[x] = blur[x]
+        funcs.append(copy)
+    bound = bind(a.Pipeline(funcs[-1].over(x=(0, image.shape[0]))), {"image": (1000,)}, {})
+    computed = [r.tiling.stage.func for k in schedule_roots(bound, get_target("h200")).kernels for r in k.roots]
+    assert computed == ["blur_0", "blur_1", "copy_2"]

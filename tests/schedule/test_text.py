@@ -13,6 +13,7 @@ from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps.registry import load_apps
+from autosched.schedule.definition_text import definition_text
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.text import canonical_kernel_text, canonical_text, schedule_text
 from autosched.schedule.types import (
@@ -182,8 +183,9 @@ def test_every_stage_of_the_suite_has_its_line(name: str) -> None:
     sampled = [sample_schedule(bound, H200, np.random.default_rng(seed)) for seed in range(4)]
     for schedule in (schedule_roots(bound, H200), *sampled):
         unwrapped = " ".join(schedule_text(bound, schedule).split())
-        for func in bound.funcs.values():
-            assert unwrapped.count(f" {func.name}[{', '.join(func.dims)}] = ") >= len(func.stages)
+        for stage in (s for func in bound.funcs.values() for s in func.stages if s.values and not s.is_empty):
+            written = definition_text(bound, stage).partition(" = ")[0]
+            assert f" {written} = " in unwrapped
 
 
 def test_canonical_text() -> None:

@@ -71,6 +71,7 @@ def shifted() -> BoundPipeline:
 
 READERS, GATHER, SCATTER, SHIFT = two_readers(), gathered(), scattered(), shifted()
 CHAIN = bind(chain_pipeline(3), {"img": (40, 64)})
+LONG = bind(chain_pipeline(6), {"img": (40, 64)})
 WIDE = bind(chain_pipeline(2, radius=40), {"img": (40, 64)})
 PRODUCT = bind(product_pipeline(), {"a": (40, 30), "b": (30, 64)})
 
@@ -153,6 +154,13 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
         WIDE, schedule(WIDE, kernel(WIDE, [root("out", TILE)], [member(thread("out", 4), "yx", f1="sy=41 sx=41")],
                                     ["img_clamped"])),
         ("kernel 0: f1 would take 1681 registers a thread, more than 64",),
+    ),
+    "copies of copies of copies": (
+        LONG, schedule(LONG, kernel(LONG, [root("out", "by=10 bx=2 tx=32 sy=4")], [
+            member(thread("out", 4), "yx", f5="sy=2 sx=2"),
+            *(member(thread(f"f{k + 1}", 2), "yx", **{f"f{k}": "sy=2 sx=2"}) for k in (4, 3, 2, 1)),
+        ], ["img_clamped"])),
+        ("kernel 0: f1 would be unrolled to 4096 copies of 4 loads, more than 2048 loads",),
     ),
     "scatter into registers": (
         SCATTER, schedule(SCATTER, kernel(SCATTER, [root("out", "by=5 ty=8")], [

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
-from autosched.schedule.plan import KernelPlan, Nest, owns_tile
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop, owns_tile
+from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
 from autosched.target import Target
 
 MAX_THREAD_ELEMENTS = 64
 """Largest number of register elements of one THREAD member."""
+MAX_UNROLLED_LOADS = 2048
+"""Largest number of loads in the copies of one THREAD member; compilers take seconds from here on, then minutes."""
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -143,7 +147,7 @@ def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
     allocation = plan.allocations[name]
-    constant = _unrolled_loops(n, nests)
+    constant = {loop.name for loop in _unrolled_loops(n, nests)}
     start = n.point()
     queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]
     seen: set[tuple[str, ...]] = set()
@@ -171,18 +175,30 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
     return True
 
 
-def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> set[str]:
+def thread_members_unroll_to_little_code(plan: KernelPlan) -> Iterator[str]:
+    """THREAD members inside each other's unrolled loops are not repeated without end."""
+    nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
+    for n in (n for g in plan.thread_nests for n in g):
+        copies = math.prod(loop.extent for loop in _unrolled_loops(n, nests))
+        loads = calls_through(plan.bound, [n.id], set(plan.inlined))
+        if copies * loads > MAX_UNROLLED_LOADS:
+            yield f"{n.id} would be unrolled to {copies} copies of {loads} loads, more than {MAX_UNROLLED_LOADS} loads"
+
+
+def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
     """Return the loops around a stage, inside its thread, that are unrolled."""
-    names: set[str] = set()
+    found: list[NestLoop] = []
     current: Nest | None = n
+    depth = len(n.loops)
     while current is not None:
-        in_thread = current.at is not None and current.at.level is Level.THREAD
-        for p in current.inner:
-            if p.kind is LoopKind.SERIAL:
-                unrolled = in_thread or bool(is_unrolled(current.serial_points))
-            else:
-                unrolled = bool(reduction_is_unrolled(current.serial_points, current.reduction_points))
-            if unrolled:
-                names.add(p.name)
-        current = nests.get(current.at.host) if in_thread and current.at is not None else None
-    return names
+        at = current.at
+        in_thread = at is not None and at.level is Level.THREAD
+        unrolled = {
+            LoopKind.SERIAL: in_thread or bool(is_unrolled(current.serial_points)),
+            LoopKind.REDUCTION: bool(reduction_is_unrolled(current.serial_points, current.reduction_points)),
+        }
+        found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False)]
+        if at is None or not in_thread:
+            break
+        current, depth = nests.get(at.host), at.depth
+    return found

@@ -1,0 +1,125 @@
+"""The loop nest of a kernel as a tree, for the printers of schedules: loops, stages and barriers inside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from autosched.schedule.definition_text import definition_text
+from autosched.schedule.placement import SharedLayout
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.types import Level, LoopKind
+
+
+class NodeKind(Enum):
+    """What a node of the tree stands for; loops have the kinds of `LoopKind`."""
+
+    BLOCK = "block"
+    THREAD = "thread"
+    SERIAL = "serial"
+    REDUCTION = "reduction"
+    STAGE = "stage"
+    BARRIER = "barrier"
+    DEFINITION = "definition"
+
+
+@dataclass(frozen=True, slots=True)
+class NestNode:
+    """A loop, a Func that is computed at this place, a barrier, or a definition.
+
+    Attributes:
+        kind: What it is.
+        text: One line that describes it, without what it encloses.
+        children: What it encloses, in the order it runs.
+    """
+
+    kind: NodeKind
+    text: str
+    children: tuple[NestNode, ...] = ()
+
+
+_Nodes = tuple[NestNode, ...]
+_OUTSIDE = (LoopKind.BLOCK, LoopKind.THREAD)
+
+
+def kernel_nest(plan: KernelPlan, layout: SharedLayout) -> tuple[NestNode, ...]:
+    """Return the outermost nodes of a kernel; loops of one iteration are left out.
+
+    Args:
+        plan: The kernel.
+        layout: Its shared memory, which says where barriers stand.
+    """
+    body: list[NestNode] = []
+    for group, barrier in zip(plan.steps, layout.barriers, strict=True):
+        if barrier:
+            body.append(NestNode(NodeKind.BARRIER, "barrier"))
+        body.append(_step(plan, group))
+    return _enclosed(plan.grid, tuple(body))
+
+
+def box_text(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
+    """Return a Func's name with the extents of what is computed of it: ``blur[y 2560, x 1536]``."""
+    return f"{name}[{', '.join(f'{d} {e}' for d, e in zip(dims, extents, strict=True))}]" if dims else name
+
+
+def _step(plan: KernelPlan, group: Sequence[Nest]) -> NestNode:
+    """One thread nest: the threads' loops around the stages that share them."""
+    body = tuple(node for n in group for node in _in_thread(plan, n))
+    loops = [p for p in group[0].thread_loops if p.extent > 1]
+    return NestNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(loops, body, "xyz"))
+
+
+def _in_thread(plan: KernelPlan, n: Nest) -> _Nodes:
+    """The loops that one thread runs; those listed before a thread loop come first, as in generated code."""
+    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE), default=-1)
+    first = [p for p in n.loops[:start] if p.kind not in _OUTSIDE]
+    return _enclosed(first, _from_loop(plan, n, start))
+
+
+def _from_loop(plan: KernelPlan, n: Nest, position: int) -> _Nodes:
+    """What stands inside the first ``position`` loops of a nest: Funcs computed there, then the next loop."""
+    members = tuple(_thread_member(plan, group) for group in plan.hosted(n.id, position))
+    if position == len(n.loops):
+        return (*members, NestNode(NodeKind.DEFINITION, definition_text(plan.bound, n.stage)))
+    return (*members, *_enclosed(n.loops[position : position + 1], _from_loop(plan, n, position + 1)))
+
+
+def _thread_member(plan: KernelPlan, group: Sequence[Nest]) -> NestNode:
+    computed = [n for n in group if n.stage.values and not n.stage.is_empty]
+    return NestNode(NodeKind.STAGE, _title(plan, group[0]), tuple(x for n in computed for x in _in_thread(plan, n)))
+
+
+def _enclosed(loops: Sequence[NestLoop], body: _Nodes, axes: str = "") -> _Nodes:
+    """Return a body inside loops, outermost first; thread axes are noted where they are given."""
+    wanted = [p for p in loops if p.extent > 1]
+    for k in reversed(range(len(wanted))):
+        note = f"threadIdx.{axes[k]}" if k < len(axes) else ""
+        body = (NestNode(NodeKind(wanted[k].kind.value), _loop_text(wanted[k], note), body),)
+    return body
+
+
+def _title(plan: KernelPlan, n: Nest) -> str:
+    """Return what a nest computes in each block or thread, and where the result lives."""
+    stored = {r.tiling.stage.func for r in plan.kernel.roots if r.stored}
+    stored |= {m.func for m in plan.kernel.members if m.stored}
+    allocation = plan.allocations.get(n.stage.func)
+    places = []
+    if allocation is None:
+        summed = {p.dim for p in n.loops if p.kind is LoopKind.REDUCTION}
+        dims = [d for d in n.base if d not in summed]
+        box = box_text(str(n.id), dims, [n.cover(d) for d in dims])
+    else:
+        box = box_text(str(n.id), allocation.dims, allocation.extents)
+        size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
+        shared = allocation.level is Level.BLOCK
+        places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
+    if n.stage.func in stored:
+        places.append("to global memory")
+    return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
+
+
+def _loop_text(loop: NestLoop, axis: str = "") -> str:
+    notes = [axis] if axis else []
+    notes += [f"step {loop.stride}"] if loop.stride > 1 else []
+    return f"{loop.kind.value} {loop.dim} {loop.extent}" + (f"  ({', '.join(notes)})" if notes else "")

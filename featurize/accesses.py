@@ -1,0 +1,212 @@
+"""What one evaluation of a stage reads, inlined Funcs looked through, and how the addresses move with its loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autosched.analysis import index as ix
+from autosched.analysis.affine import form_of_index
+from autosched.analysis.bound import BoundPipeline, BoundStage
+
+MOST_POINTS = 4096
+"""An inlined Func evaluated at more points than this by one stage ends the enumeration; the search prunes such states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One index of an access as ``(sum(coefficients * loop) + constant) // quotient``.
+
+    ``exact`` says whether that is the value at every interior point; floors inside sums are taken together.
+    """
+
+    coefficients: tuple[tuple[str, int], ...]
+    constant: int
+    quotient: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccessGroup:
+    """Accesses of one array whose addresses differ by constants only.
+
+    Attributes:
+        source: Name of the Func or input.
+        component: Tuple component.
+        rows: Coefficients and quotient for each dimension of the source; None where the index is not affine.
+        offsets: The constants of every access, one tuple a distinct access.
+    """
+
+    source: str
+    component: int
+    rows: tuple[Row | None, ...]
+    offsets: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether every index is affine."""
+        return None not in self.rows
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the form gives the address of every interior point."""
+        return all(r is not None and r.exact for r in self.rows)
+
+    def loops(self) -> frozenset[str]:
+        """Names of the loops the address depends on, as far as it is affine."""
+        return frozenset(name for r in self.rows if r is not None for name, _ in r.coefficients)
+
+
+@dataclass(frozen=True)
+class StageAccesses:
+    """What one evaluation of a stage touches.
+
+    Attributes:
+        loads: Groups of loads, without those of inlined Funcs, which are looked through.
+        stores: Groups of stores, one for each tuple component.
+        calls: Distinct points at which each inlined Func is evaluated.
+        overflow: Whether there were more than `MOST_POINTS` of them, so that the lists are cut short.
+    """
+
+    loads: tuple[AccessGroup, ...]
+    stores: tuple[AccessGroup, ...]
+    calls: Mapping[str, int]
+    overflow: bool
+
+
+@dataclass
+class AccessTable:
+    """Accesses of a pipeline's stages for any choice of inlined Funcs, worked out once each."""
+
+    bound: BoundPipeline
+    _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
+    _loads: dict[tuple[str, int], tuple[tuple[str, int, tuple[ix.Index, ...]], ...]] = field(default_factory=dict)
+
+    def of(self, func: str, number: int, inlined: frozenset[str]) -> StageAccesses:
+        """Return the accesses of a stage when these Funcs are inlined."""
+        reached = self._reached(func, number, inlined)
+        key = func, number, reached
+        if key not in self._found:
+            self._found[key] = self._enumerate(self.bound.stage(func, number), reached)
+        return self._found[key]
+
+    def _reached(self, func: str, number: int, inlined: frozenset[str]) -> frozenset[str]:
+        found: set[str] = set()
+        queue = list(self.bound.stage(func, number).sources)
+        while queue:
+            name = queue.pop()
+            if name in inlined and name not in found:
+                found.add(name)
+                queue += self.bound.funcs[name].stages[0].sources
+        return frozenset(found)
+
+    def _stage_loads(self, stage: BoundStage) -> tuple[tuple[str, int, tuple[ix.Index, ...]], ...]:
+        key = stage.func, stage.number
+        if key not in self._loads:
+            inside = interior(self.bound, stage)
+            found = {}
+            for load, source in stage.loads:
+                index = tuple(ix.substitute(stage.index_of(i), inside) for i in load.indices)
+                found[source, load.component, tuple(map(ix.key, index))] = (source, load.component, index)
+            self._loads[key] = tuple(found.values())
+        return self._loads[key]
+
+    def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> StageAccesses:
+        seen: dict[tuple[str, int, tuple[str, ...]], tuple[str, int, tuple[ix.Index, ...]]] = {}
+        points: dict[tuple[str, tuple[str, ...]], tuple[ix.Index, ...]] = {}
+        queue = [self._stage_loads(stage)]
+        overflow = False
+        while queue:
+            for source, component, index in queue.pop():
+                keys = tuple(map(ix.key, index))
+                if source not in inlined:
+                    seen[source, component, keys] = source, component, index
+                elif (source, keys) not in points:
+                    points[source, keys] = index
+                    if len(points) > MOST_POINTS:
+                        overflow = True
+                        break
+                    queue.append(self._inside(source, index))
+        calls: dict[str, int] = {}
+        for source, _ in points:
+            calls[source] = calls.get(source, 0) + 1
+        inside = interior(self.bound, stage)
+        at = tuple(ix.substitute(i, inside) for i in stage.store)
+        components = len(self.bound.funcs[stage.func].dtypes)
+        stores = [(stage.func, c, at) for c in range(components)]
+        return StageAccesses(_grouped(list(seen.values())), _grouped(stores), calls, overflow)
+
+    def _inside(self, func: str, at: tuple[ix.Index, ...]) -> tuple[tuple[str, int, tuple[ix.Index, ...]], ...]:
+        """Return the loads of an inlined Func evaluated at a point."""
+        stage = self.bound.funcs[func].stages[0]
+        env = dict(zip(self.bound.funcs[func].dims, at, strict=True))
+        return tuple(
+            (source, component, tuple(ix.substitute(i, env) for i in index))
+            for source, component, index in self._stage_loads(stage)
+        )
+
+
+def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
+    """Return each loop of a stage restricted to the middle half of its range, where no boundary condition acts.
+
+    Clamps of the index then fall away, as they do in the interior of a generated kernel.
+    """
+    func = bound.funcs[stage.func]
+    box = dict(zip(func.dims, func.region, strict=True))
+    env: dict[str, ix.Index] = {}
+    for d in stage.loops:
+        if d.reduction:
+            env[d.name] = (
+                ix.var(d.name, d.lo, d.hi) if d.hi > d.lo else ix.Affine(((ix.LoopVar(d.name, d.lo, d.lo), 1),), 0)
+            )
+            continue
+        lo, hi = box[d.name]
+        quarter = (hi - lo + 1) // 4
+        # A loop variable even where one point is left: the thread loop may run beyond it.
+        env[d.name] = ix.Affine(((ix.LoopVar(d.name, lo + quarter, max(hi - quarter, lo + quarter)), 1),), 0)
+    return env
+
+
+def _grouped(accesses: list[tuple[str, int, tuple[ix.Index, ...]]]) -> tuple[AccessGroup, ...]:
+    groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
+    for source, component, index in accesses:
+        rows = tuple(_row(i) for i in index)
+        kinds = tuple(None if r is None else (r.coefficients, r.quotient) for r in rows)
+        offset = tuple(0 if r is None else r.constant for r in rows)
+        unknown = tuple(ix.key(i) for i, r in zip(index, rows, strict=True) if r is None)
+        known = groups.setdefault((source, component, kinds, unknown), (rows, {}))
+        known[1][offset] = None
+    return tuple(
+        AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets)) for key, (rows, offsets) in groups.items()
+    )
+
+
+def _row(index: ix.Index) -> Row | None:
+    if all(isinstance(t, ix.LoopVar) for t, _ in ix.terms_of(index)):  # most are, and fractions are slow
+        constant = index.const if isinstance(index, ix.Affine) else index
+        own = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
+        return Row(tuple(sorted(own)), constant, 1, exact=True)
+    form = form_of_index(_without_clamps(index))
+    if form is None:
+        return None
+    q = math.lcm(form.constant.denominator, *(c.denominator for c in form.coefficients.values()))
+    coefficients = tuple(sorted((name, int(c * q)) for name, c in form.coefficients.items()))
+    floors = sum(isinstance(t, ix.Atom) for t in ix.atoms(index))
+    alone = floors == 0 or (floors == 1 and len(ix.terms_of(index)) == 1 and ix.terms_of(index)[0][1] == 1)
+    return Row(coefficients, int(form.constant * q), q, form.exact or alone)
+
+
+def _without_clamps(index: ix.Index) -> ix.Index:
+    """Replace minima and maxima with constants by their other side: few threads are beyond the edge."""
+    if not isinstance(index, ix.Affine):
+        return index
+    total: ix.Index = index.const
+    for t, c in index.terms:
+        part: ix.Index = ix.Affine(((t, 1),), 0)
+        if isinstance(t, ix.Atom) and t.kind in ("min", "max"):
+            moving = [a for a in t.args if isinstance(a, ix.Affine)]
+            if len(moving) == 1:
+                part = _without_clamps(moving[0])
+        total = ix.add(total, ix.scale(part, c))
+    return total

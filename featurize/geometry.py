@@ -1,0 +1,341 @@
+"""Regions, threads and storage of a kernel's nests in its middle block, for many candidates at once.
+
+The middle block stands for all blocks, as its tile is neither cut off at a border nor affected by one (Anderson,
+section 7.1). Sizes of buffers, which must suffice for every block, are the largest over the first, middle and last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.regions import Region, demanded_regions, loop_ranges
+from autosched.featurize.structure import Columns, Structure, inner_reductions, storage_order, thread_order, tiled_dims
+from autosched.schedule.derived import shared_pitch
+from autosched.schedule.tiles import loop_sizes
+from autosched.schedule.types import Level, StageId
+
+Ints = NDArray[np.int64]
+AXES = 3
+
+
+@dataclass(frozen=True)
+class NestShape:
+    """One stage's nest in the middle block; arrays have a row for each candidate.
+
+    Attributes:
+        stage: The stage.
+        level: ROOT, BLOCK or THREAD.
+        dims: Its dimensions outside reductions, outermost first.
+        reductions: Its loops inside the thread beside them.
+        low: ``int64[N, dims]``, lowest point of the first thread.
+        points: ``int64[N, dims]``, points of the middle block (THREAD: of one evaluation).
+        covered: ``int64[N, dims]``, most points of any block.
+        serial: ``int64[N, dims]``, points of one thread.
+        threads: ``int64[N, dims]``, threads with at least one point (THREAD: 1).
+        partial: ``int64[N, dims]``, points of the last of these threads.
+        step: ``int64[N, dims, 3]``, how far a dimension moves from a thread to its neighbour in x, y, z.
+        times: ``int64[N]``, evaluations of the nest by each thread, loops of its hosts.
+        reduction_points: Iterations of the reductions for each point.
+    """
+
+    stage: BoundStage
+    level: Level
+    dims: tuple[str, ...]
+    reductions: tuple[str, ...]
+    low: Ints
+    points: Ints
+    covered: Ints
+    serial: Ints
+    threads: Ints
+    partial: Ints
+    step: Ints
+    times: Ints
+    reduction_points: int
+
+    @property
+    def id(self) -> StageId:
+        """The stage's id."""
+        return StageId(self.stage.func, self.stage.number)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """All nests of a structure's candidates.
+
+    Attributes:
+        nests: Root stages, BLOCK Members, THREAD Members, each in the order of the structure.
+        blocks: ``int64[N]``, blocks of the grid.
+        block: ``int64[N, 3]``, threads of a block in x, y, z.
+        thread_dims: ``int64[N]``, the most thread loops of more than one thread that any nest has.
+        active: By nest position, ``int64[N, 3]``, threads in x, y, z that take part.
+        extents: By Member, ``int64[N, dims of the Func]``, its buffer.
+        origin: By Member, ``int64[N, dims of the Func]``, the buffer's lowest point in the middle block.
+        tile: ``int64[N, dims]``, points of the root stages in one block.
+    """
+
+    nests: tuple[NestShape, ...]
+    blocks: Ints
+    block: Ints
+    thread_dims: Ints
+    active: tuple[Ints, ...]
+    extents: Mapping[str, Ints]
+    origin: Mapping[str, Ints]
+    tile: Ints
+
+    def nest(self, stage: StageId) -> NestShape:
+        """Return the nest of a stage."""
+        return next(n for n in self.nests if n.id == stage)
+
+
+class GeometryBuilder:
+    """Works out the geometry of one structure for arrays of tile sizes.
+
+    Args:
+        bound: The pipeline.
+        structure: The kernel without tile sizes.
+        layout: Which columns of the parameters are which tile sizes.
+    """
+
+    def __init__(self, bound: BoundPipeline, structure: Structure, layout: Columns) -> None:
+        self.bound = bound
+        self.structure = structure
+        self.layout = layout
+        self.stages = [bound.stage(s.func, s.number) for s in structure.stages]
+        self.dims = tiled_dims(bound, structure.stages)
+        func = bound.funcs[structure.func]
+        sizes = loop_sizes(func, self.stages[0], func.extents)
+        self.sizes = np.array([max(sizes[d], 1) for d in self.dims], np.int64)
+        lows = {d: lo for d, (lo, _) in zip(func.dims, func.region, strict=True)}
+        lows |= {d.name: d.lo for d in self.stages[0].loops if d.reduction}
+        self.lows = np.array([lows[d] for d in self.dims], np.int64)
+        self.inside = {s.func for s in structure.spots} | structure.inlined
+
+    def grid(self, params: Ints) -> tuple[Ints, Ints]:
+        """Return tile ``int64[N, dims]`` and blocks in each dimension ``int64[N, dims]``."""
+        tile = params[:, self.layout.root_threads] * params[:, self.layout.root_serial]
+        return tile, -(-self.sizes // tile)
+
+    def member_extents(self, params: Ints) -> dict[str, Ints]:
+        """Return the buffer of each BLOCK Member, ``int64[N, dims]``; only the root's columns are read."""
+        tile, count = self.grid(params)
+        found = self._block_regions(tile, count)
+        return {s.func: self._largest(found[s.func], len(params)) for s in self.structure.spots if s.func in found}
+
+    def build(self, params: Ints) -> Geometry:
+        """Return the geometry of candidates ``int64[N, columns]``."""
+        n = len(params)
+        tile, count = self.grid(params)
+        regions = self._block_regions(tile, count)
+        nests: list[NestShape] = [self._root_nest(s, params, tile, count) for s in self.stages]
+        extents: dict[str, Ints] = {}
+        origin: dict[str, Ints] = {}
+        for spot in self.structure.spots:
+            if spot.level is Level.BLOCK:
+                extents[spot.func] = self._largest(regions[spot.func], n)
+                origin[spot.func] = (
+                    np.stack([lo for lo, _ in regions[spot.func]], axis=1)[:n]
+                    if regions[spot.func]
+                    else np.zeros((n, 0), np.int64)
+                )
+                nests += self._member_nests(spot.func, params, extents[spot.func], regions[spot.func], n)
+        block, active, thread_dims, nests = self._axes(nests, n)
+        hosts = {nest.id: nest for nest in nests}
+        for spot in reversed([s for s in self.structure.spots if s.level is Level.THREAD]):
+            for nest in self._thread_nests(spot.func, spot.host, spot.enclosing, hosts, n):
+                hosts[nest.id] = nest
+                extents[spot.func], origin[spot.func] = nest.covered, nest.low
+                nests.append(nest)
+                active.append(active[[m.id for m in nests].index(spot.host)])
+        return Geometry(
+            tuple(nests), count.prod(axis=1), block, thread_dims, tuple(active), extents, origin, tile
+        )  # fmt: skip
+
+    def _block_regions(self, tile: Ints, count: Ints) -> dict[str, Region]:
+        """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
+        middle = count // 2
+        which = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
+        tiles = np.tile(tile, (4, 1))
+        low = self.lows + which * tiles
+        high = np.minimum(low + tiles - 1, self.lows + self.sizes - 1)
+        consumers = [(s, self._ranges(s, low, high)) for s in self.stages]
+        found = demanded_regions(self.bound, consumers, self.inside)
+        rows = len(low)
+        return {
+            name: tuple((np.broadcast_to(lo, rows), np.broadcast_to(hi, rows)) for lo, hi in box)
+            for name, box in found.items()
+        }
+
+    def _ranges(self, stage: BoundStage, low: Ints, high: Ints) -> dict[str, tuple[Ints | int, Ints | int]]:
+        func = self.bound.funcs[stage.func]
+        env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(stage, func, func.region))
+        env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(self.dims) if d in env}
+        return env
+
+    @staticmethod
+    def _largest(region: Region, n: int) -> Ints:
+        if not region:
+            return np.zeros((n, 0), np.int64)
+        every = np.stack([hi - lo + 1 for lo, hi in region], axis=1)
+        largest: Ints = every.reshape(-1, n, len(region)).max(axis=0)
+        return np.maximum(largest, 1)
+
+    def _root_nest(self, stage: BoundStage, params: Ints, tile: Ints, count: Ints) -> NestShape:
+        n = len(params)
+        low = self.lows + count // 2 * tile
+        points = np.minimum(tile, self.lows + self.sizes - low)
+        serial = params[:, self.layout.root_serial]
+        return self._nest(stage, Level.ROOT, self.dims, low, points, tile, serial, n)
+
+    def _member_nests(self, func: str, params: Ints, extents: Ints, region: Region, n: int) -> list[NestShape]:
+        threads = params[:, self.layout.threads_of(func)]
+        low = np.stack([lo for lo, _ in region], axis=1)[:n] if region else np.zeros((n, 0), np.int64)
+        high = np.stack([hi for _, hi in region], axis=1)[:n] if region else np.zeros((n, 0), np.int64)
+        serial = -(-extents // threads)
+        dims = self.bound.funcs[func].dims
+        return [
+            self._nest(s, Level.BLOCK, dims, low, high - low + 1, extents, serial, n)
+            for s in self.bound.funcs[func].stages
+            if s.values and not s.is_empty
+        ]
+
+    def _nest(
+        self, stage: BoundStage, level: Level, dims: Sequence[str], low: Ints, points: Ints, covered: Ints,
+        serial: Ints, n: int,
+    ) -> NestShape:  # fmt: skip
+        threads = -(-points // serial)
+        reductions = inner_reductions(stage, dims)
+        loops = {d.name: d for d in stage.loops}
+        missing = [k for k, d in enumerate(dims) if d not in loops]  # an update need not walk every dimension
+        if missing:
+            points, serial, threads = points.copy(), serial.copy(), threads.copy()
+            points[:, missing] = serial[:, missing] = threads[:, missing] = 1
+        extent = 1
+        for d in reductions:
+            extent *= loops[d].extent if loops[d].reduction else 1
+        return NestShape(
+            stage, level, tuple(dims), reductions, low, points, covered, serial, threads,
+            points - serial * (threads - 1), np.zeros((n, len(dims), AXES), np.int64), np.ones(n, np.int64), extent,
+        )  # fmt: skip
+
+    def _axes(self, nests: list[NestShape], n: int) -> tuple[Ints, list[Ints], Ints, list[NestShape]]:
+        """Give each nest's thread loops the axes x, y, z in turn, those of one thread left out."""
+        block = np.ones((n, AXES), np.int64)
+        most = np.zeros(n, np.int64)
+        active: list[Ints] = []
+        placed: list[NestShape] = []
+        for nest in nests:
+            order = thread_order(self.bound, nest.stage.func, nest.dims)
+            covering = -(-nest.covered // nest.serial)
+            axis = np.zeros(n, np.int64)
+            here = np.ones((n, AXES), np.int64)
+            taking_part = np.ones((n, AXES), np.int64)
+            step = np.zeros((n, len(nest.dims), AXES), np.int64)
+            for d in order:
+                k = nest.dims.index(d)
+                moving = covering[:, k] > 1
+                for a in range(AXES):
+                    chosen = moving & (axis == a)
+                    here[:, a] = np.where(chosen, covering[:, k], here[:, a])
+                    taking_part[:, a] = np.where(chosen, nest.threads[:, k], taking_part[:, a])
+                    step[:, k, a] = np.where(chosen, nest.serial[:, k], 0)
+                axis += moving
+            block = np.maximum(block, here)
+            most = np.maximum(most, axis)
+            active.append(taking_part)
+            placed.append(replace(nest, step=step))
+        return block, active, most, placed
+
+    def _thread_nests(
+        self, func: str, host: StageId, enclosing: int, hosts: Mapping[StageId, NestShape], n: int
+    ) -> list[NestShape]:
+        """Plan a THREAD Member from what its host needs of it in the first thread, and in its neighbours."""
+        outer = hosts[host]
+        inside = {s.func for s in self.structure.spots if s.level is Level.THREAD} | self.structure.inlined
+        span = outer.serial.copy()
+        span[:, :enclosing] = 1
+        shifts = [np.zeros_like(outer.low), *(outer.step[:, :, a] for a in range(AXES))]
+        low = np.concatenate([outer.low + s for s in shifts])
+        high = low + np.tile(span, (len(shifts), 1)) - 1
+        func_of_host = self.bound.funcs[outer.stage.func]
+        env: dict[str, tuple[Ints | int, Ints | int]] = dict(
+            loop_ranges(outer.stage, func_of_host, func_of_host.region)
+        )
+        env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(outer.dims) if d in env}
+        if enclosing:
+            env |= {d: (env[d][0], env[d][0]) for d in outer.reductions}
+        region = demanded_regions(self.bound, [(outer.stage, env)], inside)[func]
+        bound_func = self.bound.funcs[func]
+        d = len(bound_func.dims)
+        lows = (
+            np.stack([np.broadcast_to(lo, len(low)) for lo, _ in region], axis=1)
+            if d
+            else np.zeros((len(low), 0), np.int64)
+        )
+        highs = np.stack([np.broadcast_to(hi, len(low)) for _, hi in region], axis=1) if d else lows
+        extents = (highs - lows + 1).reshape(-1, n, d).max(axis=0)
+        start = lows[:n]
+        step = np.stack([lows[(a + 1) * n : (a + 2) * n] - start for a in range(AXES)], axis=2)
+        times = outer.times * outer.serial[:, :enclosing].prod(axis=1) * (outer.reduction_points if enclosing else 1)
+        nests = []
+        for stage in bound_func.stages:
+            if stage.values and not stage.is_empty:
+                nest = self._nest(stage, Level.THREAD, bound_func.dims, start, extents, extents, extents, n)
+                nests.append(replace(nest, step=step, times=times))
+        return nests
+
+
+def shared_strides(bound: BoundPipeline, func: str, extents: Ints, across: bool) -> tuple[Ints, Ints]:
+    """Return the stride in elements of each dimension of a BLOCK Member's buffer, and its elements.
+
+    Args:
+        bound: The pipeline.
+        func: The Member.
+        extents: ``int64[N, dims of the Func]``.
+        across: Whether neighbouring threads walk across its rows, which are then padded.
+    """
+    f = bound.funcs[func]
+    order = storage_order(f)
+    strides = np.zeros_like(extents)
+    total = np.ones(len(extents), np.int64)
+    for position, dim in reversed(list(enumerate(order))):
+        k = f.dims.index(dim)
+        strides[:, k] = total
+        length = extents[:, k]
+        if position == len(order) - 1 > 0:
+            length = shared_pitch(length, f.dtypes[0].bytes_, across)
+        total = total * length
+    return strides, total
+
+
+def first_fit(sizes: Sequence[Ints], lifetimes: Sequence[tuple[int, int]], align: int) -> Ints:
+    """Return the bytes that buffers need which share memory where their lifetimes do not meet.
+
+    The same placement as `autosched.schedule.placement.place`, for many candidates at once: buffers must come in the
+    order of their first step.
+    """
+    n = len(sizes[0])
+    starts: list[Ints] = []
+    ends: list[Ints] = []
+    total = np.zeros(n, np.int64)
+    for k, (first, last) in enumerate(lifetimes):
+        alive = [j for j in range(k) if lifetimes[j][0] <= last and first <= lifetimes[j][1]]
+        offset = np.zeros(n, np.int64)
+        if alive:
+            low = np.stack([starts[j] for j in alive], axis=1)
+            high = np.stack([ends[j] for j in alive], axis=1)
+            order = np.lexsort((high, low), axis=1)
+            low, high = np.take_along_axis(low, order, 1), np.take_along_axis(high, order, 1)
+            fits = np.zeros(n, bool)
+            for j in range(len(alive)):
+                fits |= offset + sizes[k] <= low[:, j]
+                offset = np.where(fits, offset, np.maximum(offset, -(-high[:, j] // align) * align))
+        starts.append(offset)
+        ends.append(offset + sizes[k])
+        total = np.maximum(total, offset + sizes[k])
+    padded: Ints = -(-total // align) * align
+    return padded

@@ -1,0 +1,135 @@
+"""The structure of a kernel without its tile sizes: what candidates that are costed together have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.schedule.types import Level, StageId
+
+MIN_VECTOR_EXTENT = 16
+"""The first dimension with this many points, counted from the fastest in memory, is walked by threadIdx.x
+(Anderson, section 6.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a Func is computed inside a kernel.
+
+    Attributes:
+        func: The Func.
+        level: BLOCK or THREAD.
+        host: The stage it is computed in.
+        enclosing: At THREAD, how many of the host's pure loops inside the thread enclose it; with one or more, its
+            reduction loops do too.
+    """
+
+    func: str
+    level: Level
+    host: StageId
+    enclosing: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
+    """One kernel without tile sizes; equal ones are the same key, and the hash is worked out once.
+
+    Attributes:
+        stages: The root stages, which share a grid.
+        spots: Members, producers first.
+        inlined: Funcs inlined into it.
+        near: Funcs it reads that are not placed yet and that nothing outside reads.
+        far: Funcs it reads that are not placed yet and are read elsewhere too.
+    """
+
+    stages: tuple[StageId, ...]
+    spots: tuple[Spot, ...] = ()
+    inlined: frozenset[str] = frozenset()
+    near: frozenset[str] = frozenset()
+    far: frozenset[str] = frozenset()
+    _key: tuple[object, ...] = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        key = (self.stages, self.spots, self.inlined, self.near, self.far)
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Structure) and self._hash == other._hash and self._key == other._key
+        )
+
+    @property
+    def func(self) -> str:
+        """The Func computed at root."""
+        return self.stages[0].func
+
+    def spot(self, func: str) -> Spot | None:
+        """Return the place of a Func in the kernel, if it is a Member."""
+        return next((s for s in self.spots if s.func == func), None)
+
+
+def vector_dim(func: BoundFunc) -> str | None:
+    """Return the dimension that neighbouring threads walk: the fastest in memory that is long enough."""
+    long = [d for d, n in zip(func.dims, func.extents, strict=True) if n >= MIN_VECTOR_EXTENT]
+    return long[-1] if long else (func.dims[-1] if func.dims else None)
+
+
+def storage_order(func: BoundFunc) -> tuple[str, ...]:
+    """Return a Member's dimensions from slowest to fastest in memory; the vector dimension is fastest."""
+    vector = vector_dim(func)
+    return (*(d for d in func.dims if d != vector), *((vector,) if vector is not None else ()))
+
+
+def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ...]:
+    """Return the loops of a group of stages that blocks and threads divide, outermost first."""
+    first = bound.stage(stages[0].func, stages[0].number)
+    return tuple(d.name for d in first.loops if d.parallel and not (len(stages) > 1 and d.reduction))
+
+
+def inner_reductions(stage: BoundStage, dims: Sequence[str]) -> tuple[str, ...]:
+    """Return the loops of a stage that run inside a thread beside its tile."""
+    return tuple(d.name for d in stage.loops if d.name not in dims)
+
+
+def thread_order(bound: BoundPipeline, func: str, dims: Sequence[str]) -> tuple[str, ...]:
+    """Return dimensions in the order of threadIdx.x, y, z: the vector dimension, then the others from the inside."""
+    vector = vector_dim(bound.funcs[func])
+    first = vector if vector in dims else (dims[-1] if dims else None)
+    return (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a candidate's parameters hold the tile sizes of each nest.
+
+    The root group has threads and serial points of each dimension, a BLOCK Member only threads: its serial points are
+    what is left of the region it must cover.
+    """
+
+    root_threads: slice
+    root_serial: slice
+    members: tuple[tuple[str, slice], ...]
+    count: int
+
+    def threads_of(self, func: str) -> slice:
+        """Return the thread columns of a BLOCK Member."""
+        return dict(self.members)[func]
+
+
+def columns(bound: BoundPipeline, structure: Structure) -> Columns:
+    """Return the layout of the parameters of a structure's candidates."""
+    d = len(tiled_dims(bound, structure.stages))
+    position = 2 * d
+    members = []
+    for spot in structure.spots:
+        if spot.level is Level.BLOCK:
+            n = len(bound.funcs[spot.func].dims)
+            members.append((spot.func, slice(position, position + n)))
+            position += n
+    return Columns(slice(0, d), slice(d, 2 * d), tuple(members), position)

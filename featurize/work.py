@@ -1,0 +1,110 @@
+"""Arithmetic of one evaluation of a stage, by the unit that runs it, and its shape as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, children
+
+FLOAT, DOUBLE, INTEGER, SPECIAL = range(4)
+"""Units: single precision, double precision, integers and comparisons, divisions and elementary functions."""
+UNITS = 4
+
+_CALL_WEIGHT = {"floor": 1, "ceil": 1, "trunc": 1, "round": 1, "hash_u32": 8}
+_SPECIAL_WEIGHT = 4
+"""Instructions of the special function unit and around it for a division or an elementary function."""
+
+
+@dataclass
+class WorkTable:
+    """Operations and branching of a pipeline's stages, worked out once each."""
+
+    bound: BoundPipeline
+    _operations: dict[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
+    _branching: dict[tuple[str, int, frozenset[str]], int] = field(default_factory=dict)
+
+    def operations(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[float, ...]:
+        """Return operations by unit of one evaluation, inlined Funcs included (``calls`` times each)."""
+        total = list(self._own(stage))
+        for name, times in calls.items():
+            for k, n in enumerate(self._own(self.bound.funcs[name].stages[0])):
+                total[k] += times * n
+        return tuple(total)
+
+    def _own(self, stage: BoundStage) -> tuple[float, ...]:
+        key = stage.func, stage.number
+        if key not in self._operations:
+            counts = [0.0] * UNITS
+            seen: set[int] = set()
+            stack: list[Expr] = list(stage.values)
+            while stack:
+                e = stack.pop()
+                if id(e) in seen or (e.weak and e.dtype.kind == "i"):
+                    continue
+                seen.add(id(e))
+                unit, weight = _cost(e)
+                counts[unit] += weight
+                if not isinstance(e, Load):
+                    stack.extend(children(e))
+            self._operations[key] = tuple(counts)
+        return self._operations[key]
+
+    def branching(self, stage: BoundStage, inlined: frozenset[str]) -> int:
+        """Return the Strahler number of a stage's expressions: registers needed to evaluate it without sharing."""
+        key = stage.func, stage.number, inlined
+        if key not in self._branching:
+            self._branching[key] = max((self._strahler(v, stage, inlined) for v in stage.values), default=1)
+        return self._branching[key]
+
+    def _strahler(self, root: Expr, stage: BoundStage, inlined: frozenset[str]) -> int:
+        done: dict[int, int] = {}
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            if id(e) in done:
+                stack.pop()
+                continue
+            if isinstance(e, Load):
+                source = stage.names[id(e.source)]
+                done[id(e)] = self.branching(self.bound.funcs[source].stages[0], inlined) if source in inlined else 1
+                continue
+            below = children(e)
+            pending = [c for c in below if id(c) not in done]
+            if pending:
+                stack.extend(pending)
+                continue
+            done[id(e)] = _joined([done[id(c)] for c in below])
+        return done[id(root)]
+
+
+def _joined(numbers: list[int]) -> int:
+    if not numbers:
+        return 1
+    total = numbers[0]
+    for n in numbers[1:]:
+        total = total + 1 if n == total else max(n, total)
+    return total
+
+
+def _cost(e: Expr) -> tuple[int, float]:
+    """Return the unit that evaluates a node (its operands not included) and in how many operations."""
+    if isinstance(e, Const | Load):
+        return INTEGER, 0
+    widest = max((c.dtype for c in (e, *children(e)) if c.dtype.is_float), key=lambda d: d.bits, default=None)
+    plain = INTEGER if widest is None else DOUBLE if widest.bits == 64 else FLOAT
+    match e:
+        case Call():
+            weight = _CALL_WEIGHT.get(e.name)
+            if weight is not None:
+                return plain, weight
+            return (plain, 5 * _SPECIAL_WEIGHT) if plain == DOUBLE else (SPECIAL, _SPECIAL_WEIGHT)
+        case Binary() if e.op in ("truediv", "floordiv", "mod"):
+            if isinstance(e.b, Const):
+                return plain, 4
+            return (plain, 5 * _SPECIAL_WEIGHT) if plain == DOUBLE else (SPECIAL, _SPECIAL_WEIGHT)
+        case Binary() | Unary() | Select() | Cast():
+            return plain, 1
+        case _:
+            return INTEGER, 0

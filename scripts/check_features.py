@@ -1,0 +1,376 @@
+"""Features against counts: what the featurizer predicts of random schedules, and what the traced emulator counts.
+
+    python scripts/check_features.py [--apps blur,harris] [--schedules 10] [--seed 0] [--jobs 2] [--json out.json]
+    python scripts/check_features.py --grid 1100 --apps blur,harris   # extrapolation at more than a million pixels
+
+Random states of the search are lowered, and every kernel's middle block runs in the emulator, which counts requests,
+lanes, sectors of global memory and wavefronts of shared memory. The counts are compared for each buffer with those of
+the featurizer. Where all accesses of a buffer are affine the featurizer must be right to the last one, or the exit
+status is 1; elsewhere the error is printed. A failure names the seed that repeats it: ``--seed N --schedules 1``.
+
+Three forms of the features are compared: every warp by itself and each access as written (exact); the paper's first
+warp for all but a tail warp (its error is printed); and that form times the number of blocks against the counts of the
+whole grid, or, with ``--grid``, of a sample of blocks that stands for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.naming import component_label
+from autosched.apps import get_app, load_apps
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.featurize.lanes import WARP
+from autosched.featurize.memory import GLOBAL, REGISTER
+from autosched.featurize.model import Evaluation, Featurizer, KernelModel
+from autosched.lower.ir import If
+from autosched.lower.program import Program, lower
+from autosched.runtime.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.emulated import _spec
+from autosched.runtime.emulator import EmulatedKernel, compile_emulated
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.random_state import RandomStates
+from autosched.search.settings import SearchSettings
+from autosched.search.state import Piece
+from autosched.target import get_target
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Block = tuple[int, int, int]
+
+SIZES = {"H": 203, "W": 517}
+"""Odd ones for images; volumes have sizes of their own."""
+VOLUME = {"D": 31, "H": 37, "W": 45}
+CHAIN_STAGES = 4
+TIME_STEPS = 2
+"""Of apps that apply the same stages again and again."""
+QUANTITIES = ("requests", "bytes", "transactions")
+SEEDS_A_PART = 4
+EVERY_BLOCK = 600
+"""Grids of up to so many blocks are traced whole; of larger ones a sample."""
+
+
+@dataclass
+class Tally:
+    """What was compared for one app.
+
+    Attributes:
+        compared: By quantity and class (``exact`` or ``approximate`` for each kind of access), how often.
+        equal: Of these, how often both sides agreed.
+        errors: Relative errors by quantity, where the form is an approximation.
+        failures: Disagreements where there must be none.
+        kernels: Kernels compared.
+    """
+
+    compared: Counter[str] = field(default_factory=Counter)
+    equal: Counter[str] = field(default_factory=Counter)
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kernels: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Take over what another tally counted."""
+        self.compared.update(other.compared)
+        self.equal.update(other.equal)
+        for name, values in other.errors.items():
+            self.errors.setdefault(name, []).extend(values)
+        self.failures += other.failures
+        self.notes += other.notes
+        self.kernels += other.kernels
+
+    def compare(self, name: str, mine: float, true: float) -> bool:
+        """Count a comparison; return whether it is one of equals."""
+        same = abs(mine - true) <= 1e-9 * max(abs(true), 1)
+        self.compared[name] += 1
+        self.equal[name] += same
+        return same
+
+    def error(self, name: str, mine: float, true: float) -> None:
+        """Record a relative error."""
+        if mine or true:
+            self.errors.setdefault(name, []).append((mine - true) / max(true, 1.0))
+
+
+def problem(name: str, grid: int = 0) -> tuple[BoundPipeline, Arrays, dict[str, Any]]:
+    """Return an app bound to odd sizes, its input arrays and the values of its parameters."""
+    app = get_app(name)
+    structure = {"stages": CHAIN_STAGES, "T": TIME_STEPS}
+    pipeline, params = app.configure({k: v for k, v in structure.items() if k in app.structure})
+    odd = VOLUME if "D" in app.small_sizes else {"H": grid, "W": grid} if grid else SIZES
+    sizes = {k: odd.get(k, v) for k, v in app.small_sizes.items()}
+    arrays = app.make_inputs(sizes)
+    bound = bind(pipeline, {n: a.shape for n, a in arrays.items()}, params)
+    return bound, arrays, {p.name: params.get(p.name, p.default) for p in bound.scalars}
+
+
+@dataclass
+class Traced:
+    """A lowered pipeline whose kernels run in the emulator, traced.
+
+    Args:
+        program: The lowered pipeline.
+        values: Arrays and scalars by the names they have in kernels.
+    """
+
+    program: Program
+    values: dict[str, Any]
+    kernels: list[tuple[CudaKernel, EmulatedKernel]]
+
+    @classmethod
+    def of(cls, program: Program, inputs: Arrays, scalars: Mapping[str, Any]) -> Traced:
+        """Compile the kernels."""
+        workspace = aligned_empty(program.workspace_bytes)
+        workspace[:] = 0
+        values: dict[str, Any] = {a.buffer.name: inputs[n] for n, a in program.inputs.items()}
+        for a in program.outputs.values():
+            values[a.buffer.name] = np.zeros(a.buffer.count, a.buffer.dtype.numpy)
+        for slot in program.workspace:
+            dtype = slot.buffer.dtype.numpy
+            values[slot.buffer.name] = workspace[slot.offset :][: slot.buffer.count * dtype.itemsize].view(dtype)
+        values |= {n: v[0] for n, v in scalar_arguments(program, dict(scalars)).items()}
+        printed = [print_cuda(k) for k in program.kernels]
+        return cls(program, values, [(p, _compiled(p)) for p in printed])
+
+    def launch(self, position: int, blocks: Sequence[Block] | None) -> Any:
+        """Run blocks of a kernel, all if None, and return the trace."""
+        printed, kernel = self.kernels[position]
+        arguments = [self.values[p.name] for p in printed.params]
+        return kernel.launch(printed.grid, printed.block, printed.shared_bytes, arguments, 0, blocks=blocks)
+
+
+def _compiled(kernel: CudaKernel) -> EmulatedKernel:
+    return compile_emulated(
+        kernel.body,
+        kernel.name,
+        [_spec(p) for p in kernel.params],
+        common_prelude=scalar_prelude(called_scalar_functions(kernel.body)),
+        traced=True,
+        site_depths=kernel.site_depths,
+    )
+
+
+def counted(trace: Any) -> dict[tuple[str, bool], dict[str, float]]:
+    """Return what a trace counted, by buffer and whether it was stored to."""
+    found: dict[tuple[str, bool], dict[str, float]] = {}
+    for k, buffer in enumerate(trace.buffer):
+        if trace.space[k] not in ("global", "shared"):
+            continue
+        into = found.setdefault((buffer, bool(trace.is_store[k])), dict.fromkeys(QUANTITIES, 0.0))
+        into["requests"] += int(trace.requests[k])
+        into["bytes"] += int(trace.active_lanes[k] * trace.element_bytes[k])
+        into["transactions"] += int((trace.sectors if trace.space[k] == "global" else trace.wavefronts)[k])
+    return found
+
+
+def predicted(
+    model: KernelModel, found: Evaluation, names: Mapping[str, str]
+) -> dict[tuple[str, bool], dict[str, float]]:
+    """Return the same of the one candidate of an evaluation, with whether the accesses are ``exact``."""
+    bound = model.bound
+    sums: dict[tuple[str, bool], dict[str, float]] = {}
+    for groups in found.traffic.values():
+        for group, store, memory, cost in groups:
+            if memory == REGISTER:
+                continue
+            func = bound.funcs.get(group.source)
+            label = names[group.source]
+            if func is not None:
+                label = component_label(names, group.source, len(func.dtypes), group.component)
+            into = sums.setdefault((label, store), {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
+            into["requests"] += float(cost.requests[0])
+            into["bytes"] += float(cost.lanes[0]) * model.itemsize(group)
+            into["transactions"] += float(cost.transactions[0])
+            into["memory"] = memory
+            into["exact"] *= bool(cost.exact[0])
+    return sums
+
+
+def middle_block(model: KernelModel, params: np.ndarray[Any, Any], grid: Sequence[int]) -> Block:
+    """Return the index of the block that features describe."""
+    _, count = model.geometry.grid(params)
+    return block_at(count[0] // 2, count[0], grid)
+
+
+def block_at(position: Sequence[int], count: Sequence[int], grid: Sequence[int]) -> Block:
+    """Return the launch index of a block from its position in the kernel's block loops, outermost first."""
+    linear = 0
+    for n, k in zip(count, position, strict=True):
+        linear = linear * int(n) + int(k)
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+@dataclass
+class Checker:
+    """Compares the kernels of random schedules of one app.
+
+    Args:
+        name: The app.
+        grid: Points of both dimensions of images, or 0 for the odd sizes; then the grid is sampled.
+    """
+
+    name: str
+    grid: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self.bound, self.arrays, self.scalars = problem(self.name, self.grid)
+        target = get_target("h200")
+        self.states = RandomStates(Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings()))
+        self.as_written = Featurizer(self.bound, target, amortised=False, every_warp=True)
+        self.first_warp = Featurizer(self.bound, target, amortised=False)
+
+    def check(self, seed: int) -> None:
+        """Compare all kernels of one random schedule."""
+        drawn = self.states.draw_legal(np.random.default_rng(seed))
+        if drawn is None:
+            self.tally.notes.append(f"seed {seed}: no legal state")
+            return
+        state, schedule = drawn
+        traced = Traced.of(lower(self.bound, schedule), self.arrays, self.scalars)
+        order = {n: k for k, n in enumerate(self.bound.funcs)}
+        pieces = sorted(state.pieces, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
+        for position, piece in enumerate(pieces):
+            self.tally.kernels += 1
+            self._kernel(f"seed {seed} kernel {position} ({piece.structure.func})", traced, position, piece)
+
+    def _kernel(self, what: str, traced: Traced, position: int, piece: Piece) -> None:
+        params = np.array([piece.params], np.int64)
+        model = self.as_written.model(piece.structure)
+        found = model.evaluate(params)
+        printed, _ = traced.kernels[position]
+        if self.grid:
+            self._whole_grid(traced, position, piece, params)
+            return
+        everything = traced.launch(position, None)  # later kernels read what this one writes
+        here = middle_block(model, params, printed.grid)
+        one = traced.launch(position, [here])
+        self._block(what, traced, model, found, one, params, printed)
+        self._first_warps(piece, params, one)
+        self._extrapolation(piece, params, everything, int(np.prod(printed.grid)))
+
+    def _block(
+        self, what: str, traced: Traced, model: KernelModel, found: Evaluation, trace: Any,
+        params: np.ndarray[Any, Any], printed: CudaKernel,
+    ) -> None:  # fmt: skip
+        """Compare one block, every warp and access by itself."""
+        for name, mine, true in (
+            ("threads", int(found.geometry.block[0].prod()), trace.threads),
+            ("blocks", int(found.geometry.blocks[0]), int(np.prod(printed.grid))),
+            ("shared bytes", int(found.shared_bytes[0]), printed.shared_bytes),
+        ):
+            if not self.tally.compare(name, mine, true):
+                self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
+        interior = runs_interior(traced, printed, model, params)
+        mine_all, true_all = predicted(model, found, traced.program.names), counted(trace)
+        nothing = dict.fromkeys(QUANTITIES, 0.0)
+        for key in {**mine_all, **true_all}:
+            mine, true = mine_all.get(key, {**nothing, "exact": 1.0, "memory": -1.0}), true_all.get(key, nothing)
+            exact = bool(mine["exact"])
+            kind = "border" if not interior else "exact" if exact else "approximate"
+            memory = "global" if mine["memory"] == GLOBAL else "shared"
+            unit = "sectors" if memory == "global" else "wavefronts"
+            word = "stores" if key[1] else "loads"
+            for q in QUANTITIES:
+                label = f"{memory} {word} {unit if q == 'transactions' else q}"
+                same = self.tally.compare(f"{label}, {kind}", mine[q], true[q])
+                if not same:
+                    text = f"{what}: {label} of {key[0]} {mine[q]:g}, counted {true[q]:g}; {_describe(model)} {params[0].tolist()}"
+                    (self.tally.failures if kind == "exact" else self.tally.notes).append(text)
+                if kind != "exact":
+                    self.tally.error(f"{label}, {kind}", mine[q], true[q])
+
+    def _first_warps(self, piece: Piece, params: np.ndarray[Any, Any], trace: Any) -> None:
+        """Compare one block with the form in which the first warp stands for all others."""
+        model = self.first_warp.model(piece.structure)
+        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
+        for name, true in totals(trace).items():
+            self.tally.error(f"first warp for all, {name}", feature(rows, name), true)
+
+    def _extrapolation(self, piece: Piece, params: np.ndarray[Any, Any], trace: Any, blocks: int) -> None:
+        """Compare the whole grid with the block's features times the number of blocks."""
+        model = self.first_warp.model(piece.structure)
+        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
+        for name, true in totals(trace).items():
+            self.tally.error(f"whole grid, {name}", feature(rows, name) * blocks, true)
+
+    def _whole_grid(self, traced: Traced, position: int, piece: Piece, params: np.ndarray[Any, Any]) -> None:
+        """Compare a large grid with a sample of its blocks: corners and edges stand for themselves, others for many."""
+        model = self.first_warp.model(piece.structure)
+        _, count = model.geometry.grid(params)
+        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
+        printed, _ = traced.kernels[position]
+        sums: Counter[str] = Counter()
+        for weight, place in sampled_blocks(count[0].tolist()):
+            trace = traced.launch(position, [block_at(place, count[0].tolist(), printed.grid)])
+            for name, true in totals(trace).items():
+                sums[name] += weight * true
+        for name in sums:
+            self.tally.error(f"whole grid, {name}", feature(rows, name) * int(count.prod()), sums[name])
+
+
+def sampled_blocks(count: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield blocks with the number of blocks each stands for: first, second, middle, last but one, last of each loop."""
+    choices: list[list[tuple[int, int]]] = []
+    for n in count:
+        if n <= 5:
+            choices.append([(1, k) for k in range(n)])
+        else:
+            choices.append([(1, 0), (1, 1), (n - 4, n // 2), (1, n - 2), (1, n - 1)])
+    stack: list[tuple[int, tuple[int, ...]]] = [(1, ())]
+    for choice in choices:
+        stack = [(w * v, (*place, k)) for w, place in stack for v, k in choice]
+    yield from stack
+
+
+def runs_interior(traced: Traced, printed: CudaKernel, model: KernelModel, params: np.ndarray[Any, Any]) -> bool:
+    """Whether the middle block runs code in which clamps and guards at borders are decided."""
+    ir = next(k for k in traced.program.kernels if k.name == printed.name)
+    return any(isinstance(s, If) and s.uniform for s in ir.body) or True
+
+
+def totals(trace: Any) -> dict[str, float]:
+    """Return a trace's transactions by memory and direction."""
+    return {
+        "global loads": trace.global_load_sectors,
+        "global stores": trace.global_store_sectors,
+        "shared loads": trace.shared_load_wavefronts,
+        "shared stores": trace.shared_store_wavefronts,
+    }
+
+
+def feature(rows: np.ndarray[Any, Any], name: str) -> float:
+    """Return the feature that predicts one of `totals`."""
+    from autosched.featurize.schema import INDEX
+
+    memory, word = name.split()
+    return float(rows[INDEX[f"num_{memory}_mem_{word}_per_block"]])
+
+
+def _describe(model: KernelModel) -> str:
+    s = model.structure
+    spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{p.enclosing})" for p in s.spots)
+    return f"[{spots}] inlined {sorted(s.inlined)}"
+
+
+def check_app(name: str, seeds: Sequence[int], grid: int = 0) -> Tally:
+    """Check the schedules of an app that some seeds give."""
+    checker = Checker(name, grid)
+    for seed in seeds:
+        checker.check(seed)
+    return checker.tally

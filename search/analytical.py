@@ -1,0 +1,122 @@
+"""A timing model that is not learned: what each unit of the device needs for a kernel's work, from the features.
+
+Assumptions. A kernel takes as long as its busiest unit, and a little for the others (a 4-norm of the times): DRAM moves
+every different byte once at its peak rate; the second-level cache moves every sector, four times as fast; each
+multiprocessor starts four warp instructions a cycle, one request to memory, and passes one wavefront of shared memory;
+arithmetic runs at the target's peak rates, divisions and elementary functions at an eighth of them. Rates are reached
+with `WARPS_FOR_FULL_RATE` warps on a multiprocessor, and fall off in proportion below. Blocks are dealt out whole, so
+that a grid that does not divide by the number of multiprocessors waits for its last blocks. No wave of blocks is faster
+than its chain of dependent accesses. Every kernel waits for its launch. Caches do not keep anything from one kernel to
+the next. For the CPU the same words mean cores, vectors and cache lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.model import KernelModel
+from autosched.featurize.schema import INDEX
+from autosched.target import Target
+
+Floats = NDArray[np.float64]
+
+LAUNCH_SECONDS = 2e-6
+GLOBAL_LATENCY_CYCLES = 600
+STEP_LATENCY_CYCLES = 80
+WARPS_FOR_FULL_RATE = 16
+L2_OVER_DRAM = 4.0
+SPECIAL_RATE = 1 / 8
+SECTOR_BYTES = 32
+LANES_OF_MULTIPROCESSOR = 128
+REGISTER_BYTES = 4
+FREE_REGISTERS = 64
+"""Registers that addresses and temporaries take beside what is kept in registers on purpose."""
+
+COMPONENTS = ("dram", "l2", "issue", "memory_requests", "shared", "float", "double", "special", "latency", "launch")
+"""Names of the parts of a predicted time, in the order `AnalyticalModel.components` gives them."""
+
+
+@dataclass(frozen=True)
+class AnalyticalModel:
+    """Predicts times from the device's rates.
+
+    Args:
+        target: The device.
+    """
+
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """Name, as reports show it."""
+        return f"analytical model for {self.target.name}"
+
+    def cost(self, model: KernelModel, features: Floats) -> Floats:
+        """Return the predicted seconds of each candidate, ``float64[N]``."""
+        parts = self.components(features)
+        busy = (parts[:, :8] ** 4).sum(axis=1) ** 0.25
+        total: Floats = np.maximum(busy, parts[:, 8]) + parts[:, 9]
+        return total
+
+    def components(self, features: Floats) -> Floats:
+        """Return the seconds each unit needs, ``float64[N, 10]``, in the order of `COMPONENTS`."""
+        t = self.target
+
+        def summed(name: str) -> Floats:
+            total: Floats = features[:, :, INDEX[name]].sum(axis=1)
+            return total
+
+        def root(name: str) -> Floats:
+            values: Floats = features[:, 0, INDEX[name]]
+            return values
+
+        sms = t.multiprocessors
+        clock = t.peak_fp32_flops / (2 * LANES_OF_MULTIPROCESSOR * sms) if t.kind == "cuda" else 2.5e9
+        lanes = LANES_OF_MULTIPROCESSOR if t.kind == "cuda" else 2 * t.warp_size
+        blocks = root("num_blocks")
+        warps = root("num_warps_per_block")
+        resident = np.maximum(root("resident_blocks"), 1)
+        per_sm = np.ceil(blocks / sms)
+        waiting = per_sm * sms / np.maximum(blocks, 1)
+        running = np.minimum(resident, per_sm) * warps
+        needed = WARPS_FOR_FULL_RATE if t.kind == "cuda" else 1
+        slow = waiting / np.minimum(running / needed, 1.0)
+        spilled = np.maximum(
+            root("working_set_at_thread") / REGISTER_BYTES + FREE_REGISTERS - t.max_registers_per_thread, 0
+        )
+        slow = slow * (1 + spilled / FREE_REGISTERS)
+        sectors = summed("num_global_mem_loads_per_block") + summed("num_global_mem_stores_per_block")
+        wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
+        requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
+        used = features[:, :, INDEX["warp_lane_utilization"]]
+        used = np.where(used > 0, used, 1.0)
+
+        def operations(unit: str) -> Floats:
+            counted: Floats = (features[:, :, INDEX[f"{unit}_operations_per_block"]] / used).sum(axis=1)
+            return counted * blocks
+
+        single, double, whole, special = (operations(u) for u in ("float", "double", "integer", "special"))
+        moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
+        double_rate = t.peak_fp64_flops / 2
+        parts = np.stack(
+            [
+                moved / t.dram_bytes_per_s * np.maximum(slow / waiting, 1.0),
+                blocks * sectors * SECTOR_BYTES / (L2_OVER_DRAM * t.dram_bytes_per_s) * slow,
+                ((single + double + whole + special) / lanes + blocks * requests / 4) / (sms * clock) * slow,
+                blocks * (requests + sectors / 4) / (sms * clock) * slow,
+                blocks * wavefronts / (sms * clock) * slow,
+                single / (lanes * sms * clock) * slow,
+                double / double_rate * slow,
+                special / (SPECIAL_RATE * lanes * sms * clock) * slow,
+                np.ceil(blocks / (sms * resident))
+                * (GLOBAL_LATENCY_CYCLES + STEP_LATENCY_CYCLES * root("steps_per_block"))
+                / clock,
+                np.full(len(features), LAUNCH_SECONDS),
+            ],
+            axis=1,
+        )
+        result: Floats = parts
+        return result

@@ -1,0 +1,157 @@
+"""Where a Func may be computed, given where its consumers are (Anderson, section 6, decision 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Columns, Spot, Structure, columns
+from autosched.schedule.tiles import root_groups
+from autosched.schedule.types import Level, StageId
+
+
+@dataclass
+class Places:
+    """Makes the structures that follow from placing one Func.
+
+    Args:
+        featurizer: Knows what the stages of a structure read.
+    """
+
+    featurizer: Featurizer
+    _reads: dict[Structure, frozenset[str]] = field(default_factory=dict)
+    _layouts: dict[Structure, Columns] = field(default_factory=dict)
+    _bare: dict[Structure, Structure] = field(default_factory=dict)
+    _one: dict[Structure, Structure] = field(default_factory=dict)
+    _next: dict[tuple[Structure, str, str], tuple[Structure, ...]] = field(default_factory=dict)
+    _settled: dict[tuple[Structure, frozenset[str], frozenset[str]], Structure] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> BoundPipeline:
+        """The pipeline."""
+        return self.featurizer.bound
+
+    def one(self, structure: Structure) -> Structure:
+        """Return the one object that stands for all equal structures, so that comparing them is cheap."""
+        return self._one.setdefault(structure, structure)
+
+    def bare(self, structure: Structure) -> Structure:
+        """Return a structure without what is not placed yet."""
+        if structure not in self._bare:
+            self._bare[structure] = self.one(Structure(structure.stages, structure.spots, structure.inlined))
+        return self._bare[structure]
+
+    def layout(self, structure: Structure) -> Columns:
+        """Return the columns of a structure's parameters."""
+        found = self._layouts.get(structure)
+        if found is None:
+            found = self._layouts[structure] = columns(self.bound, structure)
+        return found
+
+    def reads(self, structure: Structure) -> frozenset[str]:
+        """Return the Funcs that a kernel's nests read, inlined ones looked through."""
+        found = self._reads.get(structure)
+        if found is None:
+            bare = self.bare(structure)
+            model = self.featurizer.model(bare)
+            names = {g.source for s in model.rows for g in model.accesses_of(s).loads}
+            found = self._reads[structure] = frozenset(names & self.bound.funcs.keys())
+        return found
+
+    def _after(
+        self, structure: Structure, step: str, func: str, make: Callable[[], Iterable[Structure]]
+    ) -> tuple[Structure, ...]:
+        key = structure, step, func
+        if key not in self._next:
+            self._next[key] = tuple(map(self.one, make()))
+        return self._next[key]
+
+    def can_inline(self, func: BoundFunc) -> bool:
+        """Whether a Func may be substituted into its consumers."""
+        return func.is_pure and not func.is_output and not func.undefined and bool(func.consumers)
+
+    def root_structures(self, func: BoundFunc) -> list[Structure]:
+        """Return a kernel for each group of stages that share one."""
+        return [self.one(Structure(tuple(StageId(func.name, s.number) for s in g))) for g in root_groups(func)]
+
+    def inlined(self, structure: Structure, func: str) -> Structure:
+        """Return a kernel with a Func inlined."""
+        s = structure
+        return self._after(
+            s, "inline", func, lambda: [Structure(s.stages, s.spots, s.inlined | {func}, s.near, s.far)]
+        )[0]
+
+    def at_block(self, structure: Structure, func: str) -> Structure:
+        """Return a kernel that computes a Func once per block."""
+        return self._after(
+            structure, "block", func, lambda: [self._with(structure, Spot(func, Level.BLOCK, structure.stages[0]))]
+        )[0]
+
+    def at_thread(self, structure: Structure, func: str) -> tuple[Structure, ...]:
+        """Return kernels that compute a Func inside one thread, from the outermost place to the innermost."""
+        return self._after(structure, "thread", func, lambda: self._thread_places(structure, func))
+
+    def _thread_places(self, structure: Structure, func: str) -> Iterator[Structure]:
+        host = self._common_host(structure, func)
+        if host is not None:
+            stage, innermost = host
+            for enclosing in range(innermost + 1):
+                yield self._with(structure, Spot(func, Level.THREAD, stage, enclosing))
+
+    def _with(self, s: Structure, spot: Spot) -> Structure:
+        return Structure(s.stages, self._ordered((*s.spots, spot)), s.inlined, s.near, s.far)
+
+    def _ordered(self, spots: Sequence[Spot]) -> tuple[Spot, ...]:
+        order = list(self.bound.funcs)
+        return tuple(sorted(spots, key=lambda s: order.index(s.func)))
+
+    def _common_host(self, structure: Structure, func: str) -> tuple[StageId, int] | None:
+        """Return the innermost stage whose thread holds all readers of a Func, and how deep in it they all are."""
+        model = self.featurizer.model(self.bare(structure))
+        chains = []
+        for reader in model.rows:
+            if all(g.source != func for g in model.accesses_of(reader).loads):
+                continue
+            depth = (
+                len(model.geometry.dims)
+                if structure.spot(reader.func) is None
+                else len(self.bound.funcs[reader.func].dims)
+            )
+            chain = [(reader, depth)]
+            spot = structure.spot(reader.func)
+            while spot is not None and spot.level is Level.THREAD:
+                chain.append((spot.host, spot.enclosing))
+                spot = structure.spot(spot.host.func)
+            chains.append(chain)
+        if not chains:
+            return None
+        for stage, depth in chains[0]:
+            depths = [dict(c).get(stage) for c in chains]
+            if None not in depths:
+                return stage, min(d for d in (*depths, depth) if d is not None)
+        return None
+
+    def status(self, structure: Structure, levels: Mapping[str, Level], elsewhere: frozenset[str]) -> Structure:
+        """Return a structure with its undecided sources sorted into near ones and far ones.
+
+        Args:
+            structure: The kernel.
+            levels: Levels of the Funcs that have a place.
+            elsewhere: Funcs inlined into other kernels.
+        """
+        undecided = frozenset(name for name in self.reads(structure) if name not in levels)
+        key = structure, undecided, elsewhere & structure.inlined
+        if key not in self._settled:
+            self._settled[key] = self.one(self._with_status(structure, undecided, elsewhere))
+        return self._settled[key]
+
+    def _with_status(self, structure: Structure, undecided: frozenset[str], elsewhere: frozenset[str]) -> Structure:
+        inside = {structure.func, *(s.func for s in structure.spots), *structure.inlined}
+        near, far = set(), set()
+        for name in undecided - inside:
+            consumers = self.bound.funcs[name].consumers
+            only_here = all(c in inside and c not in elsewhere for c in consumers)
+            (near if only_here else far).add(name)
+        return Structure(structure.stages, structure.spots, structure.inlined, frozenset(near), frozenset(far))

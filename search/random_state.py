@@ -1,0 +1,113 @@
+"""Random complete states of the search: uniform over kinds of location, then over their tilings.
+
+Every decision that a search would take is taken at random among the options it would look at, so that what the search
+can reach is what fuzzing and the checks of the features see. Options of doubtful use (idle lanes, much computed again)
+stay in; those that no legal schedule has, or whose register tiles grow beyond what lowering unrolls, are rejected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.decide import Decider, Option, TileOptions, start_state
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import schedule_of
+from autosched.search.state import State
+
+TRIES = 12
+"""Options of the chosen kind that are looked at before the Func is computed at root."""
+TOLERATED = ("", "too many idle lanes", "too much computed again")
+"""Verdicts with which an option stays in."""
+
+
+@dataclass
+class RandomStates:
+    """Draws complete states of one search space.
+
+    Args:
+        evaluator: Knows pipeline, target and what is tried.
+
+    Attributes:
+        chosen: Options taken, by kind.
+        offered: Decisions in which a kind was on offer.
+        rejected: Options that were drawn and not taken, by verdict; states that turned out illegal, by reason.
+    """
+
+    evaluator: Evaluator
+    chosen: Counter[str] = field(default_factory=Counter)
+    offered: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    _decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decider = Decider(self.evaluator)
+
+    def draw(self, rng: np.random.Generator) -> State:
+        """Return a complete state; it may still break a rule that only the scalar checks know."""
+        state = start_state()
+        for decision in self._decider.decisions():
+            self._decider.prefetch([state], decision)
+            options = self._decider.options(state, decision)
+            if len(options):
+                state = self._after(state, self._choose(options, rng))
+        return state
+
+    def _after(self, state: State, option: Option) -> State:
+        self.evaluator.evaluate((p.structure, p.params) for p in option.added)
+        kept = [k for k in range(len(state.pieces)) if k not in option.removed]
+        added = (self.evaluator.known(p.structure, p.params).cost for p in option.added)
+        costs = (*(state.costs[k] for k in kept), *added)
+        levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
+        pieces = (*(state.pieces[k] for k in kept), *option.added)
+        return State(pieces, costs, levels, sum(costs), state.steps + 1)
+
+    def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
+        """Return a complete state and its schedule, which `autosched.schedule.validate` accepts.
+
+        Returns:
+            None if there was no legal one in so many tries.
+        """
+        for _ in range(tries):
+            state = self.draw(rng)
+            schedule = schedule_of(self.evaluator, state)
+            found = reasons(self.evaluator.bound, schedule, self.evaluator.target)
+            if not found:
+                return state, schedule
+            self.rejected[f"illegal: {found[0]}"] += 1
+        return None
+
+    def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:
+        """Draw a kind of location, then one of its options; a tiling is of one kind with the others."""
+        if isinstance(options, TileOptions):
+            of_kind = {"tile": list(range(len(options)))}
+        else:
+            of_kind = {}
+            for k, o in enumerate(options):
+                of_kind.setdefault(o.kind, []).append(k)
+        kinds = sorted(of_kind)
+        for kind in kinds:
+            self.offered[kind] += 1
+        kind = kinds[int(rng.integers(len(kinds)))]
+        among = of_kind[kind]
+        for k in rng.permutation(len(among))[:TRIES]:
+            option = options[among[int(k)]]
+            verdict = self._verdict(option)
+            if verdict in TOLERATED:
+                self.chosen[kind] += 1
+                return option
+            self.rejected[verdict] += 1
+        fallback = options[of_kind["tile" if "tile" in of_kind else "root"][0]]
+        self.chosen[fallback.kind] += 1
+        return fallback
+
+    def _verdict(self, option: Option) -> str:
+        """Return why an option cannot stay in, or one of the tolerated verdicts."""
+        self.evaluator.evaluate((p.structure, p.params) for p in option.added)
+        found = [self.evaluator.known(p.structure, p.params).reason for p in option.added]
+        return next((r for r in found if r not in TOLERATED), found[0] if found else "")

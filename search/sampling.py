@@ -1,0 +1,150 @@
+"""Which candidates of a decision are looked at: log2 of every bucket of alike ones, or all (Anderson, section 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.structure import Structure
+from autosched.search.decide import Decider, Option, TileOptions
+from autosched.search.evaluate import Evaluator
+from autosched.search.state import State
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Table:
+    """Costs and legality of a list of options, as far as they are worked out.
+
+    Args:
+        options: The options; those of tilings are not made for this.
+    """
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        self.options = options
+        self.cost: Floats = np.full(len(options), np.nan)
+        self.legal = np.zeros(len(options), bool)
+
+    def wanted(self, positions: Ints) -> list[tuple[Structure, tuple[int, ...]]]:
+        """Return the kernels to evaluate before the options at these positions are known."""
+        fresh = positions[np.isnan(self.cost[positions])].tolist()
+        if isinstance(self.options, TileOptions):
+            return [(self.options.structure, self.options.tilings[k]) for k in fresh]
+        return [(p.structure, p.params) for k in fresh for p in self.options[k].added]
+
+    def collect(self, positions: Ints, evaluator: Evaluator) -> None:
+        """Take over what was found for the options at these positions."""
+        for k in positions[np.isnan(self.cost[positions])].tolist():
+            if isinstance(self.options, TileOptions):
+                found = [evaluator.known(self.options.structure, self.options.tilings[k])]
+            else:
+                found = [evaluator.known(p.structure, p.params) for p in self.options[k].added]
+            self.cost[k] = sum(v.cost for v in found)
+            self.legal[k] = not any(v.reason for v in found)
+
+
+@dataclass(slots=True)
+class _Draw:
+    """A bucket that is being drawn from: positions in random order, and how many are wanted of them."""
+
+    table: int
+    positions: Ints
+    quota: int
+
+
+@dataclass
+class Sampler:
+    """Chooses options for all states of a step together, so that their kernels are evaluated in large batches.
+
+    Args:
+        evaluator: Costs kernels.
+        decider: Groups tilings.
+        rng: Source of randomness.
+    """
+
+    evaluator: Evaluator
+    decider: Decider
+    rng: np.random.Generator
+    _tiles: dict[Structure, Table] = field(default_factory=dict)
+
+    def table(self, options: Sequence[Option]) -> Table:
+        """Return the table of some options; states with the same untiled kernel share it."""
+        if not isinstance(options, TileOptions) or len(options) == 1:
+            return Table(options)
+        if options.structure not in self._tiles:
+            self._tiles[options.structure] = Table(options)
+        return self._tiles[options.structure]
+
+    def accept(self, offered: Sequence[tuple[State, Sequence[Option]]], depth: int) -> list[tuple[Table, Ints]]:
+        """Return for each state the table of its options and the positions of those that are looked at and legal.
+
+        Args:
+            offered: States with their options.
+            depth: Layers of structure by which options are told apart: the number of the pass.
+        """
+        tables = [self.table(options) for _, options in offered]
+        if self.evaluator.settings.sampling == "exhaustive":
+            every = [np.arange(len(options)) for _, options in offered]
+            self._evaluate(tables, every)
+            chosen = [p[t.legal[p]] for t, p in zip(tables, every, strict=True)]
+        else:
+            chosen = self._sampled(tables, [options for _, options in offered], depth)
+        return [
+            (t, p if len(p) else self._last_resort(t, options))
+            for t, p, (_, options) in zip(tables, chosen, offered, strict=True)
+        ]
+
+    def _sampled(self, tables: list[Table], offered: list[Sequence[Option]], depth: int) -> list[Ints]:
+        accepted: list[list[Ints]] = [[] for _ in tables]
+        draws: list[_Draw] = []
+        for k, options in enumerate(offered):
+            alone, buckets = self._buckets(options, depth)
+            if len(alone):
+                draws.append(_Draw(k, alone, len(alone)))
+            self.evaluator.counts.buckets[1] += len(alone)
+            for b in buckets:
+                self.evaluator.counts.buckets[1 << (len(b).bit_length() - 1)] += 1
+                draws.append(_Draw(k, self.rng.permutation(np.array(b)), int(math.log2(len(b)))))
+        while draws:
+            self._evaluate([tables[d.table] for d in draws], [d.positions[: d.quota] for d in draws])
+            unfilled: list[_Draw] = []
+            for d in draws:
+                tried = d.positions[: d.quota]
+                legal = tried[tables[d.table].legal[tried]]
+                accepted[d.table].append(legal)
+                if len(legal) < d.quota < len(d.positions):
+                    unfilled.append(_Draw(d.table, d.positions[d.quota :], d.quota - len(legal)))
+            draws = unfilled
+        return [np.concatenate(a) if a else np.zeros(0, np.int64) for a in accepted]
+
+    def _buckets(self, options: Sequence[Option], depth: int) -> tuple[Ints, list[list[int]]]:
+        """Return positions of options that are like no other, and the others grouped; inlining stands by itself."""
+        if isinstance(options, TileOptions):
+            return self.decider.tile_buckets(options, depth)
+        groups: dict[object, list[int]] = {}
+        for k, o in enumerate(options):
+            key: object = "inline"
+            if o.kind != "inline":
+                key = (o.kind, *(p.layer(self.decider.places.layout, depth) for p in o.added)) if depth >= 0 else ""
+            groups.setdefault(key, []).append(k)
+        alone = [g[0] for g in groups.values() if len(g) == 1]
+        return np.array(alone, np.int64), [g for g in groups.values() if len(g) > 1]
+
+    def _evaluate(self, tables: Sequence[Table], positions: Sequence[Ints]) -> None:
+        self.evaluator.evaluate(w for t, p in zip(tables, positions, strict=True) for w in t.wanted(p))
+        for t, p in zip(tables, positions, strict=True):
+            t.collect(p, self.evaluator)
+
+    def _last_resort(self, table: Table, options: Sequence[Option]) -> Ints:
+        """Where every option is pruned: computing at root is never wrong, only slow."""
+        every = np.arange(len(options))
+        self._evaluate([table], [every])
+        tiles = isinstance(options, TileOptions)
+        roots = [k for k in every.tolist() if math.isfinite(table.cost[k]) and (tiles or options[k].kind != "inline")]
+        placed = [k for k in roots if tiles or options[k].kind in ("root", "tile")]
+        return np.array(placed, np.int64)

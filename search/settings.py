@@ -1,0 +1,68 @@
+"""What a search may do; the defaults are the paper's (Anderson, sections 3, 4 and 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autosched.errors import InputError
+
+Sampling = Literal["hierarchical", "exhaustive"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """Settings of the beam search and of the pruning rules.
+
+    Attributes:
+        beam_size: States expanded at each decision; 1 is a greedy search.
+        passes: How often the search is run, each time told apart by one more layer of structure.
+        sampling: `hierarchical` costs log2 of every bucket of alike candidates, `exhaustive` all of them.
+        freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
+        dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
+        locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
+        two_phases: Whether a Func's place is chosen before its tiling, or both at once.
+        serial: Points of a thread that are tried in each dimension (section 6.1).
+        odd_serial: Odd ones, tried where they make the thread extent a multiple of a warp.
+        vector_threads: Threads in x that are tried (section 6.2).
+        other_threads: Threads that are tried in the other dimensions.
+        max_serial_points: Points of a thread in all; more are not unrolled.
+        max_recompute: Points computed over points needed, beyond which a state is pruned.
+        max_inlined_calls: Evaluations of one inlined Func at one point of its consumer.
+        max_idle_multiprocessors: Ratio of the time with whole blocks to that with blocks cut at will.
+        max_idle_lanes: Idle lanes of a stage's active warps over the threads a block can have.
+        max_thread_points: Points of a Func computed inside a thread.
+        max_thread_bytes: Bytes of a Func computed inside a thread.
+    """
+
+    beam_size: int = 32
+    passes: int = 5
+    sampling: Sampling = "hierarchical"
+    freeze: bool = True
+    dropout: float = 1.0
+    locations: tuple[str, ...] = ("inline", "block", "thread")
+    two_phases: bool = True
+    serial: tuple[int, ...] = (1, 2, 4, 8)
+    odd_serial: tuple[int, ...] = (3, 5, 7)
+    vector_threads: tuple[int, ...] = (16, 32, 64)
+    other_threads: tuple[int, ...] = (1, 2, 4, 8, 16)
+    max_serial_points: int = 16
+    max_recompute: float = 10.0
+    max_inlined_calls: int = 256
+    max_idle_multiprocessors: float = 1.2
+    max_idle_lanes: float = 0.5
+    max_thread_points: int = 16
+    max_thread_bytes: int = 128
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1 or self.passes < 1:
+            raise InputError(f"beam_size is {self.beam_size} and passes {self.passes}: give at least 1 of each")
+        if not 0.0 < self.dropout <= 1.0:
+            raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
+        unknown = set(self.locations) - {"inline", "block", "thread"}
+        if unknown:
+            raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
+
+
+GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False)
+"""One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -1,0 +1,80 @@
+"""A partly scheduled pipeline: the kernels decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from autosched.featurize.structure import Columns, Structure
+from autosched.schedule.types import Level
+
+Params = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A kernel of a state, shared by all states that have it.
+
+    Attributes:
+        structure: What it computes where.
+        params: Tile sizes.
+        tiled: Whether the root's tile is chosen yet.
+        layers: Hash of what it looks like, by depth, as far as it was asked for.
+    """
+
+    structure: Structure
+    params: Params
+    tiled: bool
+    layers: dict[int, int] = field(default_factory=dict, repr=False)
+
+    def layer(self, layout: Callable[[Structure], Columns], depth: int) -> int:
+        """Return a hash of what the kernel looks like down to a depth (see `layer_key`)."""
+        found = self.layers.get(depth)
+        if found is None:
+            found = self.layers[depth] = hash(layer_key(self, layout(self.structure), depth))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Kernels decided so far, their predicted time, and how they came about.
+
+    Attributes:
+        pieces: The kernels.
+        costs: Predicted seconds of each.
+        levels: Level of every Func that has a place.
+        cost: Predicted seconds, the sum over the pieces.
+        steps: Decisions made.
+        parent: The state this one was made from.
+    """
+
+    pieces: tuple[Piece, ...]
+    costs: tuple[float, ...]
+    levels: Mapping[str, Level]
+    cost: float
+    steps: int
+    parent: State | None = field(default=None, repr=False)
+
+
+def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
+    """Return what a kernel looks like down to a depth, as `autosched.schedule.structural_hash` layers it.
+
+    Depth 0 is the placement, 1 adds which loops have more than one iteration, 2 the extents of the blocks' tiles, 3 the
+    threads of the root, 4 and more everything.
+    """
+    s = piece.structure
+    placement = (s.stages, tuple((p.func, p.level, p.host) for p in s.spots), tuple(sorted(s.inlined)))
+    key: tuple[object, ...] = (placement,)
+    if depth >= 1:
+        key += (tuple(p.enclosing for p in s.spots), tuple(n > 1 for n in piece.params))
+    if depth >= 2:
+        threads, serial = piece.params[layout.root_threads], piece.params[layout.root_serial]
+        key += (tuple(t * n for t, n in zip(threads, serial, strict=True)),)
+    if depth >= 3:
+        key += (piece.params[layout.root_threads],)
+    return (*key, piece.params) if depth >= 4 else key
+
+
+def state_key(steps: int, keys: Iterable[object]) -> int:
+    """Return one number for the decisions made and the keys of a state's kernels, whatever their order."""
+    return hash((steps, frozenset(keys)))

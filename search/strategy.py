@@ -1,0 +1,125 @@
+"""Ways of finding schedules behind one interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.types import Schedule
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.beam import BeamSearch
+from autosched.search.cost import CostModel
+from autosched.search.evaluate import Counts, Evaluator
+from autosched.search.finish import legal_schedules
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A legal schedule with its predicted time in seconds (NaN where nothing predicted it)."""
+
+    schedule: Schedule
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+        ranked: Distinct legal schedules, the best first; there is at least one.
+        counts: What was considered and pruned, and where the time went.
+        seconds: Time of the whole search.
+        cut_short: Whether the time budget ended it early.
+        note: Why the result is not what the strategy would normally give, or empty.
+    """
+
+    ranked: tuple[Ranked, ...]
+    counts: Counts
+    seconds: float
+    cut_short: bool = False
+    note: str = ""
+
+    @property
+    def best(self) -> Schedule:
+        """The schedule with the shortest predicted time."""
+        return self.ranked[0].schedule
+
+
+class Strategy(Protocol):
+    """Finds schedules. Every valid pipeline gets one."""
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> Found:  # fmt: skip
+        """Return up to ``count`` distinct legal schedules, the best first.
+
+        Args:
+            bound: The pipeline with its shapes.
+            target: Device limits.
+            cost: Predicts times; the analytical model by default.
+            seconds: Time budget; when it ends, the most promising way is followed to its end.
+            seed: Source of randomness: the same seed gives the same schedules.
+            count: How many schedules are wanted.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Cheap pointwise stages inlined, every other stage in a kernel of its own."""
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> Found:  # fmt: skip
+        """Return the one schedule this strategy has; see `Strategy.search`."""
+        started = time.perf_counter()
+        ranked = Ranked(schedule_roots(bound, target), float("nan"))
+        return Found((ranked,), Counts(), time.perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Beam:
+    """Beam search with hierarchical sampling (Anderson).
+
+    Attributes:
+        settings: Size of the beam, passes, what is tried and pruned.
+    """
+
+    settings: SearchSettings = field(default_factory=SearchSettings)
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> Found:  # fmt: skip
+        """Return the best schedules of all passes; see `Strategy.search`."""
+        started = time.perf_counter()
+        evaluator = Evaluator(bound, target, cost or AnalyticalModel(target), self.settings)
+        search = BeamSearch(
+            evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds
+        )
+        states = search.run()
+        ranked: list[Ranked] = []
+        for schedule, predicted in legal_schedules(evaluator, states):
+            ranked.append(Ranked(schedule, predicted))
+            if len(ranked) == count:
+                break
+        note = ""
+        if not ranked:
+            ranked = [Ranked(schedule_roots(bound, target), float("nan"))]
+            note = "no state of the search was legal in the end; this is the baseline schedule"
+        return Found(tuple(ranked), evaluator.counts, time.perf_counter() - started, search.cut_short, note)
+
+
+STRATEGIES: Mapping[str, Strategy] = {"roots": Roots(), "beam": Beam()}
+"""Strategies by name."""
+
+

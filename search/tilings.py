@@ -1,0 +1,117 @@
+"""Tile sizes that are tried, as arrays (Anderson, sections 6.1 to 6.3)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.search.settings import SearchSettings
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+
+MOST_PADDING = 8 / 7
+"""A thread extent outside the vector dimension may cover at most this much more than there is."""
+SMALL_EXTENT = 64
+"""A dimension shorter than this may also be walked by exactly as many threads as it has points."""
+
+
+def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
+    """Return the points of a thread to try in one dimension."""
+    if extent in settings.odd_serial:
+        return [1, extent]
+    sizes = [s for s in settings.serial if s <= extent]
+    if vector and extent % warp == 0:
+        sizes += [s for s in settings.odd_serial if (extent // warp) % s == 0]
+    return sizes or [1]
+
+
+def thread_sizes(extent: int, *, vector: bool, alone: bool, settings: SearchSettings, most: int) -> list[int]:
+    """Return the threads to try in a dimension of so many points (serial points taken off)."""
+    if vector:
+        sizes = [t for t in settings.vector_threads if t <= extent]
+        if alone:
+            smaller, t = [], 1
+            while t < min(settings.vector_threads):
+                smaller.append(t)
+                t *= 2
+            sizes = [t for t in smaller if t <= extent] + sizes
+    else:
+        sizes = []
+        for t in settings.other_threads:
+            if t * -(-extent // t) > MOST_PADDING * extent:
+                break
+            sizes.append(t)
+    if extent not in sizes and extent < min(SMALL_EXTENT, most + 1):
+        sizes.append(extent)
+    return sizes or [min(extent, max(settings.vector_threads))]
+
+
+def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target) -> Ints:
+    """Return threads and serial points ``int64[N, 2 * dims]`` for a root stage.
+
+    Args:
+        sizes: Points of each dimension, outermost first.
+        vector: Position of the dimension that threadIdx.x walks.
+        settings: What is tried.
+        target: Device limits.
+    """
+    choices = [_pairs(n, k == vector, len(sizes) == 1, settings, target) for k, n in enumerate(sizes)]
+    if not choices:
+        return np.zeros((1, 0), np.int64)
+    table = _product(choices)
+    threads, serial = table[:, :, 0], table[:, :, 1]
+    legal = (
+        (threads.prod(axis=1) <= target.max_threads_per_block)
+        & ((threads > 1).sum(axis=1) <= 3)
+        & (serial.prod(axis=1) <= settings.max_serial_points)
+    )
+    return np.concatenate([threads, serial], axis=1)[legal]
+
+
+def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, target: Target) -> list[tuple[int, int]]:
+    """Return (threads, serial points) of one dimension."""
+    pairs = []
+    for wanted in serial_sizes(extent, vector=vector, settings=settings, warp=target.warp_size):
+        outer = -(-extent // wanted)
+        serial = -(-extent // outer)  # as even as the number of threads and blocks allows
+        for t in thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=target.max_threads_per_block):
+            pairs.append((t, serial))
+    return list(dict.fromkeys(pairs))
+
+
+def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
+    arrays = [np.array(c, np.int64) for c in choices]
+    index = np.stack(np.meshgrid(*(np.arange(len(a)) for a in arrays), indexing="ij"), axis=-1).reshape(-1, len(arrays))
+    return np.stack([a[index[:, k]] for k, a in enumerate(arrays)], axis=1)
+
+
+def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings, target: Target) -> Ints:
+    """Return threads ``int64[N, dims]`` for a BLOCK Member's region; the rest of it is serial in each thread.
+
+    Args:
+        extents: Points of the region, outermost first.
+        vector: Position of the dimension that threadIdx.x walks.
+        settings: What is tried.
+        target: Device limits.
+    """
+    if not extents:
+        return np.zeros((1, 0), np.int64)
+    choices = []
+    for k, n in enumerate(extents):
+        sizes = thread_sizes(n, vector=k == vector, alone=False, settings=settings, most=target.max_threads_per_block)
+        choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
+    table = np.array(list(itertools.product(*choices)), np.int64)
+    legal = (table.prod(axis=1) <= target.max_threads_per_block) & ((table > 1).sum(axis=1) <= 3)
+    return table[legal]
+
+
+def default_tiling(sizes: Sequence[int], vector: int, target: Target) -> Ints:
+    """Return the tiling that stands for a root stage before its tiles are chosen: one warp along the vector dimension."""
+    threads = np.ones(len(sizes), np.int64)
+    if sizes:
+        threads[vector] = min(sizes[vector], target.warp_size)
+    return np.concatenate([threads, np.ones(len(sizes), np.int64)])
