@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,15 +24,10 @@ from autosched.schedule.serialise import save_schedule
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
-from autosched.search.roots import schedule_roots
+from autosched.search.strategy import STRATEGIES, Found, Strategy
 from autosched.target import Target, get_target
 
 Shapes = Mapping[str, Sequence[int]]
-Strategy = Callable[[BoundPipeline, Target], Schedule]
-
-STRATEGIES: dict[str, Strategy] = {"roots": schedule_roots}
-"""Ways of finding a schedule. ``roots`` inlines cheap pointwise stages and gives every other stage its own kernel."""
-
 
 class ScheduledPipeline:
     """A pipeline with concrete shapes and a legal schedule for a target.
@@ -42,6 +37,7 @@ class ScheduledPipeline:
         schedule: A schedule of it.
         target: What the schedule was made for.
         params: Values of run-time parameters, used where a call does not pass them.
+        found: The search that the schedule comes from: other schedules it found, and what it did.
 
     Raises:
         ScheduleError: If the schedule is not legal for the pipeline, its shapes and the target.
@@ -49,12 +45,18 @@ class ScheduledPipeline:
     """
 
     def __init__(
-        self, bound: BoundPipeline, schedule: Schedule, target: Target, params: Mapping[str, Scalar] | None = None
+        self,
+        bound: BoundPipeline,
+        schedule: Schedule,
+        target: Target,
+        params: Mapping[str, Scalar] | None = None,
+        found: Found | None = None,
     ) -> None:
         validate(bound, schedule, target)
         self.bound = bound
         self.schedule = schedule
         self.target = target
+        self.found = found
         self.signature = CallSignature.of(bound, params)
 
     @cached_property
@@ -126,7 +128,9 @@ def schedule(
     params: Mapping[str, Scalar] | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
-    strategy: str = "roots",
+    strategy: str | Strategy = "roots",
+    seed: int = 0,
+    seconds: float | None = None,
 ) -> ScheduledPipeline:
     """Find a schedule for a pipeline; takes no GPU.
 
@@ -138,7 +142,10 @@ def schedule(
         params: Values of parameters. Those that reach an index or a domain are built into the kernels; the others
             serve where a call does not pass them.
         inputs: Arrays to take the shapes from, instead of ``shapes``.
-        strategy: How to search; ``roots`` is the only one yet.
+        strategy: How to search: ``roots`` at once, with every stage in a kernel of its own unless it is cheap to
+            inline; ``beam`` in seconds, for the fastest predicted schedule; or a `Strategy`.
+        seed: Source of randomness; the same seed finds the same schedule.
+        seconds: Time budget of the search; when it ends, the most promising way is followed to its end.
 
     Returns:
         The pipeline with its schedule.
@@ -148,11 +155,14 @@ def schedule(
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    if strategy not in STRATEGIES:
-        raise InputError(f"unknown strategy {strategy!r}; there is {', '.join(STRATEGIES)}")
+    if isinstance(strategy, str):
+        if strategy not in STRATEGIES:
+            raise InputError(f"unknown strategy {strategy!r}; there is {', '.join(STRATEGIES)}")
+        strategy = STRATEGIES[strategy]
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    return ScheduledPipeline(bound, STRATEGIES[strategy](bound, chosen), chosen, params)
+    found = strategy.search(bound, chosen, seed=seed, seconds=seconds)
+    return ScheduledPipeline(bound, found.best, chosen, params, found)
 
 
 def load_schedule(

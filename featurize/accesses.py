@@ -11,7 +11,7 @@ from autosched.analysis.affine import form_of_index
 from autosched.analysis.bound import BoundPipeline, BoundStage
 
 MOST_POINTS = 4096
-"""An inlined Func evaluated at more points than this by one stage ends the enumeration; the search prunes such states."""
+"""An inlined Func evaluated at more points than this by one stage ends the enumeration; searches prune such states."""
 
 
 @dataclass(frozen=True, slots=True)

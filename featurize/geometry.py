@@ -10,57 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.regions import Region, demanded_regions, loop_ranges
-from autosched.featurize.structure import Columns, Structure, inner_reductions, storage_order, thread_order, tiled_dims
-from autosched.schedule.derived import shared_pitch
+from autosched.featurize.nests import AXES, Ints, NestShape
+from autosched.featurize.structure import Columns, Structure, inner_reductions, thread_order, tiled_dims
+from autosched.featurize.threads import place_in_thread
 from autosched.schedule.tiles import loop_sizes
 from autosched.schedule.types import Level, StageId
-
-Ints = NDArray[np.int64]
-AXES = 3
-
-
-@dataclass(frozen=True)
-class NestShape:
-    """One stage's nest in the middle block; arrays have a row for each candidate.
-
-    Attributes:
-        stage: The stage.
-        level: ROOT, BLOCK or THREAD.
-        dims: Its dimensions outside reductions, outermost first.
-        reductions: Its loops inside the thread beside them.
-        low: ``int64[N, dims]``, lowest point of the first thread.
-        points: ``int64[N, dims]``, points of the middle block (THREAD: of one evaluation).
-        covered: ``int64[N, dims]``, most points of any block.
-        serial: ``int64[N, dims]``, points of one thread.
-        threads: ``int64[N, dims]``, threads with at least one point (THREAD: 1).
-        partial: ``int64[N, dims]``, points of the last of these threads.
-        step: ``int64[N, dims, 3]``, how far a dimension moves from a thread to its neighbour in x, y, z.
-        times: ``int64[N]``, evaluations of the nest by each thread, loops of its hosts.
-        reduction_points: Iterations of the reductions for each point.
-    """
-
-    stage: BoundStage
-    level: Level
-    dims: tuple[str, ...]
-    reductions: tuple[str, ...]
-    low: Ints
-    points: Ints
-    covered: Ints
-    serial: Ints
-    threads: Ints
-    partial: Ints
-    step: Ints
-    times: Ints
-    reduction_points: int
-
-    @property
-    def id(self) -> StageId:
-        """The stage's id."""
-        return StageId(self.stage.func, self.stage.number)
 
 
 @dataclass(frozen=True)
@@ -99,9 +56,11 @@ class GeometryBuilder:
         bound: The pipeline.
         structure: The kernel without tile sizes.
         layout: Which columns of the parameters are which tile sizes.
+        thorough: Whether to find out if THREAD Members move evenly (see `Around`).
     """
 
-    def __init__(self, bound: BoundPipeline, structure: Structure, layout: Columns) -> None:
+    def __init__(self, bound: BoundPipeline, structure: Structure, layout: Columns, *, thorough: bool = False) -> None:
+        self.thorough = thorough
         self.bound = bound
         self.structure = structure
         self.layout = layout
@@ -212,14 +171,15 @@ class GeometryBuilder:
         loops = {d.name: d for d in stage.loops}
         missing = [k for k, d in enumerate(dims) if d not in loops]  # an update need not walk every dimension
         if missing:
-            points, serial, threads = points.copy(), serial.copy(), threads.copy()
-            points[:, missing] = serial[:, missing] = threads[:, missing] = 1
+            points, covered, serial, threads = points.copy(), covered.copy(), serial.copy(), threads.copy()
+            points[:, missing] = covered[:, missing] = serial[:, missing] = threads[:, missing] = 1
         extent = 1
         for d in reductions:
             extent *= loops[d].extent if loops[d].reduction else 1
         return NestShape(
             stage, level, tuple(dims), reductions, low, points, covered, serial, threads,
-            points - serial * (threads - 1), np.zeros((n, len(dims), AXES), np.int64), np.ones(n, np.int64), extent,
+            points - serial * (threads - 1), np.zeros((n, len(dims), AXES), np.int64),
+            np.zeros((n, len(dims), AXES), bool), np.ones(n, np.int64), extent,
         )  # fmt: skip
 
     def _axes(self, nests: list[NestShape], n: int) -> tuple[Ints, list[Ints], Ints, list[NestShape]]:
@@ -235,6 +195,7 @@ class GeometryBuilder:
             here = np.ones((n, AXES), np.int64)
             taking_part = np.ones((n, AXES), np.int64)
             step = np.zeros((n, len(nest.dims), AXES), np.int64)
+            axes = np.zeros((n, len(nest.dims), AXES), bool)
             for d in order:
                 k = nest.dims.index(d)
                 moving = covering[:, k] > 1
@@ -243,11 +204,12 @@ class GeometryBuilder:
                     here[:, a] = np.where(chosen, covering[:, k], here[:, a])
                     taking_part[:, a] = np.where(chosen, nest.threads[:, k], taking_part[:, a])
                     step[:, k, a] = np.where(chosen, nest.serial[:, k], 0)
+                    axes[:, k, a] = chosen
                 axis += moving
             block = np.maximum(block, here)
             most = np.maximum(most, axis)
             active.append(taking_part)
-            placed.append(replace(nest, step=step))
+            placed.append(replace(nest, step=step, axes=axes))
         return block, active, most, placed
 
     def _thread_nests(
@@ -256,86 +218,14 @@ class GeometryBuilder:
         """Plan a THREAD Member from what its host needs of it in the first thread, and in its neighbours."""
         outer = hosts[host]
         inside = {s.func for s in self.structure.spots if s.level is Level.THREAD} | self.structure.inlined
-        span = outer.serial.copy()
-        span[:, :enclosing] = 1
-        shifts = [np.zeros_like(outer.low), *(outer.step[:, :, a] for a in range(AXES))]
-        low = np.concatenate([outer.low + s for s in shifts])
-        high = low + np.tile(span, (len(shifts), 1)) - 1
-        func_of_host = self.bound.funcs[outer.stage.func]
-        env: dict[str, tuple[Ints | int, Ints | int]] = dict(
-            loop_ranges(outer.stage, func_of_host, func_of_host.region)
-        )
-        env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(outer.dims) if d in env}
-        if enclosing:
-            env |= {d: (env[d][0], env[d][0]) for d in outer.reductions}
-        region = demanded_regions(self.bound, [(outer.stage, env)], inside)[func]
+        placed = place_in_thread(self.bound, func, outer, enclosing, inside, thorough=self.thorough)
         bound_func = self.bound.funcs[func]
-        d = len(bound_func.dims)
-        lows = (
-            np.stack([np.broadcast_to(lo, len(low)) for lo, _ in region], axis=1)
-            if d
-            else np.zeros((len(low), 0), np.int64)
-        )
-        highs = np.stack([np.broadcast_to(hi, len(low)) for _, hi in region], axis=1) if d else lows
-        extents = (highs - lows + 1).reshape(-1, n, d).max(axis=0)
-        start = lows[:n]
-        step = np.stack([lows[(a + 1) * n : (a + 2) * n] - start for a in range(AXES)], axis=2)
-        times = outer.times * outer.serial[:, :enclosing].prod(axis=1) * (outer.reduction_points if enclosing else 1)
+        times = placed.around.extents.prod(axis=1)
         nests = []
         for stage in bound_func.stages:
             if stage.values and not stage.is_empty:
-                nest = self._nest(stage, Level.THREAD, bound_func.dims, start, extents, extents, extents, n)
-                nests.append(replace(nest, step=step, times=times))
+                size = placed.extents
+                nest = self._nest(stage, Level.THREAD, bound_func.dims, placed.low, size, size, size, n)
+                nest = replace(nest, step=placed.step, axes=outer.axes, threads=outer.threads)
+                nests.append(replace(nest, times=times, around=placed.around))
         return nests
-
-
-def shared_strides(bound: BoundPipeline, func: str, extents: Ints, across: bool) -> tuple[Ints, Ints]:
-    """Return the stride in elements of each dimension of a BLOCK Member's buffer, and its elements.
-
-    Args:
-        bound: The pipeline.
-        func: The Member.
-        extents: ``int64[N, dims of the Func]``.
-        across: Whether neighbouring threads walk across its rows, which are then padded.
-    """
-    f = bound.funcs[func]
-    order = storage_order(f)
-    strides = np.zeros_like(extents)
-    total = np.ones(len(extents), np.int64)
-    for position, dim in reversed(list(enumerate(order))):
-        k = f.dims.index(dim)
-        strides[:, k] = total
-        length = extents[:, k]
-        if position == len(order) - 1 > 0:
-            length = shared_pitch(length, f.dtypes[0].bytes_, across)
-        total = total * length
-    return strides, total
-
-
-def first_fit(sizes: Sequence[Ints], lifetimes: Sequence[tuple[int, int]], align: int) -> Ints:
-    """Return the bytes that buffers need which share memory where their lifetimes do not meet.
-
-    The same placement as `autosched.schedule.placement.place`, for many candidates at once: buffers must come in the
-    order of their first step.
-    """
-    n = len(sizes[0])
-    starts: list[Ints] = []
-    ends: list[Ints] = []
-    total = np.zeros(n, np.int64)
-    for k, (first, last) in enumerate(lifetimes):
-        alive = [j for j in range(k) if lifetimes[j][0] <= last and first <= lifetimes[j][1]]
-        offset = np.zeros(n, np.int64)
-        if alive:
-            low = np.stack([starts[j] for j in alive], axis=1)
-            high = np.stack([ends[j] for j in alive], axis=1)
-            order = np.lexsort((high, low), axis=1)
-            low, high = np.take_along_axis(low, order, 1), np.take_along_axis(high, order, 1)
-            fits = np.zeros(n, bool)
-            for j in range(len(alive)):
-                fits |= offset + sizes[k] <= low[:, j]
-                offset = np.where(fits, offset, np.maximum(offset, -(-high[:, j] // align) * align))
-        starts.append(offset)
-        ends.append(offset + sizes[k])
-        total = np.maximum(total, offset + sizes[k])
-    padded: Ints = -(-total // align) * align
-    return padded

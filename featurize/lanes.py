@@ -26,7 +26,7 @@ LINEAR_COLUMNS = 10
 QUOTIENT_COLUMNS = 6
 """Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step."""
 
-_MIX = np.random.default_rng(20210721).integers(1 << 62, size=64, dtype=np.int64) | 1
+_MIX = np.random.default_rng(20210721).integers(1 << 62, size=1024, dtype=np.int64) | 1
 
 
 def alike_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:

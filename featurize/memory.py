@@ -1,15 +1,14 @@
-"""Transactions, bytes and footprints of the accesses of one nest, for many candidates at once (Anderson, section 7.1)."""
+"""Transactions, bytes and footprints of a nest's accesses, for many candidates at once (Anderson, section 7.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.accesses import AccessGroup
-from autosched.featurize.geometry import AXES, NestShape
 from autosched.featurize.lanes import (
     FIRST_LANE,
     LINEAR_COLUMNS,
@@ -21,33 +20,14 @@ from autosched.featurize.lanes import (
     shared_transactions,
     shared_transactions_of_doubles,
 )
-from autosched.featurize.tables import Entries, OffsetTable
+from autosched.featurize.nests import AXES, Bools, Ints, NestShape
+from autosched.featurize.storage import GLOBAL, REGISTER, Storage
+from autosched.featurize.tables import Counting, Entries, OffsetTable, Visit
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-GLOBAL, SHARED, REGISTER = range(3)
 GATHER_CONFLICTS = 4
 """Wavefronts of a data-dependent read of shared memory: 32 random banks hold about so many in the fullest."""
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where the source of a group of accesses lives.
-
-    Attributes:
-        memory: GLOBAL, SHARED or REGISTER.
-        itemsize: Bytes of an element.
-        strides: Elements between neighbours in each dimension; ``int64[dims]``, or ``int64[N, dims]`` in shared memory.
-        origin: Lowest point, as ``strides``.
-        placed: False for a Func that has no place yet, which is read without conflicts.
-    """
-
-    memory: int
-    itemsize: int
-    strides: Ints
-    origin: Ints
-    placed: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,52 +42,123 @@ class Warps:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a group of accesses costs one block; ``float64[N]`` each.
+    """What a group of accesses costs one block; ``[N]`` each.
 
     Attributes:
         requests: Warp instructions.
         transactions: Sectors of global memory, or wavefronts of shared memory.
         used: Bytes that lanes ask for, each element once a request.
+        lanes: Lanes that take part, over all requests.
         per_thread: Accesses of one thread.
+        exact: Whether the addresses are known exactly in every interior block.
     """
 
     requests: Floats
     transactions: Floats
     used: Floats
+    lanes: Floats
     per_thread: Floats
+    exact: Bools
+
+    def scaled(self, by: Ints) -> Traffic:
+        """Return what so many times these accesses cost."""
+        counts = (self.requests, self.transactions, self.used, self.lanes, self.per_thread)
+        return Traffic(*(c * by for c in counts), self.exact)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one group of a stage's accesses costs, whether it stores, and to which memory it goes."""
+
+    group: AccessGroup
+    store: bool
+    memory: int
+    cost: Traffic
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A group of accesses in a nest, with its table of constants."""
+
+    table: OffsetTable
+    nest: NestShape
+
+    @property
+    def group(self) -> AccessGroup:
+        """The accesses."""
+        return self.table.group
+
+    def bases(self) -> tuple[Ints, Ints]:
+        """Return its affine indices, divisions left out, at the lowest point, and their change from thread to thread.
+
+        ``int64[N, K]`` and ``int64[N, K, 3]``.
+        """
+        nest = self.nest
+        n = len(nest.low)
+        position = {d: k for k, d in enumerate(nest.dims)}
+        base = np.zeros((n, len(self.table.rows)), np.int64)
+        step = np.zeros((n, len(self.table.rows), AXES), np.int64)
+        for k, r in enumerate(self.table.rows):
+            for name, c in r.coefficients:
+                if name in position:
+                    base[:, k] += c * nest.low[:, position[name]]
+                    step[:, k] += c * nest.step[:, position[name], :]
+        return base, step
+
+    def visit(self, k: int, shift: Ints | int = 0) -> Visit:
+        """Return what a thread of candidate ``k`` does."""
+        around = self.nest.around
+        return Visit(
+            self.table,
+            self.nest.tile(k),
+            around.names if around is not None else (),
+            around.reduces if around is not None else (),
+            shift,
+            bool(self.nest.guarded[k]),
+        )
+
+    def comparable(self, other: Reader) -> bool:
+        """Whether the elements of two groups can be told to be the same by their indices."""
+        a, b = self.group, other.group
+        return (
+            (a.source, a.component) == (b.source, b.component)
+            and a.is_affine
+            and b.is_affine
+            and all(r.quotient == s.quotient for r, s in zip(self.table.rows, other.table.rows, strict=True))
+        )
 
 
 def traffic(
-    group: AccessGroup, table: OffsetTable, storage: Storage, nest: NestShape, block: Ints, active: Ints, warps: Warps,
-    times: Ints, *, amortised: bool, every_warp: bool = False,
+    reader: Reader, earlier: Sequence[Reader], storage: Storage, block: Ints, active: Ints, warps: Warps,
+    how: Counting, *, every_warp: bool = False,
 ) -> Traffic:  # fmt: skip
     """Return what a group of accesses costs a block.
 
     Args:
-        group: The accesses.
-        table: Their constants.
+        reader: The accesses and the nest they stand in.
+        earlier: What the same threads accessed before without a barrier in between.
         storage: Where the source lives.
-        nest: The nest they stand in.
         block: ``int64[N, 3]``, threads of the block.
         active: ``int64[N, 3]``, threads of the nest.
         warps: The nest's warps.
-        times: ``int64[N]``, how often a thread evaluates the nest.
-        amortised: Whether what the points of a thread share is accessed once.
+        how: What counts as an access of a thread.
         every_warp: Whether each warp is counted, instead of the first for all but a tail warp.
     """
+    group, nest = reader.group, reader.nest
     if not group.is_affine:
-        return _gathered(group, storage, nest, warps, times)
-    which, entries = _entries_of(table, nest, amortised)
+        return _gathered(group, storage, nest, warps)
+    which, entries = _entries_of(reader, [e for e in earlier if reader.comparable(e)], storage, how)
+    n = len(block)
+    exact = np.full(n, group.is_exact) if nest.around is None else nest.around.linear & group.is_exact
     if storage.memory == REGISTER:
-        per_thread = np.array([e.times.sum() for e in entries], np.float64)[which] * times
-        zero = np.zeros(len(times))
-        return Traffic(zero, zero, zero, per_thread)
-    width = max(len(e.times) for e in entries)
+        per_thread = np.array([e.times.sum() for e in entries], np.float64)[which]
+        zero = np.zeros(n)
+        return Traffic(zero, zero, zero, zero, per_thread, exact)
+    width = max(1, *(len(e.times) for e in entries))
     start = _padded([e.start for e in entries], width)[which]
-    count = _padded([e.times for e in entries], width)[which] * times[:, None]
+    count = _padded([e.times for e in entries], width)[which]
     full = _padded([e.full for e in entries], width)[which].astype(bool)
     left = _padded([e.remainders for e in entries], width)[which]
-    n = len(block)
     rows = np.empty((n, width, LINEAR_COLUMNS + QUOTIENT_COLUMNS * sum(_divides(group))), np.int64)
     rows[:, :, 0:2] = block[:, None, :2]
     rows[:, :, 2] = 0
@@ -123,7 +174,7 @@ def traffic(
         most = int(-(-block.prod(axis=1) // WARP).max())
         lanes = [(np.full(n, w * WARP), np.ones(n, np.int64)) for w in range(most)]
     weight = count * present
-    sums = np.zeros((3, n))
+    sums = np.zeros((4, n))
     for first_lane, number in lanes:
         if not number.any():
             continue
@@ -134,19 +185,45 @@ def traffic(
         sums[0] += (here * asked).sum(axis=1)
         sums[1] += (here * (found[:, :, 0] if storage.placed else asked)).sum(axis=1)
         sums[2] += (here * found[:, :, 1]).sum(axis=1)
-    return Traffic(sums[0], sums[1], sums[2] * storage.itemsize, count.sum(axis=1).astype(np.float64))
+        sums[3] += (here * found[:, :, 2]).sum(axis=1)
+    per_thread = count.sum(axis=1).astype(np.float64)
+    return Traffic(sums[0], sums[1], sums[2] * storage.itemsize, sums[3], per_thread, exact)
 
 
-def _entries_of(table: OffsetTable, nest: NestShape, amortised: bool) -> tuple[Ints, list[Entries]]:
+def _entries_of(
+    reader: Reader, earlier: Sequence[Reader], storage: Storage, how: Counting
+) -> tuple[Ints, list[Entries]]:
     """Return the distinct entries of the candidates, and which of them each candidate has."""
-    both = np.concatenate([nest.serial, nest.partial], axis=1)
-    _, first, which = alike_rows(both)
-    d = nest.serial.shape[1]
-    entries = [table.of(tuple(row[:d]), tuple(row[d:]), amortised) for row in both[first].tolist()]
+    nest = reader.nest
+    steps = storage.fixed_steps
+    phases = storage.strides * storage.itemsize % SECTOR_BYTES
+    parts = [nest.keys()] if steps is not None else [nest.keys(), phases]
+    if how is Counting.HOISTED:
+        parts += [r.nest.guarded[:, None] for r in (reader, *earlier)]
+    shifts, alike = [], []
+    if earlier:
+        base, step = reader.bases()
+        for e in earlier:
+            start, change = e.bases()
+            shifts.append(start - base)
+            alike.append((change == step).all(axis=(1, 2)))
+            parts += [e.nest.keys(), shifts[-1], alike[-1][:, None]]
+    whole = np.concatenate(parts, axis=1)
+    _, first, which = alike_rows(whole)
+    layout = (nest.layout, *((id(e.table), e.nest.layout) for e in earlier))
+    entries = []
+    for k in first.tolist():
+
+        def visits(k: int = k) -> tuple[Visit, list[Visit]]:
+            before = [e.visit(k, s[k]) for e, s, same in zip(earlier, shifts, alike, strict=True) if same[k]]
+            return reader.visit(k), before
+
+        own = steps if steps is not None else tuple(phases[k].tolist())
+        entries.append(reader.table.of((layout, tuple(whole[k].tolist())), visits, own, how))
     return which, entries
 
 
-def _padded(arrays: list[NDArray[np.int64]] | list[NDArray[np.bool_]], width: int) -> Ints:
+def _padded(arrays: list[Ints] | list[Bools], width: int) -> Ints:
     """Stack arrays of different lengths, filled up with zeros (entries that occur zero times)."""
     stacked = np.zeros((len(arrays), width, *arrays[0].shape[1:]), np.int64)
     for k, a in enumerate(arrays):
@@ -158,12 +235,12 @@ def _divides(group: AccessGroup) -> list[bool]:
     return [r is not None and r.quotient > 1 for r in group.rows]
 
 
-def _taking_part(nest: NestShape, active: Ints, full: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+def _taking_part(nest: NestShape, active: Ints, full: Bools) -> tuple[Ints, Bools]:
     """Return the active threads in x, y, z for each entry, and whether there is any.
 
     Where an entry's points are missing in the last thread of a dimension, one thread fewer takes part.
     """
-    fewer = nest.step.astype(bool)[:, None, :, :] & ~full[:, :, :, None]
+    fewer = nest.axes[:, None, :, :] & ~full[:, :, :, None]
     counts = active[:, None, :] - fewer.any(axis=2)
     alone = (nest.threads == 1)[:, None, :] & ~full
     return counts, (counts > 0).all(axis=2) & ~alone.any(axis=2)
@@ -198,15 +275,17 @@ def _addresses(rows: Ints, group: AccessGroup, storage: Storage, nest: NestShape
     rows[:, :, 9] %= SECTOR_BYTES
 
 
-def _gathered(group: AccessGroup, storage: Storage, nest: NestShape, warps: Warps, times: Ints) -> Traffic:
+def _gathered(group: AccessGroup, storage: Storage, nest: NestShape, warps: Warps) -> Traffic:
     """Data-dependent addresses: each lane needs a transaction of its own."""
-    points = nest.serial.prod(axis=1) * nest.reduction_points * times * len(group.offsets)
+    points = nest.serial.prod(axis=1) * nest.reduction_points * nest.times * len(group.offsets)
     requests = (points * (warps.regular + warps.tail)).astype(np.float64)
     lanes = (points * warps.threads).astype(np.float64)
+    exact = np.zeros(len(points), bool)
     if storage.memory == REGISTER:
-        return Traffic(np.zeros(len(times)), np.zeros(len(times)), np.zeros(len(times)), points.astype(np.float64))
+        zero = np.zeros(len(points))
+        return Traffic(zero, zero, zero, zero, points.astype(np.float64), exact)
     transactions = lanes if storage.memory == GLOBAL else requests * GATHER_CONFLICTS
-    return Traffic(requests, transactions, lanes * storage.itemsize, points.astype(np.float64))
+    return Traffic(requests, transactions, lanes * storage.itemsize, lanes, points.astype(np.float64), exact)
 
 
 def footprint(

@@ -51,7 +51,9 @@ _LISTED: list[tuple[str, str, str]] = [
     ("innermost_bytes_at_production", "bytes", "The same along the dimension that is fastest in memory."),
     ("innermost_bytes_at_root", "bytes", "The same along the dimension that is fastest in memory."),
     ("inlined_calls", "calls", "Evaluations inside other stages; 0 for a stage with loops of its own."),
-    *_per_memory("unique_{}_bytes_read_per_realization", "bytes", "Different bytes of {} memory read for a realization."),
+    *_per_memory(
+        "unique_{}_bytes_read_per_realization", "bytes", "Different bytes of {} memory read for a realization."
+    ),
     *_per_memory("unique_{}_lines_read_per_realization", "rows", "Contiguous rows in those bytes of {} memory."),
     *_per_memory("unique_{}_bytes_read_per_thread", "bytes", "Different bytes of {} memory read by one thread."),
     *_per_memory("unique_{}_lines_read_per_thread", "rows", "Contiguous rows in those bytes of {} memory."),

@@ -60,9 +60,7 @@ class Structure:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Structure) and self._hash == other._hash and self._key == other._key
-        )
+        return self is other or (isinstance(other, Structure) and self._hash == other._hash and self._key == other._key)
 
     @property
     def func(self) -> str:

@@ -16,33 +16,41 @@ whole grid, or, with ``--grid``, of a sample of blocks that stands for it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import component_label
 from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.featurize.lanes import WARP
-from autosched.featurize.memory import GLOBAL, REGISTER
+from autosched.featurize.accesses import AccessTable
 from autosched.featurize.model import Evaluation, Featurizer, KernelModel
-from autosched.lower.ir import If
+from autosched.featurize.schema import INDEX
+from autosched.featurize.storage import GLOBAL, REGISTER
+from autosched.lower.kernel import BodyBuilder
+from autosched.lower.layout import global_arrays
 from autosched.lower.program import Program, lower
+from autosched.lower.scope import Condition
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.types import Level
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.evaluate import Evaluator
 from autosched.search.random_state import RandomStates
@@ -55,14 +63,15 @@ Block = tuple[int, int, int]
 
 SIZES = {"H": 203, "W": 517}
 """Odd ones for images; volumes have sizes of their own."""
+SMALLER = {"H": 101, "W": 203}
+"""Where addresses depend on data, so that every kernel must run in full for the next one."""
 VOLUME = {"D": 31, "H": 37, "W": 45}
 CHAIN_STAGES = 4
 TIME_STEPS = 2
 """Of apps that apply the same stages again and again."""
 QUANTITIES = ("requests", "bytes", "transactions")
 SEEDS_A_PART = 4
-EVERY_BLOCK = 600
-"""Grids of up to so many blocks are traced whole; of larger ones a sample."""
+TOTALS = ("global loads", "global stores", "shared loads", "shared stores")
 
 
 @dataclass
@@ -113,10 +122,20 @@ def problem(name: str, grid: int = 0) -> tuple[BoundPipeline, Arrays, dict[str, 
     structure = {"stages": CHAIN_STAGES, "T": TIME_STEPS}
     pipeline, params = app.configure({k: v for k, v in structure.items() if k in app.structure})
     odd = VOLUME if "D" in app.small_sizes else {"H": grid, "W": grid} if grid else SIZES
+    if odd is SIZES and gathers(bind(pipeline, app.shapes(app.small_sizes), params)):
+        odd = SMALLER
     sizes = {k: odd.get(k, v) for k, v in app.small_sizes.items()}
     arrays = app.make_inputs(sizes)
     bound = bind(pipeline, {n: a.shape for n, a in arrays.items()}, params)
     return bound, arrays, {p.name: params.get(p.name, p.default) for p in bound.scalars}
+
+
+def gathers(bound: BoundPipeline) -> bool:
+    """Whether an address depends on data."""
+    table = AccessTable(bound)
+    stages = [s for f in bound.funcs.values() for s in f.stages if s.values and not s.is_empty]
+    loads = [g for s in stages for g in table.of(s.func, s.number, frozenset()).loads]
+    return not all(g.is_affine for g in loads)
 
 
 @dataclass
@@ -184,27 +203,21 @@ def predicted(
     """Return the same of the one candidate of an evaluation, with whether the accesses are ``exact``."""
     bound = model.bound
     sums: dict[tuple[str, bool], dict[str, float]] = {}
-    for groups in found.traffic.values():
-        for group, store, memory, cost in groups:
-            if memory == REGISTER:
-                continue
-            func = bound.funcs.get(group.source)
-            label = names[group.source]
-            if func is not None:
-                label = component_label(names, group.source, len(func.dtypes), group.component)
-            into = sums.setdefault((label, store), {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
-            into["requests"] += float(cost.requests[0])
-            into["bytes"] += float(cost.lanes[0]) * model.itemsize(group)
-            into["transactions"] += float(cost.transactions[0])
-            into["memory"] = memory
-            into["exact"] *= bool(cost.exact[0])
+    for access in itertools.chain(*found.traffic.values()):
+        group, cost = access.group, access.cost
+        if access.memory == REGISTER:
+            continue
+        func = bound.funcs.get(group.source)
+        label = names[group.source]
+        if func is not None:
+            label = component_label(names, group.source, len(func.dtypes), group.component)
+        into = sums.setdefault((label, access.store), {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
+        into["requests"] += float(cost.requests[0])
+        into["bytes"] += float(cost.lanes[0]) * model.facts.itemsize(group)
+        into["transactions"] += float(cost.transactions[0])
+        into["memory"] = access.memory
+        into["exact"] *= bool(cost.exact[0])
     return sums
-
-
-def middle_block(model: KernelModel, params: np.ndarray[Any, Any], grid: Sequence[int]) -> Block:
-    """Return the index of the block that features describe."""
-    _, count = model.geometry.grid(params)
-    return block_at(count[0] // 2, count[0], grid)
 
 
 def block_at(position: Sequence[int], count: Sequence[int], grid: Sequence[int]) -> Block:
@@ -234,6 +247,7 @@ class Checker:
         self.states = RandomStates(Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings()))
         self.as_written = Featurizer(self.bound, target, amortised=False, every_warp=True)
         self.first_warp = Featurizer(self.bound, target, amortised=False)
+        self.gathers = gathers(self.bound)
 
     def check(self, seed: int) -> None:
         """Compare all kernels of one random schedule."""
@@ -252,23 +266,36 @@ class Checker:
     def _kernel(self, what: str, traced: Traced, position: int, piece: Piece) -> None:
         params = np.array([piece.params], np.int64)
         model = self.as_written.model(piece.structure)
-        found = model.evaluate(params)
         printed, _ = traced.kernels[position]
-        if self.grid:
-            self._whole_grid(traced, position, piece, params)
-            return
-        everything = traced.launch(position, None)  # later kernels read what this one writes
-        here = middle_block(model, params, printed.grid)
-        one = traced.launch(position, [here])
-        self._block(what, traced, model, found, one, params, printed)
-        self._first_warps(piece, params, one)
-        self._extrapolation(piece, params, everything, int(np.prod(printed.grid)))
+        _, count = model.geometry.grid(params)
+        if self.gathers:
+            traced.launch(position, None)  # addresses of later kernels depend on what this one writes
+        if not self.grid:
+            here = block_at(count[0] // 2, count[0], printed.grid)
+            one = traced.launch(position, [here])
+            self._block(what, traced, position, model, model.evaluate(params), one, params)
+        sums: Counter[str] = Counter()
+        for weight, places in sampled_blocks(count[0].tolist()).items():
+            trace = traced.launch(position, [block_at(p, count[0], printed.grid) for p in places])
+            sums.update({name: weight * n for name, n in totals(trace).items()})
+        rows = self._first_warp_rows(piece)
+        for name, n in rows.items():
+            if not self.grid:
+                self.tally.error(f"first warp for all, {name}", n, totals(one)[name])
+            self.tally.error(f"whole grid, {name}", n * int(count.prod()), sums[name])
+
+    def _first_warp_rows(self, piece: Piece) -> dict[str, float]:
+        """Return the transactions of a block when its first warp stands for all but the tail warp."""
+        model = self.first_warp.model(piece.structure)
+        rows = model.evaluate(np.array([piece.params], np.int64)).features[0, : len(model.rows)].sum(axis=0)
+        return {name: float(rows[INDEX[f"num_{name.replace(' ', '_mem_')}_per_block"]]) for name in TOTALS}
 
     def _block(
-        self, what: str, traced: Traced, model: KernelModel, found: Evaluation, trace: Any,
-        params: np.ndarray[Any, Any], printed: CudaKernel,
+        self, what: str, traced: Traced, position: int, model: KernelModel, found: Evaluation, trace: Any,
+        params: np.ndarray[Any, Any],
     ) -> None:  # fmt: skip
         """Compare one block, every warp and access by itself."""
+        printed, _ = traced.kernels[position]
         for name, mine, true in (
             ("threads", int(found.geometry.block[0].prod()), trace.threads),
             ("blocks", int(found.geometry.blocks[0]), int(np.prod(printed.grid))),
@@ -276,13 +303,13 @@ class Checker:
         ):
             if not self.tally.compare(name, mine, true):
                 self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
-        interior = runs_interior(traced, printed, model, params)
+        border = is_border(traced, position, model.geometry.grid(params)[1][0] // 2)
         mine_all, true_all = predicted(model, found, traced.program.names), counted(trace)
         nothing = dict.fromkeys(QUANTITIES, 0.0)
         for key in {**mine_all, **true_all}:
             mine, true = mine_all.get(key, {**nothing, "exact": 1.0, "memory": -1.0}), true_all.get(key, nothing)
             exact = bool(mine["exact"])
-            kind = "border" if not interior else "exact" if exact else "approximate"
+            kind = "border" if border else "exact" if exact else "approximate"
             memory = "global" if mine["memory"] == GLOBAL else "shared"
             unit = "sectors" if memory == "global" else "wavefronts"
             word = "stores" if key[1] else "loads"
@@ -290,58 +317,54 @@ class Checker:
                 label = f"{memory} {word} {unit if q == 'transactions' else q}"
                 same = self.tally.compare(f"{label}, {kind}", mine[q], true[q])
                 if not same:
-                    text = f"{what}: {label} of {key[0]} {mine[q]:g}, counted {true[q]:g}; {_describe(model)} {params[0].tolist()}"
+                    text = f"{what}: {label} of {key[0]} {mine[q]:g}, counted {true[q]:g}; {_describe(model, params)}"
                     (self.tally.failures if kind == "exact" else self.tally.notes).append(text)
                 if kind != "exact":
                     self.tally.error(f"{label}, {kind}", mine[q], true[q])
 
-    def _first_warps(self, piece: Piece, params: np.ndarray[Any, Any], trace: Any) -> None:
-        """Compare one block with the form in which the first warp stands for all others."""
-        model = self.first_warp.model(piece.structure)
-        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
-        for name, true in totals(trace).items():
-            self.tally.error(f"first warp for all, {name}", feature(rows, name), true)
 
-    def _extrapolation(self, piece: Piece, params: np.ndarray[Any, Any], trace: Any, blocks: int) -> None:
-        """Compare the whole grid with the block's features times the number of blocks."""
-        model = self.first_warp.model(piece.structure)
-        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
-        for name, true in totals(trace).items():
-            self.tally.error(f"whole grid, {name}", feature(rows, name) * blocks, true)
+def sampled_blocks(count: Sequence[int]) -> dict[int, list[tuple[int, ...]]]:
+    """Return blocks by how many blocks each stands for.
 
-    def _whole_grid(self, traced: Traced, position: int, piece: Piece, params: np.ndarray[Any, Any]) -> None:
-        """Compare a large grid with a sample of its blocks: corners and edges stand for themselves, others for many."""
-        model = self.first_warp.model(piece.structure)
-        _, count = model.geometry.grid(params)
-        rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
-        printed, _ = traced.kernels[position]
-        sums: Counter[str] = Counter()
-        for weight, place in sampled_blocks(count[0].tolist()):
-            trace = traced.launch(position, [block_at(place, count[0].tolist(), printed.grid)])
-            for name, true in totals(trace).items():
-                sums[name] += weight * true
-        for name in sums:
-            self.tally.error(f"whole grid, {name}", feature(rows, name) * int(count.prod()), sums[name])
-
-
-def sampled_blocks(count: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield blocks with the number of blocks each stands for: first, second, middle, last but one, last of each loop."""
+    They are the first two, the middle and the last two of every loop, all combinations.
+    """
     choices: list[list[tuple[int, int]]] = []
     for n in count:
-        if n <= 5:
-            choices.append([(1, k) for k in range(n)])
-        else:
-            choices.append([(1, 0), (1, 1), (n - 4, n // 2), (1, n - 2), (1, n - 1)])
-    stack: list[tuple[int, tuple[int, ...]]] = [(1, ())]
-    for choice in choices:
-        stack = [(w * v, (*place, k)) for w, place in stack for v, k in choice]
-    yield from stack
+        few = [(1, k) for k in range(n)]
+        choices.append(few if n <= 5 else [(1, 0), (1, 1), (n - 4, n // 2), (1, n - 2), (1, n - 1)])
+    found: dict[int, list[tuple[int, ...]]] = {}
+    for combination in itertools.product(*choices):
+        found.setdefault(math.prod(w for w, _ in combination), []).append(tuple(k for _, k in combination))
+    return found
 
 
-def runs_interior(traced: Traced, printed: CudaKernel, model: KernelModel, params: np.ndarray[Any, Any]) -> bool:
-    """Whether the middle block runs code in which clamps and guards at borders are decided."""
-    ir = next(k for k in traced.program.kernels if k.name == printed.name)
-    return any(isinstance(s, If) and s.uniform for s in ir.body) or True
+def is_border(traced: Traced, position: int, at: Sequence[int]) -> bool:
+    """Whether a block runs clamps or guards that other blocks do not need: nothing is said of it but its size."""
+    program = traced.program
+    bound, kernel = program.bound, program.schedule.kernels[position]
+    levels = program.schedule.computed
+    arrays = global_arrays(bound, program.names, [n for n in bound.funcs if levels.get(n) is Level.ROOT])
+    plan = plan_kernel(bound, kernel)
+    body = BodyBuilder(plan, arrays, program.names)
+    body.build()
+    here = {p.name: (int(k), int(k)) for p, k in zip(plan.grid, at, strict=True)}
+    return any(undecided(c, here) for c in body.out.conditions.values())
+
+
+def undecided(condition: Condition, block: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the threads of a block do not all answer a condition in the same way."""
+    lo, hi = ix.bounds(condition.index, block)
+    match condition.kind:
+        case "sign":
+            return bool(lo < 0 < hi)
+        case "nonnegative":
+            return bool(lo < 0)
+        case "split":
+            return bool(lo < 0 <= hi)
+        case "nonzero":
+            return bool(lo <= 0 <= hi and not lo == hi == 0)
+        case _:
+            return bool(lo // condition.divisor != hi // condition.divisor)
 
 
 def totals(trace: Any) -> dict[str, float]:
@@ -354,18 +377,10 @@ def totals(trace: Any) -> dict[str, float]:
     }
 
 
-def feature(rows: np.ndarray[Any, Any], name: str) -> float:
-    """Return the feature that predicts one of `totals`."""
-    from autosched.featurize.schema import INDEX
-
-    memory, word = name.split()
-    return float(rows[INDEX[f"num_{memory}_mem_{word}_per_block"]])
-
-
-def _describe(model: KernelModel) -> str:
+def _describe(model: KernelModel, params: np.ndarray[Any, Any]) -> str:
     s = model.structure
     spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{p.enclosing})" for p in s.spots)
-    return f"[{spots}] inlined {sorted(s.inlined)}"
+    return f"[{spots}] inlined {sorted(s.inlined)} {params[0].tolist()}"
 
 
 def check_app(name: str, seeds: Sequence[int], grid: int = 0) -> Tally:
@@ -374,3 +389,80 @@ def check_app(name: str, seeds: Sequence[int], grid: int = 0) -> Tally:
     for seed in seeds:
         checker.check(seed)
     return checker.tally
+
+
+def check_in_processes(name: str, seeds: range, jobs: int, grid: int) -> Tally:
+    """Check an app in several processes."""
+    tally = Tally()
+    parts = [seeds[k : k + SEEDS_A_PART] for k in range(0, len(seeds), SEEDS_A_PART)]
+    if jobs == 1:
+        for part in parts:
+            tally.add(check_app(name, part, grid))
+        return tally
+    with ProcessPoolExecutor(jobs) as pool:
+        for done in [pool.submit(check_app, name, part, grid) for part in parts]:
+            tally.add(done.result())
+    return tally
+
+
+def report(name: str, tally: Tally, seconds: float, *, verbose: bool) -> None:
+    """Print one app's agreement."""
+    print(f"{name}: {tally.kernels} kernels, {len(tally.failures)} failures in {seconds:.0f} s")
+    for what in sorted(tally.compared):
+        same, n = tally.equal[what], tally.compared[what]
+        errors = tally.errors.get(what, [])
+        print(f"  {what}: {same} of {n} equal{_spread(errors) if errors else ''}")
+    for what in sorted(tally.errors):
+        if what not in tally.compared:
+            print(f"  {what}:{_spread(tally.errors[what])}")
+    for text in (*(f"FAILED {f}" for f in tally.failures[:20]), *(tally.notes if verbose else ())):
+        print(f"  {text}")
+
+
+def _spread(errors: Sequence[float]) -> str:
+    sizes = np.abs(errors)
+    within = float((sizes <= 0.05).mean())
+    return (
+        f" relative error: median {np.median(sizes):.3f}, mean {np.mean(errors):+.3f}, largest {sizes.max():.2f}, "
+        f"{within:.0%} within 5 %"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--apps", default=",".join(load_apps()), help="their names, separated by commas")
+    parser.add_argument("--schedules", type=int, default=10, help="schedules of each app")
+    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others' follow")
+    parser.add_argument("--grid", type=int, default=0, help="points a side of images; then grids are sampled")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--verbose", action="store_true", help="print where approximations are off")
+    args = parser.parse_args()
+    failures, table = 0, {}
+    with tempfile.TemporaryDirectory() as cache:  # random kernels are of no use to anybody later
+        os.environ["AUTOSCHED_CACHE_DIR"] = cache
+        for name in args.apps.split(","):
+            start = time.perf_counter()
+            tally = check_in_processes(name, range(args.seed, args.seed + args.schedules), args.jobs, args.grid)
+            report(name, tally, time.perf_counter() - start, verbose=args.verbose)
+            failures += len(tally.failures)
+            table[name] = figures(tally)
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(table, f, indent=1)
+    sys.exit(1 if failures else 0)
+
+
+def figures(tally: Tally) -> dict[str, Any]:
+    """Return a tally as plain data."""
+    return {
+        "kernels": tally.kernels,
+        "failures": tally.failures,
+        "equal": {k: [tally.equal[k], n] for k, n in tally.compared.items()},
+        "median_error": {k: float(np.median(np.abs(v))) for k, v in tally.errors.items()},
+        "mean_error": {k: float(np.mean(v)) for k, v in tally.errors.items()},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -42,8 +42,8 @@ INTRODUCTION = """\
 # Gallery
 
 The image applications of the suite: what goes in, what comes out, which stages lie between, and the loops that
-`autosched schedule APP --target h200` makes of them at the paper's size. This page and its pictures are written by
-`make gallery`; [applications](apps.md) says how to run them.
+`autosched schedule APP --strategy roots --target h200` makes of them at the paper's size. This page and its pictures
+are written by `make gallery`; [applications](apps.md) says how to run them.
 
 **Pictures** are {side} pixels along the longer side. Values beyond 0..1 (or 0..255 in uint8) are scaled: the darkest
 {dark}% of the elements are black, the brightest {dark}% white. Of four channels, the last weights the others. The
@@ -94,7 +94,7 @@ def draw_app(app: App, pictures: Path) -> None:
     """Write every picture of an app."""
     pipeline, values = app.configure()
     inputs = app.make_inputs(reduced_sizes(app))
-    kernel = schedule(pipeline, inputs=inputs, target="cpu", params=values).compile("cpu")
+    kernel = schedule(pipeline, inputs=inputs, target="cpu", params=values, strategy="roots").compile("cpu")
     outputs = compute(kernel, inputs)
     for picture in array_pictures(app):
         array = outputs[picture.array] if picture.is_output else inputs[picture.array]

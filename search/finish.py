@@ -24,8 +24,8 @@ def schedule_of(evaluator: Evaluator, state: State) -> Schedule:
     return Schedule(bound.pipeline.hash, tuple(kernels))
 
 
-def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple[Schedule, float]]:
-    """Yield distinct legal schedules with their predicted seconds, in the order of the states.
+def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:
+    """Yield distinct legal schedules with their states, in the order of the states.
 
     The scalar checks have the last word: those of the search are the same rules on arrays, but look at a few blocks
     only.
@@ -40,4 +40,4 @@ def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple
         if found:
             evaluator.counts.pruned[f"illegal in the end: {found[0]}"] += 1
             continue
-        yield schedule, state.cost
+        yield schedule, state

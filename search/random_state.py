@@ -13,15 +13,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autosched.featurize.build import build_kernel
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.decide import Decider, Option, TileOptions, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
-from autosched.search.state import State
+from autosched.search.state import Piece, State
 
 TRIES = 12
 """Options of the chosen kind that are looked at before the Func is computed at root."""
+CHECKED = ("inline", "block", "thread")
+"""Kinds whose kernels the scalar checks look at too: what registers hold must be read at constant indices."""
 TOLERATED = ("", "too many idle lanes", "too much computed again")
 """Verdicts with which an option stays in."""
 
@@ -110,4 +113,12 @@ class RandomStates:
         """Return why an option cannot stay in, or one of the tolerated verdicts."""
         self.evaluator.evaluate((p.structure, p.params) for p in option.added)
         found = [self.evaluator.known(p.structure, p.params).reason for p in option.added]
+        if option.kind in CHECKED and all(r in TOLERATED for r in found):
+            found += [self._illegal(p) for p in option.added]
         return next((r for r in found if r not in TOLERATED), found[0] if found else "")
+
+    def _illegal(self, piece: Piece) -> str:
+        """Return the first rule that a kernel breaks, as far as it is decided; empty if it breaks none."""
+        kernel = build_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
+        found = kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
+        return f"illegal: {found[0]}" if found else ""

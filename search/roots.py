@@ -35,7 +35,7 @@ def inlined_funcs(bound: BoundPipeline) -> set[str]:
     """
     inlined: set[str] = set()
     loads: dict[str, float] = {}  # of all points of a Func, were it stored
-    for name, func in reversed(bound.funcs.items()):  # consumers first
+    for name, func in reversed(list(bound.funcs.items())):  # consumers first
         evaluations = {
             consumer: loads[consumer] if consumer in inlined else _product(bound.funcs[consumer].extents)
             for consumer in func.consumers

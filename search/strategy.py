@@ -18,15 +18,24 @@ from autosched.search.evaluate import Counts, Evaluator
 from autosched.search.finish import legal_schedules
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
+from autosched.search.sioutas.strategy import Sioutas
+from autosched.search.state import State
 from autosched.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A legal schedule with its predicted time in seconds (NaN where nothing predicted it)."""
+    """A legal schedule.
+
+    Attributes:
+        schedule: The schedule.
+        seconds: Its predicted time, NaN where nothing predicted it.
+        state: The state of the search it was made from, if it was made from one.
+    """
 
     schedule: Schedule
     seconds: float
+    state: State | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,7 @@ class Found:
         seconds: Time of the whole search.
         cut_short: Whether the time budget ended it early.
         note: Why the result is not what the strategy would normally give, or empty.
+        evaluator: What the strategy costed kernels with, if it did.
     """
 
     ranked: tuple[Ranked, ...]
@@ -46,6 +56,7 @@ class Found:
     seconds: float
     cut_short: bool = False
     note: str = ""
+    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
 
     @property
     def best(self) -> Schedule:
@@ -108,18 +119,24 @@ class Beam:
         )
         states = search.run()
         ranked: list[Ranked] = []
-        for schedule, predicted in legal_schedules(evaluator, states):
-            ranked.append(Ranked(schedule, predicted))
+        for schedule, state in legal_schedules(evaluator, states):
+            ranked.append(Ranked(schedule, state.cost, state))
             if len(ranked) == count:
                 break
         note = ""
         if not ranked:
             ranked = [Ranked(schedule_roots(bound, target), float("nan"))]
             note = "no state of the search was legal in the end; this is the baseline schedule"
-        return Found(tuple(ranked), evaluator.counts, time.perf_counter() - started, search.cut_short, note)
+        return Found(tuple(ranked), evaluator.counts, time.perf_counter() - started, search.cut_short, note, evaluator)
 
 
-STRATEGIES: Mapping[str, Strategy] = {"roots": Roots(), "beam": Beam()}
+STRATEGIES: Mapping[str, Strategy] = {
+    "roots": Roots(),
+    "beam": Beam(),
+    "sioutas": Sioutas("nested"),
+    "sioutas-overlapped": Sioutas("overlapped"),
+    "sioutas-none": Sioutas("none"),
+}
 """Strategies by name."""
 
 

@@ -125,8 +125,8 @@ def test_gpu_is_held_to_the_tolerance(name: str, ok: bool, monkeypatch: pytest.M
         def compile(self, backend: str | None = None, *, fast_math: bool = False) -> CompiledPipeline:
             return super().compile("emulator" if backend == "cuda" else backend)
 
-    def schedule(pipeline: Pipeline, *, inputs: Any, target: str, params: Any) -> ScheduledPipeline:
-        found = autosched.schedule(pipeline, inputs=inputs, target="h200" if target == "cuda" else target)
+    def schedule(pipeline: Pipeline, *, target: str, **arguments: Any) -> ScheduledPipeline:
+        found = autosched.schedule(pipeline, target="h200" if target == "cuda" else target, **arguments)
         rounding.append(target == "cuda")
         return Scheduled(found.bound, found.schedule, found.target)
 

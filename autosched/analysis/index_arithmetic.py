@@ -160,8 +160,11 @@ def at_most(a: Index, b: Index, depth: int = 4) -> bool:
         b: The larger index.
         depth: How many minima and maxima are looked into.
     """
-    if interval(sub(a, b))[1] <= 0:
-        return True
+    return bool(interval(sub(a, b))[1] <= 0) or _follows(a, b, depth)
+
+
+def _follows(a: Index, b: Index, depth: int = 4) -> bool:
+    """Return whether ``a <= b`` because of a min or max in either of them."""
     if depth == 0:
         return False
     if (arms := _arms(a, "max")) is not None:
@@ -179,9 +182,10 @@ def minimum(a: Number, b: Number) -> Any:
         return np.minimum(a, b)
     if not isinstance(a, Affine) and not isinstance(b, Affine):
         return min(a, b)
-    if at_most(a, b):
+    lo, hi = interval(sub(a, b))
+    if hi <= 0 or _follows(a, b):
         return a
-    if at_most(b, a):
+    if lo >= 0 or _follows(b, a):
         return b
     for x, y in ((a, b), (b, a)):
         if (arms := _arms(x, "min")) is not None:
@@ -200,9 +204,10 @@ def maximum(a: Number, b: Number) -> Any:
         return np.maximum(a, b)
     if not isinstance(a, Affine) and not isinstance(b, Affine):
         return max(a, b)
-    if at_most(a, b):
+    lo, hi = interval(sub(a, b))
+    if hi <= 0 or _follows(a, b):
         return b
-    if at_most(b, a):
+    if lo >= 0 or _follows(b, a):
         return a
     for x, y in ((a, b), (b, a)):
         if (arms := _arms(x, "max")) is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, Field, Grid, interior_slices, shifted, total, uniform
+from autosched.apps.stencil3d import AXES, Field, Grid, interior_slices, shifted, total, uniform, values
 from autosched.apps.sweeps import check_sweeps
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
@@ -47,9 +47,9 @@ def build(T: int = 1) -> Pipeline:
     grid = Grid(first)
     u: Func | Input = first
     for n in range(1, T + 1):
-        before = grid.field(u)
+        before = grid.clamped(u)
         g = grid.define(f"g_{n}", select(grid.interior(ORDER), _inverse_gradient(before), 0.0))
-        after = _step(before, grid.field(g), grid.field(noisy))
+        after = _step(before, grid.clamped(g), values(noisy))
         u = grid.define(f"u_{n}" if n < T else "output", grid.inside(ORDER, after, before))
     assert isinstance(u, Func)
     return Pipeline(u.over(**grid.box), name="denoise")

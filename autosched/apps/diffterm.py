@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.expcns import DXINV, ORDER, first, first_of_array, second, second_of_array
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, everywhere, interior_slices, total, uniform
+from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, everywhere, interior_slices, total, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Param
@@ -37,7 +37,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
     inputs = [Input(name, float64, 3) for name in EXTENTS]
     eta, alam = everywhere(Param("eta", float64, ETA)), everywhere(Param("alam", float64, ALAM))
     grid = Grid(inputs[0])
-    *velocity, temperature = map(grid.field, inputs)
+    *velocity, temperature = map(grid.clamped, inputs)
 
     def slope(f: Field, axis: int) -> Field:
         return first(f, axis) * dxinv[axis]
@@ -46,7 +46,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
         return second(f, axis) * dxinv[axis] ** 2
 
     gradient = [
-        [grid.beyond(grid.define(f"{'uvw'[c]}_{DIMS[axis]}", slope(f, axis))) for axis in AXES]
+        [values(grid.define(f"{'uvw'[c]}_{DIMS[axis]}", slope(f, axis))) for axis in AXES]
         for c, f in enumerate(velocity)
     ]
     outputs = []
@@ -56,7 +56,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
         force = eta * (straight + ONE_THIRD * mixed)
         outputs.append(grid.define(f"output_{c + 1}", grid.inside(RIM, force, 0.0)))
     heat = alam * total(bend(temperature, axis) for axis in AXES) + eta * _dissipation(gradient)
-    work = (grid.field(force) * f for force, f in zip(outputs, velocity, strict=True))
+    work = (values(force) * f for force, f in zip(outputs, velocity, strict=True))
     outputs.append(grid.define("output_4", grid.inside(RIM, total([heat, *work]), 0.0)))
     return Pipeline([f.over(**grid.box) for f in outputs], name="diffterm")
 
@@ -98,8 +98,8 @@ def compute(
     heat = alam * sum(second_of_array(q_5, a) * dxinv[a] ** 2 for a in AXES) + eta * (stress * gradient).sum((0, 1))
     heat += sum(force * f for force, f in zip(forces, velocity, strict=True))
     outputs = {f"output_{c}": np.zeros_like(q_5) for c in (1, 2, 3, 4)}
-    for output, values in zip(outputs.values(), (*forces, heat), strict=True):
-        output[interior_slices(RIM)] = values[interior_slices(RIM)]
+    for output, found in zip(outputs.values(), (*forces, heat), strict=True):
+        output[interior_slices(RIM)] = found[interior_slices(RIM)]
     return outputs
 
 

@@ -9,6 +9,7 @@ gathered in fluxes, ``d_s(sum over t of C_st d_t u)``; factors that do not vary 
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ def _rigidity(medium: Medium, axis: int) -> list[dict[int, Field]]:
     """Return what stands between two derivatives along an axis, by components of force and displacement."""
     mu, la, n = medium.mu, medium.la, medium.gradients[axis]
     tensor: list[dict[int, Field]] = [{} for _ in COMPONENTS]
-    for c, d in ((c, d) for c in COMPONENTS for d in COMPONENTS[c:]):
+    for c, d in itertools.combinations_with_replacement(COMPONENTS, 2):
         parts = [_product(la + (2 * mu if c == d else mu), *n[c], *n[d])] if c in n and d in n else []
         if c == d:
             parts += [_product(mu, *n[e], *n[e]) for e in n if e != c]

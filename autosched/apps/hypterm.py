@@ -31,7 +31,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
     """
     inputs = [Input(name, float64, 3) for name in EXTENTS]
     grid = Grid(inputs[0])
-    *momentum, energy, u, v, w, pressure = map(grid.field, inputs)
+    *momentum, energy, u, v, w, pressure = map(grid.clamped, inputs)
     velocity = (u, v, w)
 
     def divergence(*flux: Field) -> Field:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, interior_slices, shifted, total, uniform
+from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, interior_slices, shifted, total, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.func import Func, Input
@@ -30,12 +30,12 @@ def build() -> Pipeline:
     """
     old, new = ([Input(f"{which}_{c}", float64, 3) for c in QUANTITIES] for which in ("old", "new"))
     grid = Grid(old[0])
-    values = [grid.field(f) for f in old]
-    flux = [[_flux(grid, values, axis, c) for axis in AXES] for c in QUANTITIES]
+    carried = [grid.clamped(f) for f in old]
+    flux = [[_flux(grid, carried, axis, c) for axis in AXES] for c in QUANTITIES]
     outputs = []
     for c in QUANTITIES:
-        before = grid.field(new[c])
-        change = total([before, *(f.along(axis, 1) - f for axis, f in enumerate(map(grid.beyond, flux[c])))])
+        before = values(new[c])
+        change = total([before, *(f.along(axis, 1) - f for axis, f in enumerate(map(values, flux[c])))])
         outputs.append(grid.define(f"output_{c}", grid.inside(ORDER, change, before)))
     return Pipeline([f.over(**grid.box) for f in outputs], name="miniflux")
 
@@ -73,8 +73,8 @@ def compute(
     outputs = [array.copy() for array in new]
     for axis, v in VELOCITY.items():
         face = [np.sum([w * shifted(f, axis, m) for m, w in ((-2, 1), (-1, 7), (0, 7), (1, 1))], 0) / 12 for f in old]
-        for output, values in zip(outputs, face, strict=True):
-            flux = 2 * values * face[v]
+        for output, through in zip(outputs, face, strict=True):
+            flux = 2 * through * face[v]
             output[interior] += (shifted(flux, axis, 1) - flux)[interior]
     return {f"output_{c}": output for c, output in enumerate(outputs)}
 

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
-from autosched.apps.elastic import (
-    COMPONENTS,
-    ORDER,
-    SCALE,
-    Medium,
-    elastic_forces,
-    first_of_array,
-    second_of_array,
-)
+from autosched.apps.elastic import COMPONENTS, ORDER, SCALE, Medium, elastic_forces, first_of_array, second_of_array
 from autosched.apps.sizes import D, Extent, H, W
 from autosched.apps.stencil3d import AXES, DIMS, Grid, everywhere, interior_slices, uniform, values
 from autosched.apps.tolerance import Tolerance
@@ -41,7 +33,8 @@ def build() -> Pipeline:
 
     All are float64 [D, H, W], as are displacements ``u_0`` ..., ``mu`` and ``la``. Stretching ``strx``, ``stry``,
     ``strz`` is 1-D. The outputs are ``uacc`` on a rim of two points. The Params are ``a1``, which ``uacc`` is
-    multiplied by elsewhere, and the spacing ``h``. See `elastic_forces` for the Funcs.
+    multiplied by elsewhere, and the spacing ``h``. See `elastic_forces` for the Funcs, in which first derivatives are
+    computed once: a point takes 438 operations, not the paper's 666.
     """
     inputs = {k: Input(k, float64, len(extents)) for k, extents in EXTENTS.items()}
     grid = Grid(inputs["mu"])
@@ -51,15 +44,14 @@ def build() -> Pipeline:
     a1, h = (everywhere(Param(k, float64, v)) for k, v in (("a1", A1), ("h", SPACING)))
     outputs = []
     for c, force in enumerate(elastic_forces(medium, displacement)):
-        uacc = grid.field(inputs[f"uacc_{c}"])
+        uacc = values(inputs[f"uacc_{c}"])
         outputs.append(grid.define(f"output_{c}", grid.inside(ORDER, a1 * uacc + force / (SCALE * h * h), uacc)))
     return Pipeline([f.over(**grid.box) for f in outputs], name="rhs4center")
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
     """Return displacements and accelerations uniform in [0, 1), materials and stretching in [0.5, 1.5)."""
-    arrays = uniform(EXTENTS, sizes, seed)
-    return {k: a if k.startswith("u") else a + 0.5 for k, a in arrays.items()}
+    return uniform(EXTENTS, sizes, seed, positive=[k for k in EXTENTS if not k.startswith("u")])
 
 
 def compute(
@@ -78,8 +70,9 @@ def compute(
             c = 2 * mu + la if s == q else mu
             force += stretch[s] * second_of_array(c * stretch[s], u[q], s)
             if s != q:
-                twist = first_of_array(la * first_of_array(u[s], s), q) + first_of_array(mu * first_of_array(u[s], q), s)
-                force += stretch[q] * stretch[s] * twist
+                mixed = first_of_array(la * first_of_array(u[s], s), q)
+                mixed += first_of_array(mu * first_of_array(u[s], q), s)
+                force += stretch[q] * stretch[s] * mixed
         outputs[f"output_{q}"] = uacc.copy()
         inner = interior_slices(ORDER)
         outputs[f"output_{q}"][inner] = a1 * uacc[inner] + force[inner] / h**2

@@ -14,7 +14,7 @@ from autosched.apps.app import Arrays
 from autosched.apps.sizes import Extent, shapes_from_sizes
 from autosched.lang.expr import Expr, ExprLike, Var
 from autosched.lang.func import Func, Input
-from autosched.lang.functions import all_of, clamp, select
+from autosched.lang.functions import all_of, select
 from autosched.lang.operations import wrap
 
 AXES = (0, 1, 2)
@@ -104,8 +104,8 @@ def unit(axis: int, distance: int = 1) -> Offset:
 class Grid:
     """The points of a 3-D array [z, y, x], on which fields are read and Funcs are computed.
 
-    Reads beyond the grid give the nearest point: their values reach points of the rim alone, where `inside` drops
-    them, and blocks that hold no such point are compiled without the clamps.
+    What is read beyond the grid, by way of `clamped`, reaches points of the rim alone, where `inside` drops it; blocks
+    that hold no such point are compiled without clamps and selects.
 
     Args:
         array: An input whose shape is the grid's.
@@ -119,23 +119,9 @@ class Grid:
         """The whole grid, as the box of an output."""
         return {dim: (0, n) for dim, n in zip(DIMS, self.extents, strict=True)}
 
-    def field(self, f: Func | Input) -> Field:
-        """Return the values of a 3-D Func or Input."""
-        return Field(lambda offset: f[tuple(self._index(axis, offset[axis]) for axis in reversed(AXES))])
-
-    def beyond(self, f: Func) -> Field:
-        """Return the values of a 3-D Func on a larger grid, as large as it is read.
-
-        A Func that is computed in registers must be read like this: a clamped index is known to no compiler.
-        """
-        return Field(lambda offset: f[tuple(POINT[axis] + offset[axis] for axis in reversed(AXES))])
-
-    def line(self, f: Func | Input, axis: int) -> Field:
-        """Return the values of a 1-D Func or Input that varies along an axis."""
-        return Field(lambda offset: f[self._index(axis, offset[axis])])
-
-    def _index(self, axis: int, distance: int) -> Expr:
-        return clamp(POINT[axis] + distance, 0, self.extents[axis] - 1) if distance else POINT[axis]
+    def clamped(self, f: Func | Input) -> Field:
+        """Return the values of a 3-D Func or Input, with those of the nearest point beyond the grid."""
+        return values(f.clamped() if isinstance(f, Input) else f.clamped(**self.box))
 
     def interior(self, rim: int) -> Expr:
         """Return whether a point lies at least ``rim`` points from every face."""
@@ -154,11 +140,11 @@ class Grid:
         return f
 
 
-def values(f: Func, axes: Iterable[int] = AXES) -> Field:
-    """Return the values of a Func that may be read beyond the grid, as one over clamped inputs.
+def values(f: Func | Input, axes: Iterable[int] = AXES) -> Field:
+    """Return the values of an Input, or of a Func wherever it is read, also beyond the grid.
 
     Args:
-        f: A Func over all axes, or over some of them.
+        f: A Func or Input over all axes, or over some of them.
         axes: The axes of its dimensions.
     """
     order = sorted(axes, reverse=True)
@@ -178,10 +164,15 @@ def neighbours(f: Field, distance: int = 1) -> Field:
     return total(f.along(axis, m) for axis in AXES for m in (-distance, distance))
 
 
-def uniform(extents: Mapping[str, tuple[Extent, ...]], sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Return float64 inputs, uniform in [0, 1)."""
+def uniform(
+    extents: Mapping[str, tuple[Extent, ...]], sizes: Mapping[str, int], seed: int, positive: Iterable[str] = ()
+) -> Arrays:
+    """Return float64 inputs, uniform in [0, 1); those named ``positive`` in [0.5, 1.5)."""
     rng = np.random.default_rng(seed)
-    return {name: rng.random(shape) for name, shape in shapes_from_sizes(extents, sizes).items()}
+    arrays: Arrays = {name: rng.random(shape) for name, shape in shapes_from_sizes(extents, sizes).items()}
+    for name in positive:
+        arrays[name] += 0.5
+    return arrays
 
 
 def interior_slices(rim: int) -> tuple[slice, slice, slice]:

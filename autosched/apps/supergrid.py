@@ -48,16 +48,16 @@ def build_dissipation(name: str, order: int) -> Pipeline:
     grid = Grid(inputs["rho"])
     density = values(inputs["rho"].clamped())
     damping = [values(inputs[f"dc{dim}"].clamped(), [axis]) for axis, dim in enumerate(DIMS)]
-    stretching, taper = ([grid.line(inputs[k + dim], a) for a, dim in enumerate(DIMS)] for k in ("str", "co"))
+    stretching, taper = ([values(inputs[k + dim], [a]) for a, dim in enumerate(DIMS)] for k in ("str", "co"))
     weights = [_weight(density * damping[axis], axis, order) for axis in AXES]
     area = [functools.reduce(Field.__mul__, (taper[t] for t in AXES if t != s), stretching[s]) for s in AXES]
-    scale = everywhere(Param("beta", float64, BETA)) * (-1.0 if order == 2 else 0.5) / grid.field(inputs["rho"])
+    scale = everywhere(Param("beta", float64, BETA)) * (-1.0 if order == 2 else 0.5) / values(inputs["rho"])
     outputs = []
     for c in COMPONENTS:
         now, before = (values(inputs[f"{which}_{c}"].clamped()) for which in ("u", "um"))
         change = values(grid.define(f"w_{c}", now - before))
         spread = total(area[s] * _difference(weights[s] * _difference(change, s, order), s, -order) for s in AXES)
-        up = grid.field(inputs[f"up_{c}"])
+        up = values(inputs[f"up_{c}"])
         outputs.append(grid.define(f"output_{c}", grid.inside(order, up + scale * spread, up)))
     return Pipeline([f.over(**grid.box) for f in outputs], name=name)
 
@@ -134,5 +134,4 @@ def dissipation_app(name: str, build: Callable[[], Pipeline], order: int, nomina
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
     """Return displacements uniform in [0, 1), density and coefficients in [0.5, 1.5)."""
-    arrays = uniform(EXTENTS, sizes, seed)
-    return {k: a if k.startswith("u") else a + 0.5 for k, a in arrays.items()}
+    return uniform(EXTENTS, sizes, seed, positive=[k for k in EXTENTS if not k.startswith("u")])

@@ -52,15 +52,15 @@ def build_sweeps(name: str, stencil: Stencil, order: int, T: int) -> Pipeline:
     source = Input("in", float64, 3)
     a, b, h2inv = (Param(k, float64, v) for k, v in (("a", A), ("b", B), ("h2inv", H2INV)))
     grid = Grid(source)
-    values: Func | Input = source
+    f: Func | Input = source
     for n in range(1, T + 1):
-        before = grid.field(values)
-        values = grid.define(
+        before = grid.clamped(f)
+        f = grid.define(
             f"sweep_{n}" if n < T else "output",
             grid.inside(order, stencil(before, everywhere(a), everywhere(b * h2inv)), before),
         )
-    assert isinstance(values, Func)
-    return Pipeline(values.over(**grid.box), name=name)
+    assert isinstance(f, Func)
+    return Pipeline(f.over(**grid.box), name=name)
 
 
 def compute_sweeps(values: NDArray[np.float64], weights: NDArray[np.float64], T: int) -> Arrays:

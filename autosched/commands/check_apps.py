@@ -20,6 +20,8 @@ from autosched.runtime.executable import Backend
 from autosched.runtime.host_compiler import have_compiler
 from autosched.runtime.nvrtc import have_nvrtc
 
+STRATEGY = "roots"
+
 
 @dataclass
 class Verdict:
@@ -145,7 +147,9 @@ class _Case:
 
     def _scheduled(self, target: str) -> ScheduledPipeline:
         if target not in self._schedules:
-            self._schedules[target] = schedule(self.pipeline, inputs=self.inputs, target=target, params=self.values)
+            self._schedules[target] = schedule(
+                self.pipeline, inputs=self.inputs, target=target, params=self.values, strategy=STRATEGY
+            )
         return self._schedules[target]
 
     def _against_reference(self, outputs: dict[str, Array]) -> str | None:

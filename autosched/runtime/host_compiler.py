@@ -32,6 +32,11 @@ KERNEL_FLAGS: tuple[str, ...] = (
     # gcc before 12.4 and 13.3 may rewrite addresses such that it loses track of what they point to (its PR 110702):
     # stores vanish, masked loads go astray.
     "-fno-ivopts",
+    # gcc 12 interchanges reduction loops that accumulate in memory, and so adds floats in another order.
+    "-fno-loop-interchange",
+    # The rest of a loop is left to scalar code: with the vectors of half the length that gcc also tries, a stencil of a
+    # thousand operations takes it ten times as long to compile, and runs no faster.
+    "--param=vect-epilogues-nomask=0",
 )
 """Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
 

@@ -72,5 +72,5 @@ def kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target) -> list
         return [str(e)]
     found = list(members.members_cover_their_region(plan))
     found = found or list(members.thread_members_stay_in_registers(plan))
-    found = found or list(members.thread_members_unroll_to_little_code(plan))
+    found = found or list(members.unrolled_code_is_small(plan))
     return found or list(resources.threads_fit(plan, target)) + list(resources.shared_memory_fits(plan, target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ OWN_FUNCS = {
     "local_laplacian": 102, "interpolate": 50, "pyramid_blend": 52, "canny": 8,
     "max_filter": 6, "nl_means": 9, "bilateral_grid": 7, "hist": 9, "iir_blur": 4,
     "conv_layer": 2, "conv_layer_nchw": 2, "depthwise_separable_conv": 4, "learned_demosaic": 17, "bgu": 14,
-    "smoother7pt": 12, "smoother27pt": 12, "helmholtz": 12, "denoise": 2, "miniflux": 20, "hypterm": 5, "diffterm": 13,
+    "smoother7pt": 24, "smoother27pt": 24, "helmholtz": 24, "denoise": 4, "miniflux": 25, "hypterm": 13, "diffterm": 17,
     "addsgd4": 16, "addsgd6": 16, "rhs4center": 32, "rhs4sgcurv": 41,
 }  # fmt: skip
+
+MANY_ELEMENTS = 1 << 25
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
     # Names of the outputs where there are several.
@@ -82,6 +85,8 @@ def test_sums_do_not_begin_with_zero(app: App) -> None:
 @pytest.mark.parametrize("sizes", ["small", "default"])
 def test_inputs_fit_the_pipeline(app: App, sizes: str) -> None:
     chosen = dict(app.small_sizes if sizes == "small" else app.default_sizes)
+    if sizes == "default" and sum(map(math.prod, app.shapes(chosen).values())) > MANY_ELEMENTS:
+        pytest.skip("gigabytes of random numbers; the small size shows the same")
     inputs = app.make_inputs(chosen)
     assert {k: a.shape for k, a in inputs.items()} == app.shapes(chosen)
     assert app.sizes_of({k: a.shape for k, a in inputs.items()}) == chosen

@@ -28,11 +28,15 @@ def test_every_valid_pipeline_gets_a_legal_schedule(name: str) -> None:
         assert reasons(bound, schedule_roots(bound, target), target) == [], target.name
 
 
+TINY = {"camera_pipe": 65}
+"""Sizes below which an app has no output; the others are scheduled at 9 elements."""
+
+
 @pytest.mark.parametrize("name", load_apps())
 def test_so_does_the_suite(name: str) -> None:
     app = load_apps()[name]
     pipeline, params = app.configure({"stages": 4} if name == "stencil_chain" else {})
-    for sizes in (app.default_sizes, app.small_sizes, dict.fromkeys(app.default_sizes, 9)):
+    for sizes in (app.default_sizes, app.small_sizes, dict.fromkeys(app.default_sizes, TINY.get(name, 9))):
         bound = bind(pipeline, app.shapes(sizes), params)
         for target in TARGETS:
             assert reasons(bound, schedule_roots(bound, target), target) == [], (target.name, sizes)

@@ -16,7 +16,7 @@ from autosched.target import Target
 MAX_THREAD_ELEMENTS = 64
 """Largest number of register elements of one THREAD member."""
 MAX_UNROLLED_LOADS = 2048
-"""Largest number of loads in the copies of one THREAD member; compilers take seconds from here on, then minutes."""
+"""Largest number of loads in a kernel whose loops are unrolled; compilers take seconds from here on, then minutes."""
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -175,14 +175,20 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
     return True
 
 
-def thread_members_unroll_to_little_code(plan: KernelPlan) -> Iterator[str]:
-    """THREAD members inside each other's unrolled loops are not repeated without end."""
+def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
+    """A kernel's unrolled loops, THREAD members inside each other's included, do not repeat code without end.
+
+    Compilers take minutes for tens of thousands of loads in one kernel, twice where it has an interior of its own.
+    """
     nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
-    for n in (n for g in plan.thread_nests for n in g):
-        copies = math.prod(loop.extent for loop in _unrolled_loops(n, nests))
-        loads = calls_through(plan.bound, [n.id], set(plan.inlined))
-        if copies * loads > MAX_UNROLLED_LOADS:
-            yield f"{n.id} would be unrolled to {copies} copies of {loads} loads, more than {MAX_UNROLLED_LOADS} loads"
+    copies = {n.id: math.prod(loop.extent for loop in _unrolled_loops(n, nests)) for n in nests.values()}
+    loads = {name: copies[name] * calls_through(plan.bound, [name], set(plan.inlined)) for name in nests}
+    if sum(loads.values()) > MAX_UNROLLED_LOADS:
+        most = max(loads, key=loads.__getitem__)
+        yield (
+            f"unrolled, the kernel would have {sum(loads.values())} loads, more than {MAX_UNROLLED_LOADS}; "
+            f"{loads[most]} of them are in {copies[most]} copies of {most}"
+        )
 
 
 def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:

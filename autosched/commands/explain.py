@@ -1,0 +1,98 @@
+"""What a search considered, pruned and predicted: as tables, as data, and as an HTML report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autosched.api import ScheduledPipeline
+from autosched.commands.files import replacing
+from autosched.commands.show import print_table, time_text
+from autosched.errors import InputError
+from autosched.search.explain import KernelReport, explain
+from autosched.search.strategy import Found
+
+
+def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
+    """Return what is known of the search as plain data, or None for a schedule that was not searched for."""
+    found = scheduled.found
+    if found is None:
+        return None
+    c = found.counts
+    return {
+        "seconds": found.seconds,
+        "cut_short": found.cut_short,
+        "note": found.note,
+        "predicted_seconds": [None if r.seconds != r.seconds else r.seconds for r in found.ranked],
+        "kernels_costed": c.kernels,
+        "kernels_asked_for": c.asked,
+        "cache_hit_rate": c.hit_rate,
+        "mean_batch": c.mean_batch,
+        "considered": dict(c.considered),
+        "pruned": dict(c.pruned),
+        "buckets": {str(size): n for size, n in sorted(c.buckets.items())},
+        "seconds_by_activity": dict(c.seconds),
+        "kernels": [asdict(k) for k in explain(found)],
+    }
+
+
+def print_explanation(scheduled: ScheduledPipeline) -> None:
+    """Print what a search did and how its best schedule is predicted to spend its time."""
+    found = scheduled.found
+    if found is None:
+        return
+    if found.note:
+        click.echo(found.note)
+    c = found.counts
+    if c.kernels:
+        click.echo(
+            f"{c.kernels} kernels costed in {c.batches} batches ({c.mean_batch:.0f} each), "
+            f"{c.hit_rate:.0%} of {c.asked} found in the cache"
+        )
+        print_table(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])
+        print_table(("pruned because of", "kernels"), [(k, str(n)) for k, n in c.pruned.most_common()])
+        print_table(("bucket size", "buckets"), [(f"{size} to {2 * size - 1}", str(n)) for size, n in sorted(c.buckets.items())])
+        print_table(("activity", "time"), [(k, time_text(t)) for k, t in c.seconds.most_common()])
+    rows = [_row(k) for k in explain(found)]
+    if rows:
+        print_table(("kernel", "members", "inlined", "predicted", "busiest units"), rows)
+
+
+def _row(kernel: KernelReport) -> tuple[str, ...]:
+    busiest = sorted(kernel.components.items(), key=lambda part: -part[1])[:3]
+    return (
+        kernel.func,
+        ", ".join(f"{name} ({level})" for name, level in kernel.members),
+        ", ".join(kernel.inlined),
+        time_text(kernel.seconds),
+        ", ".join(f"{unit} {time_text(t)}" for unit, t in busiest),
+    )
+
+
+def write_report(path: Path, app: str, scheduled: ScheduledPipeline) -> None:
+    """Write the loop nest, the search and every kernel's features and predicted time as one HTML file.
+
+    Raises:
+        InputError: If the file cannot be written, or Jinja is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError as e:
+        raise InputError("reports need Jinja: pip install autosched[report]") from e
+    template = resources.files("autosched.commands").joinpath("report.html.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["time"] = time_text
+    found: Found | None = scheduled.found
+    page = environment.from_string(template).render(
+        app=app,
+        target=scheduled.target.name,
+        loop_nest=scheduled.text(),
+        search=as_dict(scheduled),
+        kernels=[] if found is None else explain(found),
+    )
+    with replacing(path) as file:
+        file.write(page.encode())

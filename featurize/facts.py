@@ -1,0 +1,136 @@
+"""What follows from a kernel's structure alone: its nests in order, what they read from where, and when."""
+
+from __future__ import annotations
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
+from autosched.featurize.storage import GLOBAL, REGISTER, SHARED
+from autosched.featurize.structure import Structure, storage_order, thread_order, tiled_dims
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.types import Level, StageId
+
+OWN_MEMORY = {Level.ROOT: GLOBAL, Level.BLOCK: SHARED, Level.THREAD: REGISTER}
+
+
+class StructureFacts:
+    """Everything about a structure that does not depend on tile sizes.
+
+    Args:
+        bound: The pipeline.
+        structure: The structure.
+        table: Accesses of the pipeline's stages.
+
+    Attributes:
+        rows: Stages with loops of their own: the root's, then those of BLOCK, then those of THREAD Members.
+        inlined: Inlined Funcs.
+        accesses: What one evaluation of each stage touches.
+        lifetimes: First and last step that touch each BLOCK Member's buffer.
+        across: BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`).
+        earlier: For each stage those that the same threads run before it without a barrier in between, in order.
+    """
+
+    def __init__(self, bound: BoundPipeline, structure: Structure, table: AccessTable) -> None:
+        self.bound = bound
+        self.structure = structure
+        self.rows: tuple[StageId, ...] = self._stage_rows()
+        self.inlined = tuple(f for f in bound.funcs if f in structure.inlined)
+        self.accesses: dict[StageId, StageAccesses] = {
+            s: table.of(s.func, s.number, structure.inlined) for s in self.rows
+        }
+        self.lifetimes = self._lifetimes()
+        self.across = self._walked_across()
+        self.earlier = self._earlier()
+
+    def _stage_rows(self) -> tuple[StageId, ...]:
+        spots = self.structure.spots
+        blocks = [s for spot in spots if spot.level is Level.BLOCK for s in self.stages_of(spot.func)]
+        threads = [s for spot in reversed(spots) if spot.level is Level.THREAD for s in self.stages_of(spot.func)]
+        return (*self.structure.stages, *blocks, *threads)
+
+    def stages_of(self, func: str) -> list[StageId]:
+        """Return the stages of a Func that do anything."""
+        return [StageId(func, s.number) for s in self.bound.funcs[func].stages if s.values and not s.is_empty]
+
+    def memory_of(self, reader: StageId, source: str) -> tuple[int, bool]:
+        """Return the memory a source is read from, and whether it has a place yet."""
+        spot = self.structure.spot(source)
+        if spot is not None:
+            return (SHARED if spot.level is Level.BLOCK else REGISTER), True
+        if source in self.structure.near:
+            return SHARED, False
+        return GLOBAL, source not in self.structure.far
+
+    def itemsize(self, group: AccessGroup) -> int:
+        """Return the bytes of an element of what a group accesses."""
+        if group.source in self.bound.inputs:
+            return self.bound.inputs[group.source].dtype.bytes_
+        return self.bound.funcs[group.source].dtypes[group.component].bytes_
+
+    def _lifetimes(self) -> dict[str, tuple[int, int]]:
+        """Return the first and last step that touch each BLOCK Member's buffer."""
+        spots = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
+        steps = [*spots, self.structure.func]
+        found: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(spots)}
+        for k, name in enumerate(steps):
+            for source in self._reads(name):
+                if source in found:
+                    found[source] = found[source][0], max(found[source][1], k)
+        return found
+
+    def _earlier(self) -> dict[StageId, tuple[StageId, ...]]:
+        """Return for each nest those that the same threads run before it without a barrier in between, in order."""
+        found: dict[StageId, tuple[StageId, ...]] = {}
+
+        def emit(stage: StageId, step: list[StageId]) -> None:
+            hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
+            for spot in sorted(hosted, key=lambda s: s.enclosing):
+                for inner in self.stages_of(spot.func):
+                    emit(inner, step)
+            found[stage] = tuple(step)
+            step.append(stage)
+
+        blocks = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
+        for stages in (*(self.stages_of(f) for f in blocks), self.structure.stages):
+            func = self.bound.funcs[stages[0].func]
+            together = all(owns_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
+            step: list[StageId] = []
+            for s in stages:
+                step = step if together else []
+                emit(s, step)
+        return found
+
+    def _reads(self, func: str) -> set[str]:
+        """Return what the stages of a step read, THREAD Members inside them looked through."""
+        threads = {s.func for s in self.structure.spots if s.level is Level.THREAD}
+        found: set[str] = set()
+        queue = [s for s in self.rows if s.func == func]
+        while queue:
+            for g in self.accesses[queue.pop()].loads:
+                if g.source not in found:
+                    found.add(g.source)
+                    queue += [s for s in self.rows if s.func == g.source and g.source in threads]
+        return found
+
+    def _walked_across(self) -> frozenset[str]:
+        """Return BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`)."""
+        found: set[str] = set()
+        for s in self.rows:
+            spot = self.structure.spot(s.func)
+            if spot is not None and spot.level is Level.THREAD:
+                continue
+            stage = self.bound.stage(s.func, s.number)
+            dims = tiled_dims(self.bound, [s]) if spot is None else self.bound.funcs[s.func].dims
+            own = [d for d in dims if any(p.name == d for p in stage.loops)]
+            lane = next(iter(thread_order(self.bound, s.func, own)), None)
+            access = self.accesses[s]
+            for g in (*access.loads, *access.stores):
+                target = self.structure.spot(g.source)
+                if target is None or target.level is not Level.BLOCK or lane is None:
+                    continue
+                func = self.bound.funcs[g.source]
+                rows = zip(func.dims, g.rows, strict=True)
+                moving = {d for d, r in rows if r is not None and lane in dict(r.coefficients)}
+                order = storage_order(func)
+                if moving and order and order[-1] not in moving:
+                    found.add(g.source)
+        return frozenset(found)

@@ -1,0 +1,110 @@
+"""Which dimensions are tiled, and the tile sizes that are tried (Sioutas et al. 2020, section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+
+LOW_EXTENT = 64
+"""A dimension with fewer points than this is not tiled."""
+HIGH_EXTENT = 1024
+"""From here on the upper bound of a tile depends on how many dimensions are tiled."""
+MOST_TILED = 3
+"""Blocks and threads have three dimensions."""
+LEAST_TILE = 8
+SHARE_ALONE, SHARE_OF_TWO, SHARE_OF_MORE, SHARE_OTHERWISE = 1, 32, 128, 2
+"""A tile has at most this part of a long dimension that is tiled alone, with another one, with two others; and of a
+dimension that is not long."""
+
+
+class Role(Enum):
+    """Who walks a dimension of a stage."""
+
+    THREADS = "tiled: threads walk a tile, blocks the tiles"
+    SERIAL = "short: each thread walks all of it"
+    BLOCKS = "tiled with a single point: blocks alone walk it"
+
+
+def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
+    """Return the role of each dimension, outermost first.
+
+    Those of at least 64 points are tiled; where there is none, the longest one is. Beyond three, the shorter ones (of
+    equal ones the outer) have blocks only.
+
+    Args:
+        extents: Points of each dimension, outermost first.
+    """
+    by_length = sorted(range(len(extents)), key=lambda k: (-extents[k], -k))
+    long = [k for k in by_length if extents[k] >= LOW_EXTENT] or by_length[:1]
+    tiled = set(long[:MOST_TILED])
+    return tuple(Role.THREADS if k in tiled else Role.BLOCKS if k in long else Role.SERIAL for k in range(len(extents)))
+
+
+def tile_bounds(extent: int, tiled: int) -> tuple[int, int]:
+    """Return T_min and T_max of a tiled dimension.
+
+    The printed equation gives two upper bounds, B / 128 and B / 32, for one and the same case; here they are those of
+    three and of two tiled dimensions, which leaves a block for each multiprocessor in both. T_min is given in words
+    only: 8 threads in loops longer than 64, no bound in shorter ones.
+
+    Args:
+        extent: Points of the dimension, B_dim.
+        tiled: Number of tiled dimensions, N_Tdims.
+    """
+    share = SHARE_OTHERWISE
+    if extent >= HIGH_EXTENT:
+        share = SHARE_ALONE if tiled == 1 else SHARE_OF_TWO if tiled == 2 else SHARE_OF_MORE
+    low = LEAST_TILE if extent > LOW_EXTENT else 1
+    return low, max(extent // share, low)
+
+
+def tile_sizes(extent: int, tiled: int, *, powers: bool) -> Ints:
+    """Return the tile sizes to try in one dimension, ``int64[sizes]``, ascending.
+
+    Args:
+        extent: Points of the dimension.
+        tiled: Number of tiled dimensions.
+        powers: Powers of two, as while stages are grouped, or every second size, as in the final tiling pass.
+    """
+    low, high = tile_bounds(extent, tiled)
+    if powers:
+        every = 2 ** np.arange(high.bit_length(), dtype=np.int64)
+    else:
+        every = np.arange(0, high + 1, 2, dtype=np.int64)
+        every[0] = 1
+    chosen: Ints = every[(every >= low) & (every <= high)]
+    return chosen
+
+
+def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -> Ints:
+    """Return threads, then serial points, of each dimension of an output stage: ``int64[N, 2 * dims]``.
+
+    Tiles of more threads than a block can have are left out while the table is built, so that it stays small.
+
+    Args:
+        extents: Points of each dimension, outermost first.
+        target: Device limits.
+        powers: See `tile_sizes`.
+    """
+    roles = dim_roles(extents)
+    tiled = roles.count(Role.THREADS)
+    threads = np.ones((1, len(extents)), np.int64)
+    for k, role in enumerate(roles):
+        if role is not Role.THREADS:
+            continue
+        sizes = tile_sizes(extents[k], tiled, powers=powers)
+        sizes = sizes[sizes <= max(target.max_block_dim)]
+        n = len(threads)
+        threads = np.repeat(threads, len(sizes), axis=0)
+        threads[:, k] = np.tile(sizes, n)
+        threads = threads[threads.prod(axis=1) <= target.max_threads_per_block]
+    serial = [max(n, 1) if role is Role.SERIAL else 1 for n, role in zip(extents, roles, strict=True)]
+    points = np.broadcast_to(np.array(serial, np.int64), threads.shape)
+    return np.concatenate([threads, points], axis=1)

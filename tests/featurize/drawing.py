@@ -1,0 +1,67 @@
+"""Random kernels of small suite apps, in both forms: structure with tile sizes, and kernel of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.featurize.build import build_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.nests import Ints
+from autosched.schedule.types import Kernel
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.random_state import RandomStates
+from autosched.search.settings import SearchSettings
+from autosched.search.state import Piece, State
+from autosched.target import get_target
+
+H200 = get_target("h200")
+SIZES = {"H": 61, "W": 131}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One kernel of a random state."""
+
+    featurizer: Featurizer
+    piece: Piece
+
+    @property
+    def params(self) -> Ints:
+        return np.array([self.piece.params], np.int64)
+
+    @property
+    def kernel(self) -> Kernel:
+        return build_kernel(self.featurizer.model(self.piece.structure), self.params[0])
+
+
+def bound_app(name: str) -> BoundPipeline:
+    app = get_app(name)
+    pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else {})
+    sizes = {k: SIZES.get(k, v) for k, v in app.small_sizes.items()}
+    return bind(pipeline, app.shapes(sizes), params)
+
+
+def states_of(bound: BoundPipeline) -> RandomStates:
+    return RandomStates(Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
+
+
+def drawn_states(bound: BoundPipeline, count: int, seed: int = 0) -> list[State]:
+    states = states_of(bound)
+    found = (states.draw_legal(np.random.default_rng(seed + k)) for k in range(count))
+    return [f[0] for f in found if f is not None]
+
+
+def drawn_kernels(name: str, count: int, seed: int = 0) -> Iterator[Drawn]:
+    """Yield the kernels of some random legal states."""
+    bound = bound_app(name)
+    featurizer = Featurizer(bound, H200)
+    for state in drawn_states(bound, count, seed):
+        for piece in state.pieces:
+            yield Drawn(featurizer, piece)

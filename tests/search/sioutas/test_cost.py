@@ -1,0 +1,103 @@
+"""Listing 1 on an example worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.structure import Spot, Structure
+from autosched.schedule.types import Level, StageId
+from autosched.search.sioutas.cost import GroupPricer, Priced, Rules
+from autosched.search.sioutas.work import Read
+from autosched.target import get_target
+from tests.schedule.building import blur_pipeline
+from tests.search.sioutas.pipelines import pair
+
+OUT = StageId("out")
+GROUP = Structure((OUT,), (Spot("mid", Level.BLOCK, OUT),))
+TURING = get_target("rtx-2080-ti")
+
+
+def cost_of(priced: Priced, tile: int) -> float:
+    """Return the cost of the candidate with a tile of so many points."""
+    return float(priced.costs[np.flatnonzero(priced.params[:, 0] == tile)[0]])
+
+
+def test_cost_while_grouping() -> None:
+    """A tile of 32 points of ``out`` and the 34 points of ``mid`` that it reads; 4096 / 32 = 128 blocks.
+
+    Memory: out loads 2 x 32 values from shared memory at 1 = 64; mid loads 2 x 34 from global memory at 40, of which a
+    transaction of 32 bytes serves 8 = 340. Together 404.
+    Arithmetic: out has 32 threads, 1 warp: 16 blocks, occupancy 16 / 32, 512 threads: 32 / (0.5 x 512) = 0.125;
+    mid has 34 threads, 2 warps: 16 blocks, occupancy 1, 544 threads: 34 / 544 = 0.0625.
+    """
+    assert cost_of(GroupPricer(pair(), TURING).price(GROUP), 32) == 128 * (404 + 0.1875)
+
+
+def test_cost_in_the_final_pass() -> None:
+    """A tile of 30: 137 blocks; both stages have 1 warp, so occupancy 0.5; 480 and 512 threads.
+
+    Memory: (2 x 30 + 2 x 32 x 5) / (0.5 x 480); arithmetic: 30 / 240 + 32 / 256. Rounded to five digits.
+    """
+    priced = GroupPricer(pair(), TURING).price(GROUP, final=True)
+    assert cost_of(priced, 30) == pytest.approx(137 * (380 / 240 + 0.25), rel=1e-4)
+    assert (priced.threads % 32 == 0).all()
+    assert 32 not in priced.params[:, 0]  # mid would have 34 threads
+
+
+def test_members_have_a_thread_for_every_point_and_their_buffers_add_up() -> None:
+    priced = GroupPricer(pair(), TURING).price(GROUP)
+    tile, serial, mid_threads = priced.params.T
+    assert (serial == 1).all()
+    assert (mid_threads == tile + 2).all()
+    assert (priced.threads == tile + 2).all()
+    assert (priced.shared_bytes == 4 * (tile + 2)).all()
+
+
+def test_costs_ascend_and_what_leaves_multiprocessors_idle_is_out() -> None:
+    priced = GroupPricer(pair(), TURING).price(GROUP)
+    assert (np.diff(priced.costs) >= 0).all()
+    assert sorted(priced.params[:, 0].tolist()) == [8, 16, 32]  # 4096 / 64 = 64 blocks for 68 multiprocessors
+    assert priced.considered == 8  # 8 to 1024; mid needs 1026 threads for the last one
+    assert dict(priced.pruned) == {
+        "more threads than a block can have": 1,
+        "fewer active multiprocessors than there are": 4,
+    }
+    assert priced.rules.multiprocessors == 68
+
+
+def test_rules_are_lowered_where_nothing_keeps_them() -> None:
+    bound = bind(blur_pipeline(), {"img": (9, 7)})
+    priced = GroupPricer(bound, TURING).price(Structure((OUT,), (), frozenset({"img_clamped"})), final=True)
+    assert priced.rules.multiprocessors == 9  # a tile of one row: the 9 rows are what is tiled
+    assert not priced.rules.whole_warps
+    assert len(priced.params) == 1
+
+
+def test_a_merged_group_must_keep_the_rules_of_its_output() -> None:
+    pricer = GroupPricer(pair(), TURING)
+    alone = pricer.price(Structure((OUT,))).rules
+    assert alone == Rules(68, 0.1, False)
+    strict = Rules(300, 0.1, False)  # more than the 68 multiprocessors can be active
+    assert pricer.price(GROUP, rules=alone).cost < math.inf
+    assert pricer.price(GROUP, rules=strict).cost == math.inf
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "stride", "lanes", "expected"),
+    [
+        (4, 1.0, 64, 8),  # a transaction of 32 bytes
+        (1, 1.0, 64, 32),
+        (4, 1.0, 2, 2),  # no more than there are threads
+        (4, 2.0, 64, 4),  # every second element
+        (4, 0.5, 64, 8),  # two threads each
+        (4, 0.0, 64, 8),  # all the same element
+        (4, float("inf"), 64, 1),
+        (8, 16.0, 64, 1),
+    ],
+)
+def test_consecutive_loads(itemsize: int, stride: float, lanes: int, expected: float) -> None:
+    assert Read("img", 1, itemsize, stride).consecutive(np.array([lanes])).tolist() == [expected]

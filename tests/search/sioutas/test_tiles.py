@@ -1,0 +1,83 @@
+"""Tile sizes and their bounds, on examples worked out by hand and against a plain enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from autosched.search.sioutas.tiles import Role, dim_roles, enumerate_tilings, tile_bounds, tile_sizes
+from autosched.target import get_target
+
+T, S, B = Role.THREADS, Role.SERIAL, Role.BLOCKS
+
+
+@pytest.mark.parametrize(
+    ("extents", "expected"),
+    [
+        ((1536, 2560), (T, T)),
+        ((3, 1536, 2560), (S, T, T)),
+        ((1536, 2560, 3), (T, T, S)),
+        ((63, 64), (S, T)),
+        ((30, 50, 3), (S, T, S)),  # all short: the longest is tiled
+        ((5, 5), (S, T)),  # of equal ones the innermost
+        ((64, 64, 64, 64), (B, T, T, T)),  # of equal ones the outermost has no threads
+        ((128, 64, 100, 200), (T, B, T, T)),
+        ((), ()),
+    ],
+)
+def test_short_dimensions_are_serial_and_three_at_most_have_threads(
+    extents: tuple[int, ...], expected: tuple[Role, ...]
+) -> None:
+    assert dim_roles(extents) == expected
+
+
+@pytest.mark.parametrize(
+    ("extent", "tiled", "expected"),
+    [
+        (4096, 1, (8, 4096)),
+        (1536, 2, (8, 48)),  # 1536 / 32
+        (2560, 2, (8, 80)),
+        (2560, 3, (8, 20)),  # 2560 / 128
+        (1024, 3, (8, 8)),
+        (1023, 3, (8, 511)),  # B / 2 below 1024
+        (65, 2, (8, 32)),
+        (64, 2, (1, 32)),  # no lower bound up to 64
+        (1, 1, (1, 1)),
+    ],
+)
+def test_bounds(extent: int, tiled: int, expected: tuple[int, int]) -> None:
+    assert tile_bounds(extent, tiled) == expected
+
+
+def test_powers_of_two_while_grouping_and_every_second_size_in_the_end() -> None:
+    assert tile_sizes(96, 2, powers=True).tolist() == [8, 16, 32]
+    assert tile_sizes(96, 2, powers=False).tolist() == list(range(8, 49, 2))
+    assert tile_sizes(50, 1, powers=True).tolist() == [1, 2, 4, 8, 16]
+    assert tile_sizes(50, 1, powers=False).tolist() == [1, *range(2, 26, 2)]
+
+
+def test_rows_hold_threads_then_serial_points() -> None:
+    table = enumerate_tilings((3, 100), get_target("h200"), powers=True)
+    assert table.tolist() == [[1, 8, 3, 1], [1, 16, 3, 1], [1, 32, 3, 1]]
+
+
+@pytest.mark.parametrize("extents", [(200, 100), (90, 300, 70)])
+def test_the_table_is_every_combination_that_a_block_can_have(extents: tuple[int, ...]) -> None:
+    choices = [range(8, n // 2 + 1, 2) for n in extents]
+    expected = {row for row in itertools.product(*choices) if _product(row) <= 1024}
+    table = enumerate_tilings(extents, get_target("h200"), powers=False)
+    assert {tuple(row[: len(extents)]) for row in table.tolist()} == expected
+    assert len(table) == len(expected)
+    assert (table[:, len(extents) :] == 1).all()
+
+
+def test_a_scalar_has_one_tiling() -> None:
+    assert enumerate_tilings((), get_target("h200"), powers=False).shape == (1, 0)
+
+
+def _product(row: tuple[int, ...]) -> int:
+    result = 1
+    for n in row:
+        result *= n
+    return result
