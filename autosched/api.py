@@ -29,6 +29,7 @@ from autosched.target import Target, get_target
 
 Shapes = Mapping[str, Sequence[int]]
 
+
 class ScheduledPipeline:
     """A pipeline with concrete shapes and a legal schedule for a target.
 

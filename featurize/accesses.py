@@ -18,7 +18,8 @@ MOST_POINTS = 4096
 class Row:
     """One index of an access as ``(sum(coefficients * loop) + constant) // quotient``.
 
-    ``exact`` says whether that is the value at every interior point; floors inside sums are taken together.
+    ``exact`` says whether that is the value at every interior point, and one that code for any block has; floors inside
+    sums are taken together.
     """
 
     coefficients: tuple[tuple[str, int], ...]
@@ -75,13 +76,28 @@ class StageAccesses:
     overflow: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A load at symbolic indices; ``sure`` says that no loop fell out of them in the middle of its range."""
+
+    source: str
+    component: int
+    index: tuple[ix.Index, ...]
+    sure: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Texts that are equal for equal indices."""
+        return tuple(map(ix.key, self.index))
+
+
 @dataclass
 class AccessTable:
     """Accesses of a pipeline's stages for any choice of inlined Funcs, worked out once each."""
 
     bound: BoundPipeline
     _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
-    _loads: dict[tuple[str, int], tuple[tuple[str, int, tuple[ix.Index, ...]], ...]] = field(default_factory=dict)
+    _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
 
     def of(self, func: str, number: int, inlined: frozenset[str]) -> StageAccesses:
         """Return the accesses of a stage when these Funcs are inlined."""
@@ -101,50 +117,57 @@ class AccessTable:
                 queue += self.bound.funcs[name].stages[0].sources
         return frozenset(found)
 
-    def _stage_loads(self, stage: BoundStage) -> tuple[tuple[str, int, tuple[ix.Index, ...]], ...]:
+    def _stage_loads(self, stage: BoundStage) -> tuple[_Load, ...]:
         key = stage.func, stage.number
         if key not in self._loads:
             inside = interior(self.bound, stage)
-            found = {}
+            found: dict[tuple[object, ...], _Load] = {}
             for load, source in stage.loads:
-                index = tuple(ix.substitute(stage.index_of(i), inside) for i in load.indices)
-                found[source, load.component, tuple(map(ix.key, index))] = (source, load.component, index)
+                whole = [stage.index_of(i) for i in load.indices]
+                index = tuple(ix.substitute(i, inside) for i in whole)
+                sure = all(_same_loops(i, j) for i, j in zip(whole, index, strict=True))
+                one = _Load(source, load.component, index, sure)
+                found[source, load.component, one.keys] = one
             self._loads[key] = tuple(found.values())
         return self._loads[key]
 
     def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> StageAccesses:
-        seen: dict[tuple[str, int, tuple[str, ...]], tuple[str, int, tuple[ix.Index, ...]]] = {}
-        points: dict[tuple[str, tuple[str, ...]], tuple[ix.Index, ...]] = {}
+        seen: dict[tuple[object, ...], _Load] = {}
+        points: dict[tuple[str, tuple[str, ...]], None] = {}
         queue = [self._stage_loads(stage)]
         overflow = False
         while queue:
-            for source, component, index in queue.pop():
-                keys = tuple(map(ix.key, index))
-                if source not in inlined:
-                    seen[source, component, keys] = source, component, index
-                elif (source, keys) not in points:
-                    points[source, keys] = index
+            for load in queue.pop():
+                if load.source not in inlined:
+                    seen[load.source, load.component, load.keys] = load
+                elif (load.source, load.keys) not in points:
+                    points[load.source, load.keys] = None
                     if len(points) > MOST_POINTS:
                         overflow = True
                         break
-                    queue.append(self._inside(source, index))
+                    queue.append(self._inside(load))
         calls: dict[str, int] = {}
         for source, _ in points:
             calls[source] = calls.get(source, 0) + 1
         inside = interior(self.bound, stage)
         at = tuple(ix.substitute(i, inside) for i in stage.store)
         components = len(self.bound.funcs[stage.func].dtypes)
-        stores = [(stage.func, c, at) for c in range(components)]
+        stores = [_Load(stage.func, c, at, True) for c in range(components)]
         return StageAccesses(_grouped(list(seen.values())), _grouped(stores), calls, overflow)
 
-    def _inside(self, func: str, at: tuple[ix.Index, ...]) -> tuple[tuple[str, int, tuple[ix.Index, ...]], ...]:
+    def _inside(self, call: _Load) -> tuple[_Load, ...]:
         """Return the loads of an inlined Func evaluated at a point."""
-        stage = self.bound.funcs[func].stages[0]
-        env = dict(zip(self.bound.funcs[func].dims, at, strict=True))
+        func = self.bound.funcs[call.source]
+        env = dict(zip(func.dims, call.index, strict=True))
         return tuple(
-            (source, component, tuple(ix.substitute(i, env) for i in index))
-            for source, component, index in self._stage_loads(stage)
+            _Load(p.source, p.component, tuple(ix.substitute(i, env) for i in p.index), p.sure and call.sure)
+            for p in self._stage_loads(func.stages[0])
         )
+
+
+def _same_loops(whole: ix.Index, inside: ix.Index) -> bool:
+    """Whether an index still depends on the loops it depended on before their ranges were cut."""
+    return ix.loop_vars(whole).keys() <= ix.loop_vars(inside).keys()
 
 
 def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
@@ -168,25 +191,25 @@ def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
     return env
 
 
-def _grouped(accesses: list[tuple[str, int, tuple[ix.Index, ...]]]) -> tuple[AccessGroup, ...]:
+def _grouped(accesses: list[_Load]) -> tuple[AccessGroup, ...]:
     groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
-    for source, component, index in accesses:
-        rows = tuple(_row(i) for i in index)
-        kinds = tuple(None if r is None else (r.coefficients, r.quotient) for r in rows)
+    for a in accesses:
+        rows = tuple(_row(i, a.sure) for i in a.index)
+        kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
         offset = tuple(0 if r is None else r.constant for r in rows)
-        unknown = tuple(ix.key(i) for i, r in zip(index, rows, strict=True) if r is None)
-        known = groups.setdefault((source, component, kinds, unknown), (rows, {}))
+        unknown = tuple(ix.key(i) for i, r in zip(a.index, rows, strict=True) if r is None)
+        known = groups.setdefault((a.source, a.component, kinds, unknown), (rows, {}))
         known[1][offset] = None
     return tuple(
         AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets)) for key, (rows, offsets) in groups.items()
     )
 
 
-def _row(index: ix.Index) -> Row | None:
+def _row(index: ix.Index, sure: bool) -> Row | None:
     if all(isinstance(t, ix.LoopVar) for t, _ in ix.terms_of(index)):  # most are, and fractions are slow
         constant = index.const if isinstance(index, ix.Affine) else index
         own = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
-        return Row(tuple(sorted(own)), constant, 1, exact=True)
+        return Row(tuple(sorted(own)), constant, 1, exact=sure)
     form = form_of_index(_without_clamps(index))
     if form is None:
         return None
@@ -194,7 +217,8 @@ def _row(index: ix.Index) -> Row | None:
     coefficients = tuple(sorted((name, int(c * q)) for name, c in form.coefficients.items()))
     floors = sum(isinstance(t, ix.Atom) for t in ix.atoms(index))
     alone = floors == 0 or (floors == 1 and len(ix.terms_of(index)) == 1 and ix.terms_of(index)[0][1] == 1)
-    return Row(coefficients, int(form.constant * q), q, form.exact or alone)
+    clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for t in ix.atoms(index))
+    return Row(coefficients, int(form.constant * q), q, sure and not clamped and (form.exact or alone))
 
 
 def _without_clamps(index: ix.Index) -> ix.Index:

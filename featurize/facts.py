@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.storage import GLOBAL, REGISTER, SHARED
-from autosched.featurize.structure import Structure, storage_order, thread_order, tiled_dims
+from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
+from autosched.featurize.structure import Structure, storage_order
+from autosched.schedule.banks import walked_across_by
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Level, StageId
 
@@ -25,7 +26,7 @@ class StructureFacts:
         inlined: Inlined Funcs.
         accesses: What one evaluation of each stage touches.
         lifetimes: First and last step that touch each BLOCK Member's buffer.
-        across: BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`).
+        carriers: Stages with threads of their own: all but those of THREAD Members.
         earlier: For each stage those that the same threads run before it without a barrier in between, in order.
     """
 
@@ -38,7 +39,9 @@ class StructureFacts:
             s: table.of(s.func, s.number, structure.inlined) for s in self.rows
         }
         self.lifetimes = self._lifetimes()
-        self.across = self._walked_across()
+        threads = {p.func for p in structure.spots if p.level is Level.THREAD}
+        self.carriers = tuple(s for s in self.rows if s.func not in threads)
+        self._across: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
 
     def _stage_rows(self) -> tuple[StageId, ...]:
@@ -111,26 +114,17 @@ class StructureFacts:
                     queue += [s for s in self.rows if s.func == g.source and g.source in threads]
         return found
 
-    def _walked_across(self) -> frozenset[str]:
-        """Return BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`)."""
-        found: set[str] = set()
-        for s in self.rows:
-            spot = self.structure.spot(s.func)
-            if spot is not None and spot.level is Level.THREAD:
-                continue
-            stage = self.bound.stage(s.func, s.number)
-            dims = tiled_dims(self.bound, [s]) if spot is None else self.bound.funcs[s.func].dims
-            own = [d for d in dims if any(p.name == d for p in stage.loops)]
-            lane = next(iter(thread_order(self.bound, s.func, own)), None)
-            access = self.accesses[s]
-            for g in (*access.loads, *access.stores):
-                target = self.structure.spot(g.source)
-                if target is None or target.level is not Level.BLOCK or lane is None:
-                    continue
-                func = self.bound.funcs[g.source]
-                rows = zip(func.dims, g.rows, strict=True)
-                moving = {d for d, r in rows if r is not None and lane in dict(r.coefficients)}
-                order = storage_order(func)
-                if moving and order and order[-1] not in moving:
-                    found.add(g.source)
-        return frozenset(found)
+    def across(self, lanes: tuple[str | None, ...]) -> frozenset[str]:
+        """Return BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`).
+
+        Args:
+            lanes: The dimension that threadIdx.x walks, if any, for each of `carriers`.
+        """
+        if lanes not in self._across:
+            spots = self.structure.spots
+            shared = {s.func: storage_order(self.bound.funcs[s.func]) for s in spots if s.level is Level.BLOCK}
+            shared = {name: order for name, order in shared.items() if order}
+            passed_on = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
+            chosen = dict(zip(self.carriers, lanes, strict=True))
+            self._across[lanes] = walked_across_by(self.bound, shared, passed_on, chosen)
+        return self._across[lanes]

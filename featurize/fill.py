@@ -13,10 +13,10 @@ from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.facts import StructureFacts
 from autosched.featurize.geometry import Geometry
 from autosched.featurize.lanes import WARP
+from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Access, Floats, Warps, footprint
 from autosched.featurize.nests import Ints, NestShape
 from autosched.featurize.occupancy import resident_blocks, shared_limit
-from autosched.featurize.storage import GLOBAL, SHARED
 from autosched.featurize.structure import storage_order
 from autosched.featurize.work import UNITS, WorkTable
 from autosched.schedule.derived import is_unrolled

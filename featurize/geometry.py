@@ -13,11 +13,14 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.regions import Region, demanded_regions, loop_ranges
-from autosched.featurize.nests import AXES, Ints, NestShape
+from autosched.featurize.nests import AXES, Ints, NestShape, stacked
 from autosched.featurize.structure import Columns, Structure, inner_reductions, thread_order, tiled_dims
 from autosched.featurize.threads import place_in_thread
 from autosched.schedule.tiles import loop_sizes
 from autosched.schedule.types import Level, StageId
+
+FEW_BLOCKS = 4
+"""Blocks whose regions are looked at: the middle, the one after it, the first and the last."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class GeometryBuilder:
         """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
         middle = count // 2
         which = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
-        tiles = np.tile(tile, (4, 1))
+        tiles = np.tile(tile, (FEW_BLOCKS, 1))
         low = self.lows + which * tiles
         high = np.minimum(low + tiles - 1, self.lows + self.sizes - 1)
         consumers = [(s, self._ranges(s, low, high)) for s in self.stages]
@@ -148,22 +151,37 @@ class GeometryBuilder:
         low = self.lows + count // 2 * tile
         points = np.minimum(tile, self.lows + self.sizes - low)
         serial = params[:, self.layout.root_serial]
-        return self._nest(stage, Level.ROOT, self.dims, low, points, tile, serial, n)
+        onward = np.where(count > 1, tile, 0)
+        return self._nest(stage, Level.ROOT, self.dims, (low, onward), points, tile, serial, n)
 
     def _member_nests(self, func: str, params: Ints, extents: Ints, region: Region, n: int) -> list[NestShape]:
         threads = params[:, self.layout.threads_of(func)]
-        low = np.stack([lo for lo, _ in region], axis=1)[:n] if region else np.zeros((n, 0), np.int64)
-        high = np.stack([hi for _, hi in region], axis=1)[:n] if region else np.zeros((n, 0), np.int64)
+        lows = stacked([lo for lo, _ in region], FEW_BLOCKS * n)
+        low, high = lows[:n], stacked([hi for _, hi in region], FEW_BLOCKS * n)[:n]
+        onward = self._onward(params, lows[n : 2 * n] - low, low - lows[2 * n : 3 * n])
         serial = -(-extents // threads)
         dims = self.bound.funcs[func].dims
         return [
-            self._nest(s, Level.BLOCK, dims, low, high - low + 1, extents, serial, n)
+            self._nest(s, Level.BLOCK, dims, (low, onward), high - low + 1, extents, serial, n)
             for s in self.bound.funcs[func].stages
             if s.values and not s.is_empty
         ]
 
+    def _onward(self, params: Ints, one: Ints, first: Ints) -> Ints:
+        """Return how far a region moves from block to block, 1 if it does not move evenly.
+
+        Args:
+            params: The candidates.
+            one: ``int64[N, dims]``, how far from the middle block to the next, 0 if there is none.
+            first: How far from the first to the middle one.
+        """
+        _, count = self.grid(params)
+        middle = (count // 2)[:, None, :]
+        evenly = (first[:, :, None] == one[:, :, None] * middle) | ((count <= 2)[:, None, :] & (middle <= 1))
+        return np.where(evenly.any(axis=2) | (first == one), np.gcd(one, first), 1)
+
     def _nest(
-        self, stage: BoundStage, level: Level, dims: Sequence[str], low: Ints, points: Ints, covered: Ints,
+        self, stage: BoundStage, level: Level, dims: Sequence[str], at: tuple[Ints, Ints], points: Ints, covered: Ints,
         serial: Ints, n: int,
     ) -> NestShape:  # fmt: skip
         threads = -(-points // serial)
@@ -177,7 +195,7 @@ class GeometryBuilder:
         for d in reductions:
             extent *= loops[d].extent if loops[d].reduction else 1
         return NestShape(
-            stage, level, tuple(dims), reductions, low, points, covered, serial, threads,
+            stage, level, tuple(dims), reductions, *at, points, covered, serial, threads,
             points - serial * (threads - 1), np.zeros((n, len(dims), AXES), np.int64),
             np.zeros((n, len(dims), AXES), bool), np.ones(n, np.int64), extent,
         )  # fmt: skip
@@ -225,7 +243,8 @@ class GeometryBuilder:
         for stage in bound_func.stages:
             if stage.values and not stage.is_empty:
                 size = placed.extents
-                nest = self._nest(stage, Level.THREAD, bound_func.dims, placed.low, size, size, size, n)
+                at = placed.low, placed.onward
+                nest = self._nest(stage, Level.THREAD, bound_func.dims, at, size, size, size, n)
                 nest = replace(nest, step=placed.step, axes=outer.axes, threads=outer.threads)
                 nests.append(replace(nest, times=times, around=placed.around))
         return nests

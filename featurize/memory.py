@@ -20,9 +20,11 @@ from autosched.featurize.lanes import (
     shared_transactions,
     shared_transactions_of_doubles,
 )
+from autosched.featurize.memories import GLOBAL, REGISTER
 from autosched.featurize.nests import AXES, Bools, Ints, NestShape
-from autosched.featurize.storage import GLOBAL, REGISTER, Storage
-from autosched.featurize.tables import Counting, Entries, OffsetTable, Visit
+from autosched.featurize.storage import Storage
+from autosched.featurize.tables import Counting, Entries, OffsetTable
+from autosched.featurize.visits import Visit
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +107,25 @@ class Reader:
                     step[:, k] += c * nest.step[:, position[name], :]
         return base, step
 
-    def visit(self, k: int, shift: Ints | int = 0) -> Visit:
+    def rests(self) -> Ints | None:
+        """Return the remainder of each index before its floor division at the lowest point, ``int64[N, K]``.
+
+        -1 where it is not the same for all threads and blocks; None if there are no divisions.
+        """
+        if not self.table.divides:
+            return None
+        base, step = self.bases()
+        rest = np.full_like(base, -1)
+        position = {d: k for k, d in enumerate(self.nest.dims)}
+        for k, r in enumerate(self.table.rows):
+            even = (step[:, k] % r.quotient == 0).all(axis=1)
+            for name, c in r.coefficients:
+                if name in position:
+                    even &= c * self.nest.onward[:, position[name]] % r.quotient == 0
+            rest[:, k] = np.where(even, base[:, k] % r.quotient, -1) if r.quotient > 1 else -1
+        return rest
+
+    def visit(self, k: int, rests: Ints | None, shift: Ints | int = 0) -> Visit:
         """Return what a thread of candidate ``k`` does."""
         around = self.nest.around
         return Visit(
@@ -114,6 +134,7 @@ class Reader:
             around.names if around is not None else (),
             around.reduces if around is not None else (),
             shift,
+            rests[k] if rests is not None else -1,
             bool(self.nest.guarded[k]),
         )
 
@@ -198,7 +219,10 @@ def _entries_of(
     steps = storage.fixed_steps
     phases = storage.strides * storage.itemsize % SECTOR_BYTES
     parts = [nest.keys()] if steps is not None else [nest.keys(), phases]
-    if how is Counting.HOISTED:
+    rests = reader.rests()
+    if rests is not None:
+        parts.append(rests)
+    if how is Counting.WRITTEN:
         parts += [r.nest.guarded[:, None] for r in (reader, *earlier)]
     shifts, alike = [], []
     if earlier:
@@ -215,8 +239,8 @@ def _entries_of(
     for k in first.tolist():
 
         def visits(k: int = k) -> tuple[Visit, list[Visit]]:
-            before = [e.visit(k, s[k]) for e, s, same in zip(earlier, shifts, alike, strict=True) if same[k]]
-            return reader.visit(k), before
+            before = [e.visit(k, rests, s[k]) for e, s, same in zip(earlier, shifts, alike, strict=True) if same[k]]
+            return reader.visit(k, rests), before
 
         own = steps if steps is not None else tuple(phases[k].tolist())
         entries.append(reader.table.of((layout, tuple(whole[k].tolist())), visits, own, how))

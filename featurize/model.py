@@ -139,7 +139,7 @@ class KernelModel:
         """Return the features of candidates ``int64[N, columns]`` (see `columns`)."""
         geometry = self.geometry.build(params)
         n = len(params)
-        storage = StorageOf(self.bound, self.facts.across, geometry)
+        storage = StorageOf(self.facts, geometry)
         sizes = [(size, span) for name, span in self.facts.lifetimes.items() for size in storage.bytes_of(name)]
         shared = np.zeros(n, np.int64)
         if sizes:
@@ -194,7 +194,7 @@ class KernelModel:
             memory, placed = (OWN_MEMORY[nest.level], True) if own else self.facts.memory_of(stage, group.source)
             where = storage.of(group.source, group.component, memory, placed)
             again = None if not own else self._repeats(nest, promoted, store)
-            how = Counting.EVERY if own else Counting.DISTINCT if self.f.amortised else Counting.HOISTED
+            how = Counting.EVERY if own else Counting.DISTINCT if self.f.amortised else Counting.WRITTEN
             reader = self._reader(group, nest, with_reductions=again is None)
             cost = traffic(
                 reader, [] if own else before, where, geometry.block, active, warps, how, every_warp=self.f.every_warp

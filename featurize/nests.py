@@ -71,6 +71,7 @@ class NestShape:
         dims: Its dimensions outside reductions, outermost first.
         reductions: Its loops inside the thread beside them.
         low: ``int64[N, dims]``, lowest point of the first thread.
+        onward: ``int64[N, dims]``, how far that moves from block to block: the greatest common divisor of some moves.
         points: ``int64[N, dims]``, points of the middle block (THREAD: of one evaluation).
         covered: ``int64[N, dims]``, most points of any block.
         serial: ``int64[N, dims]``, points of one thread (THREAD: of one evaluation).
@@ -88,6 +89,7 @@ class NestShape:
     dims: tuple[str, ...]
     reductions: tuple[str, ...]
     low: Ints
+    onward: Ints
     points: Ints
     covered: Ints
     serial: Ints

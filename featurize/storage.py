@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.facts import StructureFacts
 from autosched.featurize.geometry import Geometry
-from autosched.featurize.nests import Ints
+from autosched.featurize.lanes import alike_rows
+from autosched.featurize.memories import GLOBAL, SHARED
+from autosched.featurize.nests import Bools, Ints, stacked
 from autosched.featurize.structure import storage_order
 from autosched.schedule.derived import array_strides, shared_pitch
 
-GLOBAL, SHARED, REGISTER = range(3)
 WORD_BYTES = 4
 
 
@@ -53,21 +56,37 @@ class StorageOf:
     """Storage of every source of one structure's candidates.
 
     Args:
-        bound: The pipeline.
-        across: BLOCK Members that neighbouring threads walk across rows.
+        facts: The structure.
         geometry: Regions of the Members.
     """
 
-    def __init__(self, bound: BoundPipeline, across: Set[str], geometry: Geometry) -> None:
-        self.bound = bound
-        self.across = across
+    def __init__(self, facts: StructureFacts, geometry: Geometry) -> None:
+        self.facts = facts
+        self.bound = facts.bound
         self.geometry = geometry
         self._shared: dict[str, tuple[Ints, Ints]] = {}
 
     def _strides(self, func: str) -> tuple[Ints, Ints]:
         if func not in self._shared:
-            self._shared[func] = shared_strides(self.bound, func, self.geometry.extents[func], func in self.across)
+            self._shared[func] = shared_strides(self.bound, func, self.geometry.extents[func], self._across[func])
         return self._shared[func]
+
+    @cached_property
+    def _across(self) -> dict[str, Bools]:
+        """``bool[N]`` for each BLOCK Member, whether neighbouring threads walk across its rows."""
+        carriers = [self.geometry.nest(s) for s in self.facts.carriers]
+        # the dimension of each that threadIdx.x walks, by position; -1 if there is none
+        lanes = stacked(
+            [np.where(c.axes[:, :, 0].any(axis=1), c.axes[:, :, 0].argmax(axis=1), -1) if c.dims else np.int64(-1)
+             for c in carriers], len(self.geometry.blocks),
+        )  # fmt: skip
+        _, first, which = alike_rows(lanes)
+        found = {name: np.zeros(len(first), bool) for name in self.facts.lifetimes}
+        for k, row in enumerate(lanes[first].tolist()):
+            dims = tuple(c.dims[p] if p >= 0 else None for c, p in zip(carriers, row, strict=True))
+            for name in self.facts.across(dims):
+                found[name][k] = True
+        return {name: values[which] for name, values in found.items()}
 
     def bytes_of(self, func: str) -> list[Ints]:
         """Return the bytes of a BLOCK Member's buffers, one for each tuple component."""
@@ -93,14 +112,14 @@ class StorageOf:
         return Storage(memory, size, np.array(strides, np.int64), np.array(origin, np.int64), placed)
 
 
-def shared_strides(bound: BoundPipeline, func: str, extents: Ints, across: bool) -> tuple[Ints, Ints]:
+def shared_strides(bound: BoundPipeline, func: str, extents: Ints, across: Bools) -> tuple[Ints, Ints]:
     """Return the stride in elements of each dimension of a BLOCK Member's buffer, and its elements.
 
     Args:
         bound: The pipeline.
         func: The Member.
         extents: ``int64[N, dims of the Func]``.
-        across: Whether neighbouring threads walk across its rows, which are then padded.
+        across: ``bool[N]``, whether neighbouring threads walk across its rows, which are then padded.
     """
     f = bound.funcs[func]
     order = storage_order(f)
@@ -111,7 +130,8 @@ def shared_strides(bound: BoundPipeline, func: str, extents: Ints, across: bool)
         strides[:, k] = total
         length = extents[:, k]
         if position == len(order) - 1 > 0:
-            length = shared_pitch(length, f.dtypes[0].bytes_, across)
+            size = f.dtypes[0].bytes_
+            length = np.where(across, shared_pitch(length, size, True), shared_pitch(length, size, False))
         total = total * length
     return strides, total
 

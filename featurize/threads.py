@@ -18,12 +18,14 @@ class Placement:
 
     Attributes:
         low: ``int64[N, dims]``, its lowest point in the first thread, in the first iteration of all loops around it.
+        onward: ``int64[N, dims]``, how far that moves from block to block.
         extents: ``int64[N, dims]``, its points.
         step: ``int64[N, dims, 3]``, how far it moves from a thread to its neighbour in x, y, z.
         around: The loops around it.
     """
 
     low: Ints
+    onward: Ints
     extents: Ints
     step: Ints
     around: Around
@@ -53,7 +55,9 @@ def place_in_thread(
     if inherited is not None:
         shifts += [inherited.moves[:, k, :] for k in range(len(inherited.reduces))]
     own = [_unit(outer, k) for k in range(enclosing)]
-    low, extents = probes.at(outer.low, probes.span)
+    probes.add(outer.low, probes.span)
+    probes.add(outer.low + outer.onward, probes.span)
+    (low, extents), (onward, _) = probes.run()
     for s in shifts:
         probes.add(outer.low + s, probes.span)
     for d in reductions:
@@ -79,7 +83,7 @@ def place_in_thread(
         outer_limits,
         _evenly(probes, (low, extents), step, moves, loops, shifts, reductions, own) if thorough else np.ones(n, bool),
     )
-    return Placement(low, largest, step, around)
+    return Placement(low, onward - low, largest, step, around)
 
 
 class _Probes:
@@ -106,11 +110,6 @@ class _Probes:
     def add(self, low: Ints, span: Ints, moved: str = "", by: Ints | int = 1) -> None:
         """Ask for the demand of host points, in a later iteration of one of its reductions."""
         self._asked.append((low, span, {moved: by} if moved else {}))
-
-    def at(self, low: Ints, span: Ints) -> tuple[Ints, Ints]:
-        """Return the demand of host points at once."""
-        self.add(low, span)
-        return self.run()[0]
 
     def run(self) -> list[tuple[Ints, Ints]]:
         """Return lowest points and extents, ``int64[N, dims]`` each, for everything asked for."""

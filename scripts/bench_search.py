@@ -128,14 +128,27 @@ def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
             if "error" in mine:
                 print(f"{name:26}{setting:12}{mine['error']}", flush=True)
                 continue
-            ratio = theirs["cpu_seconds"] / mine["cpu_seconds"] if "cpu_seconds" in theirs else math.nan
-            print(
-                f"{name:26}{setting:12}{mine['cpu_seconds']:8.2f}{theirs.get('cpu_seconds', math.nan):10.2f}{ratio:7.1f}"
-                f"{mine['costed']:9}{mine['costed'] / mine['seconds']:8.0f}{mine['hit_rate']:6.2f}{mine['mean_batch']:7.0f}"
-                f"{mine['peak_mb']:6.0f}{theirs.get('peak_mb', math.nan):7.0f}{mine['predicted_us']:9.1f}us{mine['kernels']:8}",
-                flush=True,
-            )
+            print(f"{name:26}{setting:12}{_row(mine, theirs)}", flush=True)
     return rows
+
+
+def _row(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    missing = {"cpu_seconds": math.nan, "peak_mb": math.nan}
+    theirs = missing | theirs
+    cells = (
+        f"{mine['cpu_seconds']:8.2f}",
+        f"{theirs['cpu_seconds']:10.2f}",
+        f"{theirs['cpu_seconds'] / mine['cpu_seconds']:7.1f}",
+        f"{mine['costed']:9}",
+        f"{mine['costed'] / mine['seconds']:8.0f}",
+        f"{mine['hit_rate']:6.2f}",
+        f"{mine['mean_batch']:7.0f}",
+        f"{mine['peak_mb']:6.0f}",
+        f"{theirs['peak_mb']:7.0f}",
+        f"{mine['predicted_us']:9.1f}us",
+        f"{mine['kernels']:8}",
+    )
+    return "".join(cells)
 
 
 def growth(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -39,9 +39,10 @@ from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.featurize.accesses import AccessTable
+from autosched.featurize.memories import GLOBAL, REGISTER
 from autosched.featurize.model import Evaluation, Featurizer, KernelModel
 from autosched.featurize.schema import INDEX
-from autosched.featurize.storage import GLOBAL, REGISTER
+from autosched.lower.ir import If
 from autosched.lower.kernel import BodyBuilder
 from autosched.lower.layout import global_arrays
 from autosched.lower.program import Program, lower
@@ -303,7 +304,7 @@ class Checker:
         ):
             if not self.tally.compare(name, mine, true):
                 self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
-        border = is_border(traced, position, model.geometry.grid(params)[1][0] // 2)
+        border = is_border(traced, position, model.geometry.grid(params)[1][0] // 2, trace)
         mine_all, true_all = predicted(model, found, traced.program.names), counted(trace)
         nothing = dict.fromkeys(QUANTITIES, 0.0)
         for key in {**mine_all, **true_all}:
@@ -338,7 +339,7 @@ def sampled_blocks(count: Sequence[int]) -> dict[int, list[tuple[int, ...]]]:
     return found
 
 
-def is_border(traced: Traced, position: int, at: Sequence[int]) -> bool:
+def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> bool:
     """Whether a block runs clamps or guards that other blocks do not need: nothing is said of it but its size."""
     program = traced.program
     bound, kernel = program.bound, program.schedule.kernels[position]
@@ -347,6 +348,9 @@ def is_border(traced: Traced, position: int, at: Sequence[int]) -> bool:
     plan = plan_kernel(bound, kernel)
     body = BodyBuilder(plan, arrays, program.names)
     body.build()
+    split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
+    if split and trace.requests[: len(body.out.site_depths)].any():  # these stand outside the interior
+        return True
     here = {p.name: (int(k), int(k)) for p, k in zip(plan.grid, at, strict=True)}
     return any(undecided(c, here) for c in body.out.conditions.values())
 

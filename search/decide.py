@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.featurize.build import build_kernel
 from autosched.featurize.structure import Structure, thread_order, vector_dim
 from autosched.schedule.types import Level
+from autosched.schedule.validate import kernel_reasons
 from autosched.search.evaluate import Evaluator
 from autosched.search.places import Places
 from autosched.search.settings import SearchSettings
@@ -89,6 +91,7 @@ class Decider:
     evaluator: Evaluator
     places: Places = field(init=False)
     _extents: dict[tuple[Structure, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
+    _scalar: dict[tuple[Structure, Params], bool] = field(init=False, default_factory=dict)
     _tilings: dict[Structure, list[Params]] = field(init=False, default_factory=dict)
     _buckets: dict[tuple[Structure, int], tuple[Ints, list[list[int]]]] = field(init=False, default_factory=dict)
 
@@ -221,9 +224,21 @@ class Decider:
             assert spot is not None
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out
+            if self.places.reads_unevenly(structure, func.name) and not self._stays_in_registers(structure, piece.params):
+                self.evaluator.counts.pruned["read at an index that no unrolling makes constant"] += 1
+                continue
             one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
             found.append(Option("thread", func.name, (reader,), one, Level.THREAD))
         return found
+
+    def _stays_in_registers(self, structure: Structure, params: Params) -> bool:
+        """Whether a kernel is legal so far by the scalar checks, which know every index exactly."""
+        key = structure, params
+        if key not in self._scalar:
+            model = self.evaluator.kernel_model(self.places.bare(structure))
+            kernel = build_kernel(model, np.array(params, np.int64))
+            self._scalar[key] = not kernel_reasons(self.bound, kernel, self.evaluator.target)
+        return self._scalar[key]
 
     def _has_loop(self, piece: Piece, host: str, position: int) -> bool:
         """Whether a thread of the host has several points in the dimension at a position."""
@@ -272,7 +287,7 @@ class Decider:
             table = root_tilings(geometry.sizes.tolist(), vector, self.settings, target)
             _, count = geometry.grid(table)
             blocks = count.prod(axis=1)
-            self._tilings[bare] = [tuple(row) for row in table[_busy(blocks, target.multiprocessors)].tolist()]
+            self._tilings[bare] = [tuple(row) for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()]
         return self._tilings[bare]
 
     def tile_buckets(self, options: TileOptions, depth: int) -> tuple[Ints, list[list[int]]]:
@@ -314,19 +329,19 @@ class Decider:
                 self._extents[structure, params] = tuple(extents)
 
 
-def _busy(blocks: Ints, multiprocessors: int) -> Ints:
+def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:
     """Return the positions of grids with enough blocks, the bar lowered until some pass (Anderson, section 6.3).
 
-    Those that leave multiprocessors idle for more than a sixth of the time come last.
+    Of these, grids that leave multiprocessors idle for too much of the time are left out if there are others.
     """
     bar = 2 * multiprocessors
     while not (blocks >= bar).any():
         bar //= 2
     chosen = np.flatnonzero(blocks >= bar)
     waves = blocks[chosen] / multiprocessors
-    wasted = np.ceil(waves) / waves
-    order: Ints = chosen[np.argsort(wasted > 1.2, kind="stable")]
-    return order
+    balanced = np.ceil(waves) / np.maximum(waves, 1 / multiprocessors) <= most_wasted
+    kept: Ints = chosen[balanced] if balanced.any() else chosen
+    return kept
 
 
 def start_state(levels: Mapping[str, Level] | None = None) -> State:

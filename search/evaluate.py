@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.cost import operations
 from autosched.featurize.model import Evaluation, Featurizer, KernelModel
+from autosched.featurize.nests import NestShape
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Structure
+from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
+from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Level
 from autosched.search.cost import CostModel, comparable
 from autosched.search.settings import SearchSettings
@@ -45,7 +51,7 @@ class Counts:
     considered: Counter[str] = field(default_factory=Counter)
     pruned: Counter[str] = field(default_factory=Counter)
     buckets: Counter[int] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def hit_rate(self) -> float:
@@ -84,6 +90,7 @@ class Evaluator:
     counts: Counts = field(default_factory=Counts)
     featurizer: Featurizer = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
+    _loads: dict[tuple[object, ...], int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.featurizer = Featurizer(self.bound, self.target)
@@ -134,7 +141,7 @@ class Evaluator:
         s, t, g = self.settings, self.target, found.geometry
         n = len(found.features)
         threads = g.block.prod(axis=1)
-        bad: list[tuple[str, NDArray[np.bool_]]] = [
+        bad: list[tuple[str, Any]] = [
             ("more threads than a block can have", (threads > t.max_threads_per_block) | (g.thread_dims > 3)),
             ("threads beyond the device's limit in a dimension", (g.block > np.array(t.max_block_dim)).any(axis=1)),
             ("more shared memory than a block can have", found.shared_bytes > t.shared_per_block_optin),
@@ -154,6 +161,7 @@ class Evaluator:
         for nest in g.nests:
             if nest.level is Level.BLOCK:
                 serial &= nest.serial.prod(axis=1) <= 4 * s.max_serial_points
+        bad.append(("too much code when unrolled", self._unrolled_loads(model, g.nests) > MAX_UNROLLED_LOADS))
         bad.append(("too large for a thread's registers", ~small))
         bad.append(("serial loops too long to unroll", ~serial))
         rows = found.features[:, : len(model.rows)]
@@ -177,10 +185,23 @@ class Evaluator:
         return reasons
 
 
+    def _unrolled_loads(self, model: KernelModel, nests: Sequence[NestShape]) -> Ints:
+        """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
+        total = np.zeros(len(nests[0].times), np.int64)
+        inlined = set(model.structure.inlined)
+        for nest in nests:
+            key = model.structure.stages, model.structure.inlined, nest.id
+            if key not in self._loads:
+                self._loads[key] = calls_through(self.bound, [nest.id], inlined)
+            points = nest.serial.prod(axis=1)
+            copies = np.where(is_unrolled(points) | (nest.level is Level.THREAD), points, 1) * nest.times
+            terms = np.where(reduction_is_unrolled(points, nest.reduction_points), nest.reduction_points, 1)
+            total += copies * terms * self._loads[key]
+        return total
+
+
 def _trivial(featurizer: Featurizer, name: str) -> bool:
     """Whether a Func is so cheap that computing it again is never too much: a copy or a few operations."""
-    from autosched.analysis.cost import operations
-
     func = featurizer.bound.funcs[name]
     stage = func.stages[0]
     return operations(stage) + sum(stage.load_counts.values()) <= 1 + max(d.bytes_ for d in func.dtypes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Columns, Spot, Structure, columns
@@ -25,6 +26,7 @@ class Places:
     _layouts: dict[Structure, Columns] = field(default_factory=dict)
     _bare: dict[Structure, Structure] = field(default_factory=dict)
     _one: dict[Structure, Structure] = field(default_factory=dict)
+    _uneven: dict[tuple[Structure, str], bool] = field(default_factory=dict)
     _next: dict[tuple[Structure, str, str], tuple[Structure, ...]] = field(default_factory=dict)
     _settled: dict[tuple[Structure, frozenset[str], frozenset[str]], Structure] = field(default_factory=dict)
 
@@ -133,6 +135,25 @@ class Places:
                 return stage, min(d for d in (*depths, depth) if d is not None)
         return None
 
+    def reads_unevenly(self, structure: Structure, func: str) -> bool:
+        """Whether a THREAD Member may be read at indices that unrolling does not make constant.
+
+        That is certain not to be where all indices on the way are affine with the same coefficients.
+        """
+        bare = self.bare(structure)
+        key = bare, func
+        if key not in self._uneven:
+            model = self.featurizer.model(bare)
+            groups = [g for s in model.rows for g in model.accesses_of(s).loads if g.source == func]
+            kinds = {tuple(None if r is None else (r.coefficients, r.quotient) for r in g.rows) for g in groups}
+            simple = len(kinds) == 1 and all(r is not None and r.quotient == 1 for g in groups for r in g.rows)
+            stages = [self.bound.stage(s.func, s.number) for s in model.rows]
+            stages += [self.bound.funcs[name].stages[0] for name in bare.inlined]
+            ways = [f for s in stages for f in s.footprints if f.source == func or f.source in bare.inlined]
+            atoms = any(isinstance(t, ix.Atom) for f in ways for dim in f.dims for i in dim for t in ix.atoms(i))
+            self._uneven[key] = atoms or not simple
+        return self._uneven[key]
+
     def status(self, structure: Structure, levels: Mapping[str, Level], elsewhere: frozenset[str]) -> Structure:
         """Return a structure with its undecided sources sorted into near ones and far ones.
 
@@ -149,7 +170,8 @@ class Places:
 
     def _with_status(self, structure: Structure, undecided: frozenset[str], elsewhere: frozenset[str]) -> Structure:
         inside = {structure.func, *(s.func for s in structure.spots), *structure.inlined}
-        near, far = set(), set()
+        near: set[str] = set()
+        far: set[str] = set()
         for name in undecided - inside:
             consumers = self.bound.funcs[name].consumers
             only_here = all(c in inside and c not in elsewhere for c in consumers)

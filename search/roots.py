@@ -16,6 +16,9 @@ from autosched.target import Target
 
 CHEAP_OPERATIONS = 4
 MIN_VECTOR_EXTENT = 16
+CPU_LANES = 32
+"""Least lanes of a tile on a CPU: two of the widest vectors of float32."""
+TILES_OF_ROW = 4
 
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
@@ -83,7 +86,7 @@ def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined:
 
 
 def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bool = False) -> tuple[Loop, ...]:
-    """Return block, thread and reduction loops: 32 x 8 threads (256 x 4 lanes on a CPU) on the innermost dimensions.
+    """Return block, thread and reduction loops: 32 x 8 threads (up to 256 x 4 lanes on a CPU) on the innermost dimensions.
 
     ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
     """
@@ -94,6 +97,9 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
     wide, tall = (256, 4) if target.kind == "cpu" else (32, 8)
     threads: dict[str, int] = {}
     if vector is not None:
+        if target.kind == "cpu":
+            # Several tiles a row, so that most are interior: their code has no clamps and reads whole vectors.
+            wide = min(wide, max(CPU_LANES, size[vector] // TILES_OF_ROW))
         threads[vector] = min(_power_of_two_up_to(size[vector], wide), size[vector])
     if others:
         threads[others[0]] = _power_of_two_up_to(size[others[0]], tall)
@@ -105,7 +111,7 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
 
 def _power_of_two_up_to(extent: int, limit: int) -> int:
     n = 1
-    while n < limit and n < extent:
+    while 2 * n <= limit and n < extent:
         n *= 2
     return n
 

@@ -21,7 +21,6 @@ class SearchSettings:
         freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
-        two_phases: Whether a Func's place is chosen before its tiling, or both at once.
         serial: Points of a thread that are tried in each dimension (section 6.1).
         odd_serial: Odd ones, tried where they make the thread extent a multiple of a warp.
         vector_threads: Threads in x that are tried (section 6.2).
@@ -41,7 +40,6 @@ class SearchSettings:
     freeze: bool = True
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
-    two_phases: bool = True
     serial: tuple[int, ...] = (1, 2, 4, 8)
     odd_serial: tuple[int, ...] = (3, 5, 7)
     vector_threads: tuple[int, ...] = (16, 32, 64)

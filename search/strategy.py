@@ -114,9 +114,7 @@ class Beam:
         """Return the best schedules of all passes; see `Strategy.search`."""
         started = time.perf_counter()
         evaluator = Evaluator(bound, target, cost or AnalyticalModel(target), self.settings)
-        search = BeamSearch(
-            evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds
-        )
+        search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)
         states = search.run()
         ranked: list[Ranked] = []
         for schedule, state in legal_schedules(evaluator, states):
@@ -138,5 +136,3 @@ STRATEGIES: Mapping[str, Strategy] = {
     "sioutas-none": Sioutas("none"),
 }
 """Strategies by name."""
-
-

@@ -69,7 +69,8 @@ def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, ta
         & ((threads > 1).sum(axis=1) <= 3)
         & (serial.prod(axis=1) <= settings.max_serial_points)
     )
-    return np.concatenate([threads, serial], axis=1)[legal]
+    chosen: Ints = np.concatenate([threads, serial], axis=1)[legal]
+    return chosen
 
 
 def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, target: Target) -> list[tuple[int, int]]:
@@ -106,11 +107,12 @@ def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
     table = np.array(list(itertools.product(*choices)), np.int64)
     legal = (table.prod(axis=1) <= target.max_threads_per_block) & ((table > 1).sum(axis=1) <= 3)
-    return table[legal]
+    chosen: Ints = table[legal]
+    return chosen
 
 
 def default_tiling(sizes: Sequence[int], vector: int, target: Target) -> Ints:
-    """Return the tiling that stands for a root stage before its tiles are chosen: one warp along the vector dimension."""
+    """Return what stands for a root stage's tiles before they are chosen: one warp along the vector dimension."""
     threads = np.ones(len(sizes), np.int64)
     if sizes:
         threads[vector] = min(sizes[vector], target.warp_size)

@@ -55,8 +55,11 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
         )
         print_table(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])
         print_table(("pruned because of", "kernels"), [(k, str(n)) for k, n in c.pruned.most_common()])
-        print_table(("bucket size", "buckets"), [(f"{size} to {2 * size - 1}", str(n)) for size, n in sorted(c.buckets.items())])
-        print_table(("activity", "time"), [(k, time_text(t)) for k, t in c.seconds.most_common()])
+        print_table(
+            ("bucket size", "buckets"), [(f"{size} to {2 * size - 1}", str(n)) for size, n in sorted(c.buckets.items())]
+        )
+        spent = sorted(c.seconds.items(), key=lambda part: -part[1])
+        print_table(("activity", "time"), [(k, time_text(t)) for k, t in spent])
     rows = [_row(k) for k in explain(found)]
     if rows:
         print_table(("kernel", "members", "inlined", "predicted", "busiest units"), rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.schedule.types import Kernel, Level, LoopKind
+from autosched.schedule.types import Kernel, Level, LoopKind, StageId
 
 
 def walked_across(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
@@ -16,9 +16,25 @@ def walked_across(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
     memory; reads through inlined Funcs and THREAD members count too.
     """
     shared = {m.func: m.storage_order for m in kernel.members if m.at.level is Level.BLOCK and m.storage_order}
+    passed_on = {i.func for i in kernel.inlined} | {m.func for m in kernel.members if m.at.level is Level.THREAD}
+    nests = {t.stage: [p.dim for p in t.of_kind(LoopKind.THREAD) if p.extent > 1] for t in kernel.tilings()}
+    lanes = {stage: dims[0] if dims else None for stage, dims in nests.items() if stage.func not in passed_on}
+    return walked_across_by(bound, shared, passed_on, lanes)
+
+
+def walked_across_by(
+    bound: BoundPipeline, shared: Mapping[str, Sequence[str]], passed_on: Set[str], lanes: Mapping[StageId, str | None]
+) -> frozenset[str]:
+    """Return the same from what it depends on.
+
+    Args:
+        bound: The pipeline.
+        shared: Storage order of each BLOCK member that has dimensions.
+        passed_on: Inlined Funcs and THREAD members.
+        lanes: The dimension of each other stage that threadIdx.x walks, if any.
+    """
     if not shared:
         return frozenset()
-    passed_on = {i.func for i in kernel.inlined} | {m.func for m in kernel.members if m.at.level is Level.THREAD}
     across: set[str] = set()
     moving: dict[str, set[str]] = {}
 
@@ -39,10 +55,8 @@ def walked_across(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
         if stage.func in shared:
             access(stage.func, [[i] for i in stage.store], lanes)
 
-    nests = {t.stage: [p.dim for p in t.of_kind(LoopKind.THREAD) if p.extent > 1] for t in kernel.tilings()}
-    for stage, dims in nests.items():
-        if stage.func not in passed_on:
-            visit(bound.stage(stage.func, stage.number), set(dims[:1]))
+    for stage, lane in lanes.items():
+        visit(bound.stage(stage.func, stage.number), set() if lane is None else {lane})
     for name in reversed(list(bound.funcs)):
         if name in passed_on:
             for s in bound.funcs[name].stages:

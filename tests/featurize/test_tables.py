@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from autosched.featurize.accesses import AccessGroup, Row
 from autosched.featurize.nests import Tile
-from autosched.featurize.tables import Counting, Entries, OffsetTable, Visit
+from autosched.featurize.tables import Counting, Entries, OffsetTable
+from autosched.featurize.visits import Visit
 
 STEPS = (1000, 4)
 
@@ -37,7 +38,7 @@ def tile(*serial: int, partial: Sequence[int] | None = None) -> Tile:
 def entries(
     table: OffsetTable, of: Tile, how: Counting, earlier: Sequence[Visit] = (), guarded: bool = False
 ) -> Entries:
-    visit = Visit(table, of, (), (), guarded=guarded)
+    visit = Visit(table, of, guarded=guarded)
     return table.of((of.serial, of.limits.tobytes(), len(earlier), guarded), lambda: (visit, earlier), STEPS, how)
 
 
@@ -72,10 +73,10 @@ def test_as_written_each_access_counts_at_every_point(offsets: list[tuple[int, i
 def test_an_access_that_does_not_move_with_the_inner_loop_is_hoisted_out_of_it() -> None:
     rows_only = OffsetTable(group(row(y=1), row()), "f", ("y", "x"), ())
     columns_only = OffsetTable(group(row(), row(x=1)), "f", ("y", "x"), ())
-    assert entries(rows_only, tile(4, 3), Counting.HOISTED).times.sum() == 4
-    assert entries(columns_only, tile(4, 3), Counting.HOISTED).times.sum() == 12
+    assert entries(rows_only, tile(4, 3), Counting.WRITTEN).times.sum() == 4
+    assert entries(columns_only, tile(4, 3), Counting.WRITTEN).times.sum() == 12
     assert entries(columns_only, tile(4, 3), Counting.DISTINCT).times.sum() == 3
-    assert entries(rows_only, tile(4, 3), Counting.HOISTED, guarded=True).times.sum() == 12
+    assert entries(rows_only, tile(4, 3), Counting.WRITTEN, guarded=True).times.sum() == 12
 
 
 def test_the_last_thread_leaves_out_what_lies_beyond_its_part() -> None:
@@ -107,16 +108,16 @@ def test_what_an_earlier_nest_loaded_is_not_loaded_again() -> None:
     first = OffsetTable(group(*PLAIN, offsets=((0, 0), (0, 1))), "f", ("y", "x"), ())
     second = OffsetTable(group(*PLAIN, offsets=((0, 0), (0, 1), (1, 1))), "g", ("y", "x"), ())
     one = tile(1, 1)
-    before = Visit(first, one, (), ())
+    before = Visit(first, one)
     assert entries(second, one, Counting.DISTINCT, [before]).times.sum() == 1
-    shifted = Visit(first, one, (), (), shift=np.array([0, 1]))
+    shifted = Visit(first, one, shift=np.array([0, 1]))
     assert len(_entries(second, shifted, Counting.DISTINCT)) == 2
-    assert len(_entries(second, Visit(first, one, (), (), guarded=True), Counting.HOISTED)) == 3
+    assert len(_entries(second, Visit(first, one, guarded=True), Counting.WRITTEN)) == 3
 
 
 def _entries(table: OffsetTable, before: Visit, how: Counting) -> list[int]:
     one = tile(1, 1)
-    found = table.of(object(), lambda: (Visit(table, one, (), ()), [before]), STEPS, how)
+    found = table.of(object(), lambda: (Visit(table, one), [before]), STEPS, how)
     return [t for t in found.times.tolist() for _ in range(t)]
 
 

@@ -45,6 +45,9 @@ def levels(schedule: Schedule) -> list[Level]:
     return [m.at.level for k in schedule.kernels for m in k.members]
 
 
+VALUE_APPS = ("unsharp", "harris", "max_filter", "bilateral_grid", "canny", "interpolate", "conv_layer")
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", load_apps())
 def test_every_app_gets_a_legal_schedule(name: str, mode: Mode) -> None:
@@ -76,7 +79,7 @@ def test_it_computes_what_the_interpreter_does(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["unsharp", "harris", "max_filter", "bilateral_grid", "canny", "interpolate", "conv_layer"])
+@pytest.mark.parametrize("name", VALUE_APPS)
 def test_apps_compute_what_the_interpreter_does(name: str, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)
     app = get_app(name)

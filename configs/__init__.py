@@ -1,0 +1,1 @@
+"""Configuration groups of the training and tuning programs, in Hydra's form."""

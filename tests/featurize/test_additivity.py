@@ -1,0 +1,58 @@
+"""A kernel's features and cost follow from the kernel alone, so costs of schedules are sums and can be cached."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.featurize.model import Featurizer
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.settings import SearchSettings
+from tests.featurize.drawing import H200, bound_app, drawn_states, states_of
+
+APPS = ("harris", "stencil_chain", "bilateral_grid")
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costed_alone(name: str) -> None:
+    bound = bound_app(name)
+    for state in drawn_states(bound, 4):
+        total = 0.0
+        for piece in state.pieces:
+            cold = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
+            cold.evaluate([(piece.structure, piece.params)])
+            total += cold.known(piece.structure, piece.params).cost
+        assert total == pytest.approx(state.cost, rel=1e-12)
+        assert total == pytest.approx(sum(state.costs), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_features_do_not_depend_on_what_else_is_featurized(name: str) -> None:
+    bound = bound_app(name)
+    warm = Featurizer(bound, H200)
+    pieces = {(p.structure, p.params): p for state in drawn_states(bound, 4) for p in state.pieces}
+    for piece in pieces.values():
+        warm.model(piece.structure).evaluate(np.array([piece.params]))
+    for piece in pieces.values():
+        params = np.array([piece.params])
+        alone = Featurizer(bound, H200).model(piece.structure).evaluate(params).features
+        assert (warm.model(piece.structure).evaluate(params).features == alone).all()
+
+
+def test_candidates_in_one_batch_have_the_features_they_have_alone() -> None:
+    bound = bound_app("harris")
+    states = states_of(bound)
+    found = states.draw_legal(np.random.default_rng(0))
+    assert found is not None
+    featurizer = Featurizer(bound, H200)
+    for piece in found[0].pieces:
+        model = featurizer.model(piece.structure)
+        d = len(model.geometry.dims)
+        rows = [list(piece.params) for _ in range(4)]
+        for k, row in enumerate(rows):
+            row[2 * d - 1] = 1 + k  # points of a thread in the innermost dimension
+        together = model.evaluate(np.array(rows)).features
+        for k, row in enumerate(rows):
+            alone = Featurizer(bound, H200).model(piece.structure).evaluate(np.array([row])).features
+            assert (together[k] == alone[0]).all()

@@ -1,0 +1,64 @@
+"""Shared memory, pitches and block shapes of random kernels equal what lowering plans from their schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosched.featurize.storage import first_fit, shared_strides
+from autosched.schedule.banks import walked_across
+from autosched.schedule.placement import Placed, place, shared_layout
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.types import Level
+from tests.featurize.drawing import drawn_kernels
+
+APPS = {"harris": 4, "unsharp": 3, "bilateral_grid": 4, "local_laplacian": 1, "lens_blur": 1}
+"""Random states of each."""
+requests = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3)), min_size=1, max_size=7)
+
+
+@given(requests, st.sampled_from([1, 16]))
+@settings(deadline=None)
+def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], align: int) -> None:
+    placed = [Placed(f"b{k}", size, k, k + life) for k, (size, life) in enumerate(buffers)]
+    _, expected = place(placed, align)
+    sizes = [np.array([size, size]) for size, _ in buffers]
+    found = first_fit(sizes, [(p.first, p.last) for p in placed], align)
+    assert found.tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
+    members = 0
+    for drawn in drawn_kernels(name, APPS[name]):
+        model = drawn.featurizer.model(drawn.piece.structure)
+        found = model.evaluate(drawn.params)
+        plan = plan_kernel(model.bound, drawn.kernel)
+        assert tuple(found.geometry.block[0].tolist()) == plan.block
+        assert found.geometry.blocks[0] == np.prod([p.extent for p in plan.grid])
+        assert found.shared_bytes[0] == shared_layout(plan).total_bytes
+        across = walked_across(model.bound, drawn.kernel)
+        for func, a in plan.allocations.items():
+            members += 1
+            extents = dict(zip(a.func.dims, found.geometry.extents[func][0].tolist(), strict=True))
+            if a.level is Level.BLOCK:
+                assert tuple(extents[d] for d in a.dims) == a.extents
+                own = np.array([[extents[d] for d in a.func.dims]])
+                strides, count = shared_strides(model.bound, func, own, np.array([func in across]))
+                assert tuple(strides[0, a.func.dims.index(d)] for d in a.dims) == a.strides
+                assert max(count[0], 1) == a.count
+            else:
+                assert np.prod(list(extents.values()), dtype=int) == a.count
+    assert members > 0
+
+
+def test_threads_of_each_nest_cover_its_points() -> None:
+    for drawn in drawn_kernels("harris", 4):
+        geometry = drawn.featurizer.model(drawn.piece.structure).geometry.build(drawn.params)
+        for nest in geometry.nests:
+            if nest.around is None:
+                covered = nest.serial * (nest.threads - 1) + nest.partial
+                assert covered.tolist() == nest.points.tolist()
+            assert (geometry.active[geometry.nests.index(nest)] <= geometry.block).all()

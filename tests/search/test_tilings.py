@@ -1,0 +1,74 @@
+"""Tile sizes that are tried, against the rules of the paper worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.search.settings import SearchSettings
+from autosched.search.tilings import default_tiling, member_tilings, root_tilings, serial_sizes, thread_sizes
+from autosched.target import get_target
+
+S = SearchSettings()
+H200 = get_target("h200")
+
+
+@pytest.mark.parametrize(
+    ("extent", "vector", "expected"),
+    [
+        (1, False, [1]),
+        (2, False, [1, 2]),
+        (3, False, [1, 3]),
+        (5, True, [1, 5]),
+        (8, False, [1, 2, 4, 8]),
+        (100, False, [1, 2, 4, 8]),
+        (96, True, [1, 2, 4, 8, 3]),  # 96 / 3 is a whole warp
+        (96, False, [1, 2, 4, 8]),
+        (480, True, [1, 2, 4, 8, 3, 5]),
+    ],
+)
+def test_serial_sizes(extent: int, vector: bool, expected: list[int]) -> None:
+    assert serial_sizes(extent, vector=vector, settings=S, warp=32) == expected
+
+
+@pytest.mark.parametrize(
+    ("extent", "vector", "alone", "expected"),
+    [
+        (128, True, False, [16, 32, 64]),
+        (128, True, True, [1, 2, 4, 8, 16, 32, 64]),
+        (40, True, False, [16, 32, 40]),
+        (10, True, False, [10]),
+        (1000, False, False, [1, 2, 4, 8, 16]),
+        (3, False, False, [1, 3]),  # two threads would cover four points, more than 8/7 of three
+        (7, False, False, [1, 2, 4, 8, 7][:3] + [8, 7]),
+    ],
+)
+def test_thread_sizes(extent: int, vector: bool, alone: bool, expected: list[int]) -> None:
+    assert thread_sizes(extent, vector=vector, alone=alone, settings=S, most=1024) == expected
+
+
+def test_root_tilings_keep_to_the_limits() -> None:
+    table = root_tilings([2560, 1536], 1, S, H200)
+    threads, serial = table[:, :2], table[:, 2:]
+    assert len({tuple(row) for row in table.tolist()}) == len(table) > 200
+    assert threads.prod(axis=1).max() <= 1024
+    assert serial.prod(axis=1).max() <= 16
+    assert set(threads[:, 1].tolist()) == {16, 32, 64}
+    assert set(threads[:, 0].tolist()) == {1, 2, 4, 8, 16}
+    assert 3 in serial[:, 1] and 3 not in serial[:, 0]
+
+
+def test_no_more_than_three_dimensions_have_threads() -> None:
+    table = root_tilings([8, 8, 8, 64], 3, S, H200)
+    assert ((table[:, :4] > 1).sum(axis=1) <= 3).all()
+
+
+def test_a_stage_without_dimensions_has_one_tiling() -> None:
+    assert root_tilings([], 0, S, H200).shape == (1, 0)
+    assert member_tilings([], 0, S, H200).shape == (1, 0)
+    assert default_tiling([], 0, H200).tolist() == []
+
+
+def test_member_tilings_leave_short_serial_loops() -> None:
+    table = member_tilings([18, 34], 1, S, H200)
+    assert (-(-18 // table[:, 0]) <= 16).all() and (-(-34 // table[:, 1]) <= 16).all()
+    assert set(table[:, 1].tolist()) == {16, 32, 34}
