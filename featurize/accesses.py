@@ -37,12 +37,14 @@ class AccessGroup:
         component: Tuple component.
         rows: Coefficients and quotient for each dimension of the source; None where the index is not affine.
         offsets: The constants of every access, one tuple a distinct access.
+        everywhere: Whether nothing fell out of the indices in the middle of the loops' ranges, no clamp, say.
     """
 
     source: str
     component: int
     rows: tuple[Row | None, ...]
     offsets: tuple[tuple[int, ...], ...]
+    everywhere: bool = True
 
     @property
     def is_affine(self) -> bool:
@@ -78,12 +80,16 @@ class StageAccesses:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A load at symbolic indices; ``sure`` says that no loop fell out of them in the middle of its range."""
+    """A load at symbolic indices.
+
+    ``sure`` says that no loop fell out of them in the middle of its range, ``everywhere`` that nothing did.
+    """
 
     source: str
     component: int
     index: tuple[ix.Index, ...]
-    sure: bool
+    sure: bool = True
+    everywhere: bool = True
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -126,7 +132,8 @@ class AccessTable:
                 whole = [stage.index_of(i) for i in load.indices]
                 index = tuple(ix.substitute(i, inside) for i in whole)
                 sure = all(_same_loops(i, j) for i, j in zip(whole, index, strict=True))
-                one = _Load(source, load.component, index, sure)
+                whole_keys = tuple(map(ix.key, whole))
+                one = _Load(source, load.component, index, sure, whole_keys == tuple(map(ix.key, index)))
                 found[source, load.component, one.keys] = one
             self._loads[key] = tuple(found.values())
         return self._loads[key]
@@ -152,17 +159,19 @@ class AccessTable:
         inside = interior(self.bound, stage)
         at = tuple(ix.substitute(i, inside) for i in stage.store)
         components = len(self.bound.funcs[stage.func].dtypes)
-        stores = [_Load(stage.func, c, at, True) for c in range(components)]
+        stores = [_Load(stage.func, c, at) for c in range(components)]
         return StageAccesses(_grouped(list(seen.values())), _grouped(stores), calls, overflow)
 
     def _inside(self, call: _Load) -> tuple[_Load, ...]:
         """Return the loads of an inlined Func evaluated at a point."""
         func = self.bound.funcs[call.source]
         env = dict(zip(func.dims, call.index, strict=True))
-        return tuple(
-            _Load(p.source, p.component, tuple(ix.substitute(i, env) for i in p.index), p.sure and call.sure)
-            for p in self._stage_loads(func.stages[0])
-        )
+        found = []
+        for p in self._stage_loads(func.stages[0]):
+            index = tuple(ix.substitute(i, env) for i in p.index)
+            sure, everywhere = p.sure and call.sure, p.everywhere and call.everywhere
+            found.append(_Load(p.source, p.component, index, sure, everywhere))
+        return tuple(found)
 
 
 def _same_loops(whole: ix.Index, inside: ix.Index) -> bool:
@@ -193,15 +202,20 @@ def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
 
 def _grouped(accesses: list[_Load]) -> tuple[AccessGroup, ...]:
     groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
+    partly: set[tuple[object, ...]] = set()
     for a in accesses:
         rows = tuple(_row(i, a.sure) for i in a.index)
         kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
         offset = tuple(0 if r is None else r.constant for r in rows)
         unknown = tuple(ix.key(i) for i, r in zip(a.index, rows, strict=True) if r is None)
-        known = groups.setdefault((a.source, a.component, kinds, unknown), (rows, {}))
+        key = (a.source, a.component, kinds, unknown)
+        known = groups.setdefault(key, (rows, {}))
         known[1][offset] = None
+        if not a.everywhere:
+            partly.add(key)
     return tuple(
-        AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets)) for key, (rows, offsets) in groups.items()
+        AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), key not in partly)
+        for key, (rows, offsets) in groups.items()
     )
 
 

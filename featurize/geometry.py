@@ -194,10 +194,12 @@ class GeometryBuilder:
         extent = 1
         for d in reductions:
             extent *= loops[d].extent if loops[d].reduction else 1
+        own = dict(zip(self.bound.funcs[stage.func].dims, self.bound.funcs[stage.func].region, strict=True))
+        domain = tuple(own[d] if d in own and d in loops else (0, 1 << 40) for d in dims)
         return NestShape(
             stage, level, tuple(dims), reductions, *at, points, covered, serial, threads,
             points - serial * (threads - 1), np.zeros((n, len(dims), AXES), np.int64),
-            np.zeros((n, len(dims), AXES), bool), np.ones(n, np.int64), extent,
+            np.zeros((n, len(dims), AXES), bool), np.ones(n, np.int64), extent, None, domain,
         )  # fmt: skip
 
     def _axes(self, nests: list[NestShape], n: int) -> tuple[Ints, list[Ints], Ints, list[NestShape]]:

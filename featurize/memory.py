@@ -171,6 +171,8 @@ def traffic(
     which, entries = _entries_of(reader, [e for e in earlier if reader.comparable(e)], storage, how)
     n = len(block)
     exact = np.full(n, group.is_exact) if nest.around is None else nest.around.linear & group.is_exact
+    if every_warp and not group.everywhere:
+        exact &= nest.central
     if storage.memory == REGISTER:
         per_thread = np.array([e.times.sum() for e in entries], np.float64)[which]
         zero = np.zeros(n)

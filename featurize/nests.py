@@ -82,6 +82,7 @@ class NestShape:
         times: ``int64[N]``, evaluations of the nest by each thread, loops of its hosts.
         reduction_points: Iterations of the reductions for each point.
         around: Loops of its hosts, if it is computed inside one thread.
+        domain: Inclusive range of each dimension over the whole pipeline.
     """
 
     stage: BoundStage
@@ -100,6 +101,20 @@ class NestShape:
     times: Ints
     reduction_points: int
     around: Around | None = None
+    domain: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def central(self) -> Bools:
+        """Whether the block stays within the middle half of the domain (see `autosched.featurize.accesses.interior`)."""
+        central = np.ones(len(self.low), bool)
+        reach = (
+            self.step * (np.where(self.axes, self.threads[:, :, None], 1).max(axis=1, initial=1) - 1)[:, None]
+        ).sum(2)
+        for k, (lo, hi) in enumerate(self.domain):
+            quarter = (hi - lo + 1) // 4
+            last = self.low[:, k] + reach[:, k] + self.serial[:, k] - 1
+            central &= (self.low[:, k] >= lo + quarter) & (last <= max(hi - quarter, lo + quarter))
+        return central
 
     @property
     def id(self) -> StageId:
