@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,44 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import inner_reductions, storage_order, thread_order
+from autosched.schedule.plan import plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
+
+ROUNDS = 4
+"""How often the loops of Members are widened at most; what a THREAD Member needs follows from its host's loops."""
 
 
 def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
     """Return the kernel that one row of parameters ``int64[columns]`` describes.
 
-    Loops of one iteration are left out, except those of blocks and reductions.
+    Loops of one iteration are left out, except those of blocks and reductions. Members cover what the plan of the
+    kernel says they must in any block, which may be more than the blocks that were featurized need.
     """
+    needed: dict[str, tuple[int, ...]] = {}
+    kernel = _built(model, params, needed)
+    for _ in range(ROUNDS):
+        wider = _needed(model, kernel)
+        if wider == needed:
+            break
+        needed = wider
+        kernel = _built(model, params, needed)
+    return kernel
+
+
+def _needed(model: KernelModel, kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """Return the points of every Member's dimensions that its host needs, by the exact plan."""
+    plan = plan_kernel(model.bound, kernel)
+    found: dict[str, tuple[int, ...]] = {}
+    for group in (*plan.steps, *plan.thread_nests):
+        for nest in group:
+            if nest.at is not None:
+                dims = model.bound.funcs[nest.stage.func].dims
+                found[nest.stage.func] = tuple(max(nest.extents.get(d, 1), 1) for d in dims)
+    return found
+
+
+def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]) -> Kernel:
     bound, structure, layout = model.bound, model.structure, model.layout
     geometry = model.geometry.build(params[None, :])
     _, count = model.geometry.grid(params[None, :])
@@ -31,15 +60,18 @@ def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
     for spot in structure.spots:
         if spot.level is Level.BLOCK:
             threads = params[layout.threads_of(spot.func)]
-            serial = -(-geometry.extents[spot.func][0] // threads)
-            threads = -(-geometry.extents[spot.func][0] // serial)  # none that would have no point
+            extents = np.array(needed.get(spot.func, geometry.extents[spot.func][0]), np.int64)
+            serial = -(-extents // threads)
+            threads = -(-extents // serial)  # none that would have no point
             func = bound.funcs[spot.func]
             for stage in _stages(bound, spot.func):
                 tilings[stage] = StageTiling(stage, _thread_loops(bound, stage, func.dims, threads, serial))
     for nest in geometry.nests:
         if nest.level is Level.THREAD:
-            ones = np.ones_like(nest.serial[0])
-            tilings[nest.id] = StageTiling(nest.id, _thread_loops(bound, nest.id, nest.dims, ones, nest.serial[0]))
+            points = np.array(needed.get(nest.stage.func, nest.serial[0]), np.int64)
+            tilings[nest.id] = StageTiling(
+                nest.id, _thread_loops(bound, nest.id, nest.dims, np.ones_like(points), points)
+            )
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))

@@ -120,10 +120,10 @@ class GeometryBuilder:
     def _block_regions(self, tile: Ints, count: Ints) -> dict[str, Region]:
         """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
         middle = count // 2
-        which = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
-        tiles = np.tile(tile, (FEW_BLOCKS, 1))
-        low = self.lows + which * tiles
-        high = np.minimum(low + tiles - 1, self.lows + self.sizes - 1)
+        which: Ints = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
+        tiles: Ints = np.tile(tile, (FEW_BLOCKS, 1))
+        low: Ints = self.lows + which * tiles
+        high: Ints = np.minimum(low + tiles - 1, self.lows + self.sizes - 1)
         consumers = [(s, self._ranges(s, low, high)) for s in self.stages]
         found = demanded_regions(self.bound, consumers, self.inside)
         rows = len(low)

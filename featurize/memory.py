@@ -1,4 +1,21 @@
-"""Transactions, bytes and footprints of a nest's accesses, for many candidates at once (Anderson, section 7.1)."""
+"""Transactions, bytes and footprints of a nest's accesses, for many candidates at once (Anderson, section 7.1).
+
+Affine accesses are counted lane by lane. `Traffic.exact` says of which the addresses are known exactly; these are the
+approximations where it is false:
+
+* An index that is not affine (data, products, remainders): every lane needs a sector of its own, or a share of
+  `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared between points.
+* A floor division inside a sum, or several of them in one index: they are taken together, ``(2 * (x // 2) + 1)`` as
+  ``x + 1``.
+* An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
+  to be there as in that half.
+* Loads in the arm of a select that a comparison of indices leaves out: they count.
+* A THREAD Member whose place does not move evenly with the threads or loops around it.
+* What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
+  index before the division, so one may count twice.
+
+Footprints are boxes around what is read, or the number of accesses where that is less.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +81,8 @@ class Traffic:
 
     def scaled(self, by: Ints) -> Traffic:
         """Return what so many times these accesses cost."""
-        counts = (self.requests, self.transactions, self.used, self.lanes, self.per_thread)
-        return Traffic(*(c * by for c in counts), self.exact)
+        counts = {f: getattr(self, f) * by for f in ("requests", "transactions", "used", "lanes", "per_thread")}
+        return Traffic(**counts, exact=self.exact)
 
 
 @dataclass(frozen=True)
@@ -220,12 +237,12 @@ def _entries_of(
     nest = reader.nest
     steps = storage.fixed_steps
     phases = storage.strides * storage.itemsize % SECTOR_BYTES
-    parts = [nest.keys()] if steps is not None else [nest.keys(), phases]
+    parts = [nest.keys] if steps is not None else [nest.keys, phases]
     rests = reader.rests()
     if rests is not None:
         parts.append(rests)
     if how is Counting.WRITTEN:
-        parts += [r.nest.guarded[:, None] for r in (reader, *earlier)]
+        parts += [r.nest.guarded[:, None].astype(np.int64) for r in (reader, *earlier)]
     shifts, alike = [], []
     if earlier:
         base, step = reader.bases()
@@ -233,7 +250,7 @@ def _entries_of(
             start, change = e.bases()
             shifts.append(start - base)
             alike.append((change == step).all(axis=(1, 2)))
-            parts += [e.nest.keys(), shifts[-1], alike[-1][:, None]]
+            parts += [e.nest.keys, shifts[-1], alike[-1][:, None]]
     whole = np.concatenate(parts, axis=1)
     _, first, which = alike_rows(whole)
     layout = (nest.layout, *((id(e.table), e.nest.layout) for e in earlier))

@@ -33,8 +33,7 @@ from autosched.featurize.storage import StorageOf, first_fit
 from autosched.featurize.structure import Structure, columns
 from autosched.featurize.tables import Counting, OffsetTable
 from autosched.featurize.work import WorkTable
-from autosched.schedule.derived import is_promoted
-from autosched.schedule.placement import SHARED_ALIGN
+from autosched.schedule.derived import SHARED_ALIGN, is_promoted
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Level, StageId
 from autosched.target import Target
@@ -200,6 +199,8 @@ class KernelModel:
                 reader, [] if own else before, where, geometry.block, active, warps, how, every_warp=self.f.every_warp
             )
             found.append(Access(group, store, memory, cost if again is None else cost.scaled(again)))
+            if not own:
+                before.append(reader)
         return tuple(found)
 
     def _fixed_loads(self, stage: StageId) -> list[AccessGroup]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,17 +104,16 @@ class NestShape:
     around: Around | None = None
     domain: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def central(self) -> Bools:
-        """Whether the block stays within the middle half of the domain (see `autosched.featurize.accesses.interior`)."""
+        """Whether the block stays within the middle half of the domain, see `autosched.featurize.accesses.interior`."""
         central = np.ones(len(self.low), bool)
-        reach = (
-            self.step * (np.where(self.axes, self.threads[:, :, None], 1).max(axis=1, initial=1) - 1)[:, None]
-        ).sum(2)
+        threads = np.where(self.axes, self.threads[:, :, None], 1).max(axis=1, initial=1)
+        reach = (self.step * (threads - 1)[:, None, :]).sum(axis=2)
         for k, (lo, hi) in enumerate(self.domain):
             quarter = (hi - lo + 1) // 4
             last = self.low[:, k] + reach[:, k] + self.serial[:, k] - 1
-            central &= (self.low[:, k] >= lo + quarter) & (last <= max(hi - quarter, lo + quarter))
+            central &= (quarter > 1) & (self.low[:, k] >= lo + quarter) & (last <= hi - quarter)
         return central
 
     @property
@@ -130,24 +130,23 @@ class NestShape:
         own = np.eye(d, dtype=bool)[None]
         return np.where(own, self.partial[:, None, :], self.serial[:, None, :])
 
-    @property
+    @cached_property
     def guarded(self) -> Bools:
         """Whether some thread of the middle block must be kept from computing all of its points."""
         if self.around is None:
-            cut: Bools = ((self.points < self.covered) | (self.partial < self.serial)).any(axis=1)
-            return cut
+            return np.asarray(np.any((self.points < self.covered) | (self.partial < self.serial), axis=1))
         a = self.around
-        fewer = (a.limits < self.serial[:, None, :]).any(axis=(1, 2))
-        rounds: Bools = fewer | (a.outer_limits < a.extents[:, :, None]).any(axis=(1, 2))
-        return rounds
+        fewer = np.any(a.limits < self.serial[:, None, :], axis=(1, 2))
+        return np.asarray(fewer | np.any(a.outer_limits < a.extents[:, :, None], axis=(1, 2)))
 
     @property
     def layout(self) -> tuple[object, ...]:
         """What `keys` are to be read by."""
         return self.axes.shape[1], self.around.names if self.around is not None else ()
 
+    @cached_property
     def keys(self) -> Ints:
-        """Return ``int64[N, K]`` rows that are equal where `tile` is."""
+        """``int64[N, K]``, rows that are equal where `tile` is."""
         a = self.around
         if a is None:
             return np.concatenate([self.serial, self.partial], axis=1)

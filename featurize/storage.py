@@ -46,10 +46,10 @@ class Storage:
         banks, no start is better than another.
         """
         if self.memory == GLOBAL:
-            return tuple((self.strides * self.itemsize).tolist())
+            return tuple(int(s) * self.itemsize for s in self.strides.tolist())
         if self.memory == SHARED and self.placed and self.itemsize < WORD_BYTES:
             return None
-        return (0,) * self.strides.shape[-1]
+        return (0,) * int(self.strides.shape[-1])
 
 
 class StorageOf:
@@ -76,10 +76,12 @@ class StorageOf:
         """``bool[N]`` for each BLOCK Member, whether neighbouring threads walk across its rows."""
         carriers = [self.geometry.nest(s) for s in self.facts.carriers]
         # the dimension of each that threadIdx.x walks, by position; -1 if there is none
-        lanes = stacked(
-            [np.where(c.axes[:, :, 0].any(axis=1), c.axes[:, :, 0].argmax(axis=1), -1) if c.dims else np.int64(-1)
-             for c in carriers], len(self.geometry.blocks),
-        )  # fmt: skip
+        n = len(self.geometry.blocks)
+        columns: list[Ints] = []
+        for c in carriers:
+            along_x = c.axes[:, :, 0]
+            columns.append(np.where(along_x.any(axis=1), along_x.argmax(axis=1), -1) if c.dims else np.full(n, -1))
+        lanes = stacked(columns, n)
         _, first, which = alike_rows(lanes)
         found = {name: np.zeros(len(first), bool) for name in self.facts.lifetimes}
         for k, row in enumerate(lanes[first].tolist()):

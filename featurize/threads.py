@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.regions import demanded_regions, loop_ranges
-from autosched.featurize.nests import AXES, Around, Ints, NestShape, stacked
+from autosched.featurize.nests import AXES, Around, Bools, Ints, NestShape, stacked
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _limits(probes: _Probes, extents: Ints, enclosing: int, reductions: Sequence
     for c in shrunk:
         probes.add(outer.low, probes.spanned(of_host[:, c, :]))
     for c, (_, few) in zip(shrunk, probes.run(), strict=True):
-        less = (of_host[:, c, enclosing:] < outer.serial[:, enclosing:]).any(axis=1)
+        less: Bools = np.any(of_host[:, c, enclosing:] < outer.serial[:, enclosing:], axis=1)
         limits[:, c, :] = np.where(less[:, None], np.minimum(few, extents), extents)
     loops = [np.full(n, outer.stage.loop(d).extent) for d in reductions]
     rounds = [np.repeat(x[:, None], divided, axis=1) for x in loops]

@@ -145,16 +145,15 @@ class Visit:
         Returns:
             ``int64[P, K]`` and ``bool[P, C]``.
         """
-        values = [p.values if k in repeated else p.values[:1] for k, p in enumerate(self.loops)]
-        at = np.zeros((1, 0), np.int64)
-        if values:
-            at = np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(values))
+        shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
+        at: Ints = np.indices(shape, np.int64).reshape(len(shape), math.prod(shape)).T
+        start = np.array([p.values[0] for p in self.loops], np.int64)
         change = np.array([p.change for p in self.loops], np.int64).reshape(len(self.loops), len(self.accesses.rows))
         own = at[:, len(self.loops) - len(self.tile.serial) :]
-        inside = (own[:, None, :] < self.tile.limits[None]).all(axis=2)
+        inside: Bools = np.all(own[:, None, :] < self.tile.limits[None], axis=2)
         for k in range(len(self.tile.outer)):
             inside &= at[:, k, None] < self.tile.outer_limits[k][None]
-        return at @ change, inside
+        return (at + start) @ change, inside
 
     def enumerate(self, constants: Ints, repeated: set[int]) -> tuple[Ints, Bools]:
         """Return the indices of accesses at every iteration of some loops: ``int64[P, K]`` and ``bool[P, C]``."""

@@ -224,7 +224,9 @@ class Decider:
             assert spot is not None
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out
-            if self.places.reads_unevenly(structure, func.name) and not self._stays_in_registers(structure, piece.params):
+            if self.places.reads_unevenly(structure, func.name) and not self._stays_in_registers(
+                structure, piece.params
+            ):
                 self.evaluator.counts.pruned["read at an index that no unrolling makes constant"] += 1
                 continue
             one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
@@ -287,7 +289,10 @@ class Decider:
             table = root_tilings(geometry.sizes.tolist(), vector, self.settings, target)
             _, count = geometry.grid(table)
             blocks = count.prod(axis=1)
-            self._tilings[bare] = [tuple(row) for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()]
+            self._tilings[bare] = [
+                tuple(row)
+                for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()
+            ]
         return self._tilings[bare]
 
     def tile_buckets(self, options: TileOptions, depth: int) -> tuple[Ints, list[list[int]]]:

@@ -184,7 +184,6 @@ class Evaluator:
                 reasons[k] = reason
         return reasons
 
-
     def _unrolled_loads(self, model: KernelModel, nests: Sequence[NestShape]) -> Ints:
         """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
         total = np.zeros(len(nests[0].times), np.int64)

@@ -28,7 +28,7 @@ def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple
     """Yield distinct legal schedules with their states, in the order of the states.
 
     The scalar checks have the last word: those of the search are the same rules on arrays, but look at a few blocks
-    only.
+    only. Illegal states are rare, and counted among the pruned ones.
     """
     seen: set[Schedule] = set()
     for state in states:

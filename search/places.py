@@ -147,6 +147,8 @@ class Places:
             groups = [g for s in model.rows for g in model.accesses_of(s).loads if g.source == func]
             kinds = {tuple(None if r is None else (r.coefficients, r.quotient) for r in g.rows) for g in groups}
             simple = len(kinds) == 1 and all(r is not None and r.quotient == 1 for g in groups for r in g.rows)
+            terms = {d.name for s in model.rows for d in self.bound.stage(s.func, s.number).reductions}
+            simple = simple and not any(terms & g.loops() for g in groups)  # they may be too many to unroll
             stages = [self.bound.stage(s.func, s.number) for s in model.rows]
             stages += [self.bound.funcs[name].stages[0] for name in bare.inlined]
             ways = [f for s in stages for f in s.footprints if f.source == func or f.source in bare.inlined]

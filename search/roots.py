@@ -86,7 +86,7 @@ def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined:
 
 
 def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bool = False) -> tuple[Loop, ...]:
-    """Return block, thread and reduction loops: 32 x 8 threads (up to 256 x 4 lanes on a CPU) on the innermost dimensions.
+    """Return block, thread and reduction loops: 32 x 8 threads (on a CPU up to 256 x 4 lanes) on the inner dimensions.
 
     ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
     """

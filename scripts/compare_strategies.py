@@ -1,0 +1,104 @@
+"""Predicted times of the schedules that each strategy finds, and real ones on this machine's CPU; prints tables.
+
+    python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
+    python scripts/compare_strategies.py --target cpu --run [--rounds 10]
+
+Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C and
+timed in turn, and each result is compared with the first one's, bit for bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.api import ScheduledPipeline
+from autosched.apps import get_app, load_apps
+from autosched.featurize.describe import describe_kernel
+from autosched.schedule.types import Schedule
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import STRATEGIES
+from autosched.target import Target, get_target
+
+
+def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
+    """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
+    evaluator = Evaluator(bound, target, AnalyticalModel(target), SearchSettings())
+    kernels = [describe_kernel(bound, k) for k in schedule.kernels]
+    evaluator.evaluate(kernels)
+    return sum(evaluator.known(structure, params).cost for structure, params in kernels)
+
+
+def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> list[float]:
+    """Return the median seconds of each schedule through C, taken in turn."""
+    kernels = [s.compile("cpu") for s in scheduled]
+    results = [k(inputs) for k in kernels]
+    for result in results[1:]:
+        for a, b in zip(_arrays(results[0]), _arrays(result), strict=True):
+            assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), "schedules differ in their results"
+    times: list[list[float]] = [[] for _ in kernels]
+    for _ in range(rounds):
+        for k, kernel in enumerate(kernels):
+            started = time.perf_counter()
+            kernel(inputs)
+            times[k].append(time.perf_counter() - started)
+    return [statistics.median(t) for t in times]
+
+
+def _arrays(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def main() -> int:
+    """Compare the strategies the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
+    parser.add_argument("--strategies", default="roots,sioutas,beam", help="names, separated by commas")
+    parser.add_argument("--target", default="h200", help="what to schedule for")
+    parser.add_argument("--seconds", type=float, help="time budget of each search")
+    parser.add_argument("--run", action="store_true", help="time the schedules on this machine's CPU")
+    parser.add_argument("--rounds", type=int, default=10, help="calls of each, in turn")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args()
+    names = options.strategies.split(",")
+    target = get_target(options.target)
+    rows: list[dict[str, Any]] = []
+    worse = 0
+    print(f"{'app':26}" + "".join(f"{n + ' us':>16}" for n in names) + f"{'best/beam':>11}")
+    for app_name in options.apps.split(","):
+        app = get_app(app_name)
+        pipeline, params = app.configure({})
+        bound = bind(pipeline, app.shapes(), params)
+        found = {n: STRATEGIES[n].search(bound, target, seconds=options.seconds) for n in names}
+        seconds = {n: predicted(bound, f.best, target) for n, f in found.items()}
+        row: dict[str, Any] = {"app": app_name, "predicted": seconds, "notes": {n: f.note for n, f in found.items()}}
+        others = min((s for n, s in seconds.items() if n != "beam"), default=math.nan)
+        ratio = others / seconds["beam"] if "beam" in seconds else math.nan
+        worse += ratio < 1
+        print(f"{app_name:26}" + "".join(f"{seconds[n] * 1e6:16.1f}" for n in names) + f"{ratio:11.2f}", flush=True)
+        if options.run:
+            inputs = app.make_inputs()
+            scheduled = [ScheduledPipeline(bound, found[n].best, target, params) for n in names]
+            row["seconds"] = dict(zip(names, timed(scheduled, inputs, options.rounds), strict=True))
+            print(f"{'  measured':26}" + "".join(f"{row['seconds'][n] * 1e6:16.1f}" for n in names), flush=True)
+        rows.append(row)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    print(f"beam is behind on {worse} of {len(rows)} apps")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Random pipelines under every strategy: each gets a legal schedule, on which all witnesses agree bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import validate
+from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.sioutas.strategy import Sioutas
+from autosched.search.strategy import Beam, Strategy
+from autosched.target import Target
+from tests.fuzz.choices import Choices
+from tests.fuzz.pipelines import random_case
+from tests.fuzz.test_fuzz import COMPILE_EVERY, TARGETS, bound_if_small
+from tests.fuzz.witnesses import check_schedule, compile_for_gpu, reference_outputs
+
+STRATEGIES: dict[str, Strategy] = {
+    "beam": Beam(SearchSettings(beam_size=3, passes=2)),
+    "exhaustive": Beam(SearchSettings(beam_size=2, passes=1, sampling="exhaustive")),
+    "greedy": Beam(GREEDY),
+    "sioutas": Sioutas("nested"),
+    "sioutas-overlapped": Sioutas("overlapped"),
+}
+
+
+def scheduler(name: str) -> Callable[[BoundPipeline, Target, np.random.Generator], Schedule]:
+    def find(bound: BoundPipeline, target: Target, rng: np.random.Generator) -> Schedule:
+        found = STRATEGIES[name].search(bound, target, seed=int(rng.integers(1 << 30)))
+        assert not found.note.startswith("no state"), found.counts.pruned
+        validate(bound, found.best, target)
+        return found.best
+
+    return find
+
+
+def explore(name: str, numbers: range) -> int:
+    """Check a strategy on random pipelines; return how many there were."""
+    cases = 0
+    for number in numbers:
+        case = random_case(Choices.from_seed(number))
+        bound = bound_if_small(case)
+        if bound is None:
+            continue
+        expected = reference_outputs(case)
+        for target in TARGETS:
+            schedule = scheduler(name)(bound, target, np.random.default_rng(number))
+            on_gpu = target.kind == "cuda"
+            program = check_schedule(case, bound, schedule, expected, seed=number, emulate=on_gpu)
+            if on_gpu and number % COMPILE_EVERY == 0:
+                compile_for_gpu(program, target.arch)
+        cases += 1
+    return cases
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_random_pipeline_gets_a_schedule_that_is_right(name: str) -> None:
+    assert explore(name, range(12)) >= 10
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("shard", range(5))
+def test_so_do_many(name: str, shard: int) -> None:
+    assert explore(name, range(120 * shard, 120 * (shard + 1))) >= 100
