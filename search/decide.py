@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
-from autosched.featurize.build import build_kernel
 from autosched.featurize.structure import Structure, thread_order, vector_dim
 from autosched.schedule.types import Level
-from autosched.schedule.validate import kernel_reasons
 from autosched.search.evaluate import Evaluator
 from autosched.search.places import Places
 from autosched.search.settings import SearchSettings
@@ -91,7 +89,6 @@ class Decider:
     evaluator: Evaluator
     places: Places = field(init=False)
     _extents: dict[tuple[Structure, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
-    _scalar: dict[tuple[Structure, Params], bool] = field(init=False, default_factory=dict)
     _tilings: dict[Structure, list[Params]] = field(init=False, default_factory=dict)
     _buckets: dict[tuple[Structure, int], tuple[Ints, list[list[int]]]] = field(init=False, default_factory=dict)
 
@@ -224,23 +221,11 @@ class Decider:
             assert spot is not None
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out
-            if self.places.reads_unevenly(structure, func.name) and not self._stays_in_registers(
-                structure, piece.params
-            ):
-                self.evaluator.counts.pruned["read at an index that no unrolling makes constant"] += 1
-                continue
             one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
+            if self.places.reads_unevenly(structure, func.name):
+                self.evaluator.uneven.add(one[0].structure)
             found.append(Option("thread", func.name, (reader,), one, Level.THREAD))
         return found
-
-    def _stays_in_registers(self, structure: Structure, params: Params) -> bool:
-        """Whether a kernel is legal so far by the scalar checks, which know every index exactly."""
-        key = structure, params
-        if key not in self._scalar:
-            model = self.evaluator.kernel_model(self.places.bare(structure))
-            kernel = build_kernel(model, np.array(params, np.int64))
-            self._scalar[key] = not kernel_reasons(self.bound, kernel, self.evaluator.target)
-        return self._scalar[key]
 
     def _has_loop(self, piece: Piece, host: str, position: int) -> bool:
         """Whether a thread of the host has several points in the dimension at a position."""

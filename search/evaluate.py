@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.cost import operations
+from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Evaluation, Featurizer, KernelModel
 from autosched.featurize.nests import NestShape
 from autosched.featurize.schema import INDEX
@@ -21,6 +22,7 @@ from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
 from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Level
+from autosched.schedule.validate import kernel_reasons
 from autosched.search.cost import CostModel, comparable
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -29,6 +31,8 @@ Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 LEGAL = ""
+ALIGNMENT = 64
+"""Tiles that agree modulo this lie alike to the steps of floor divisions, whose divisors are small powers of two."""
 
 
 @dataclass
@@ -81,6 +85,8 @@ class Evaluator:
         target: Device limits.
         model: Predicts times.
         settings: Pruning rules.
+        counts: What was done.
+        uneven: Structures with a new THREAD Member whose reads may not become constant by unrolling.
     """
 
     bound: BoundPipeline
@@ -88,9 +94,11 @@ class Evaluator:
     model: CostModel
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
+    uneven: set[Structure] = field(default_factory=set)
     featurizer: Featurizer = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
     _loads: dict[tuple[object, ...], int] = field(init=False, default_factory=dict)
+    _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.featurizer = Featurizer(self.bound, self.target)
@@ -128,6 +136,8 @@ class Evaluator:
         costs = self.model.cost(model, found.features)
         costed = time.perf_counter()
         reasons = self._reasons(model, found)
+        if structure in self.uneven:
+            reasons = [self._uneven_reason(model, r) if reasons[k] == LEGAL else reasons[k] for k, r in enumerate(rows)]
         for k, r in enumerate(rows):
             known[r] = Verdict(comparable(float(costs[k])), reasons[k])
             if reasons[k]:
@@ -183,6 +193,21 @@ class Evaluator:
             for k in np.flatnonzero(mask).tolist():
                 reasons[k] = reason
         return reasons
+
+    def _uneven_reason(self, model: KernelModel, params: Params) -> str:
+        """Return whether the scalar checks, which know every index exactly, keep a THREAD Member in registers.
+
+        That depends on the points of each thread and on how tiles lie to the steps of floor divisions, so it is worked
+        out once for kernels that agree in these.
+        """
+        s, layout = model.structure, model.layout
+        serial = params[layout.root_serial]
+        tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))
+        key = s.stages, s.spots, s.inlined, serial, tile, params[layout.root_serial.stop :]
+        if key not in self._in_registers:
+            kernel = build_kernel(model, np.array(params, np.int64))
+            self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target)
+        return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"
 
     def _unrolled_loads(self, model: KernelModel, nests: Sequence[NestShape]) -> Ints:
         """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
