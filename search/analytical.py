@@ -5,9 +5,10 @@ every different byte once at its peak rate; the second-level cache moves every s
 multiprocessor starts four warp instructions a cycle, one request to memory, and passes one wavefront of shared memory;
 arithmetic runs at the target's peak rates, divisions and elementary functions at an eighth of them. Rates are reached
 with `WARPS_FOR_FULL_RATE` warps on a multiprocessor, and fall off in proportion below. Blocks are dealt out whole, so
-that a grid that does not divide by the number of multiprocessors waits for its last blocks. No wave of blocks is faster
-than its chain of dependent accesses. Every kernel waits for its launch. Caches do not keep anything from one kernel to
-the next. For the CPU the same words mean cores, vectors and cache lines.
+that a grid that does not divide by the number of multiprocessors waits for its last blocks. Work is that of the middle
+block times the points of the whole over its points. No wave of blocks is faster than its chain of dependent accesses.
+Every kernel waits for its launch. Caches do not keep anything from one kernel to the next. For the CPU the same words
+mean cores, vectors and cache lines.
 """
 
 from __future__ import annotations
@@ -88,6 +89,10 @@ class AnalyticalModel:
             root("working_set_at_thread") / REGISTER_BYTES + FREE_REGISTERS - t.max_registers_per_thread, 0
         )
         slow = slow * (1 + spilled / FREE_REGISTERS)
+        # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
+        written = root("global_bytes_at_task")
+        share = root("global_bytes_written_by_kernel") / np.maximum(written, 1)
+        work = np.where(written > 0, np.minimum(share, blocks), blocks)
         sectors = summed("num_global_mem_loads_per_block") + summed("num_global_mem_stores_per_block")
         wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
         requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
@@ -96,7 +101,7 @@ class AnalyticalModel:
 
         def operations(unit: str) -> Floats:
             counted: Floats = (features[:, :, INDEX[f"{unit}_operations_per_block"]] / used).sum(axis=1)
-            return counted * blocks
+            return counted * work
 
         single, double, whole, special = (operations(u) for u in ("float", "double", "integer", "special"))
         moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
@@ -104,10 +109,10 @@ class AnalyticalModel:
         parts = np.stack(
             [
                 moved / t.dram_bytes_per_s * np.maximum(slow / waiting, 1.0),
-                blocks * sectors * SECTOR_BYTES / (L2_OVER_DRAM * t.dram_bytes_per_s) * slow,
-                ((single + double + whole + special) / lanes + blocks * requests / 4) / (sms * clock) * slow,
-                blocks * (requests + sectors / 4) / (sms * clock) * slow,
-                blocks * wavefronts / (sms * clock) * slow,
+                work * sectors * SECTOR_BYTES / (L2_OVER_DRAM * t.dram_bytes_per_s) * slow,
+                ((single + double + whole + special) / lanes + work * requests / 4) / (sms * clock) * slow,
+                work * (requests + sectors / 4) / (sms * clock) * slow,
+                work * wavefronts / (sms * clock) * slow,
                 single / (lanes * sms * clock) * slow,
                 double / double_rate * slow,
                 special / (SPECIAL_RATE * lanes * sms * clock) * slow,

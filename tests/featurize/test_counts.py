@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -16,28 +15,24 @@ from tests.featurize.drawing import bound_app, states_of
 APPS = {"harris": 4, "unsharp": 3, "stencil_chain": 3, "bilateral_grid": 2, "interpolate": 1, "denoise": 1, "hist": 1}
 
 
-def script() -> ModuleType:
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script that compares features with counts."""
-    path = Path(__file__).parents[2] / "scripts" / "check_features.py"
-    spec = importlib.util.spec_from_file_location("check_features", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check_features"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+    return importlib.import_module("check_features")
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_transactions_are_those_the_emulator_counts(name: str) -> None:
-    tally = script().check_app(name, range(100, 100 + APPS[name]))
+def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: str) -> None:
+    tally = script.check_app(name, range(100, 100 + APPS[name]))
     assert tally.failures == []
     assert tally.equal["threads"] == tally.compared["threads"] == tally.kernels > 0
     exact = [what for what in tally.compared if what.endswith("sectors, exact")]
     assert all(tally.equal[what] == tally.compared[what] for what in exact)
 
 
-def test_a_sample_of_blocks_stands_for_the_grid() -> None:
-    sample = script().sampled_blocks([9, 3])
+def test_a_sample_of_blocks_stands_for_the_grid(script: ModuleType) -> None:
+    sample = script.sampled_blocks([9, 3])
     assert sum(weight * len(places) for weight, places in sample.items()) == 27
     assert {place for places in sample.values() for place in places} >= {(0, 0), (4, 1), (8, 2)}
 
