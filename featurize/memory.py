@@ -360,6 +360,9 @@ def footprint(
         for name, c in r.coefficients:
             length = length + abs(c) * ((extents[:, dims[name]] if name in dims else reductions.get(name, 1)) - 1)
         box[:, k] = length // r.quotient + 1
-    elements = np.minimum(box.prod(axis=1), points * len(group.offsets))
-    lines = np.minimum(box[:, :-1].prod(axis=1), elements)
+    # in floating point, as the boxes of data-dependent indices are beyond 64 bits
+    exact = box.astype(np.float64)
+    reads = points * len(group.offsets)
+    elements = np.minimum(exact.prod(axis=1), reads).astype(np.int64)
+    lines = np.minimum(exact[:, :-1].prod(axis=1), elements).astype(np.int64)
     return elements, lines

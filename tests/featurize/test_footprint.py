@@ -1,0 +1,39 @@
+"""Footprints: a box around what is read, or the number of reads where that is less."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.featurize.accesses import AccessGroup, Row
+from autosched.featurize.memory import footprint
+
+
+def row(*coefficients: tuple[str, int], quotient: int = 1) -> Row:
+    return Row(coefficients, 0, quotient, exact=True)
+
+
+def test_a_stencil_reads_a_box() -> None:
+    offsets = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
+    group = AccessGroup("f", 0, (row(("y", 1)), row(("x", 1))), offsets)
+    elements, lines = footprint(group, np.array([[8, 32], [1, 1]]), {"y": 0, "x": 1}, {})
+    assert elements.tolist() == [10 * 34, 9]
+    assert lines.tolist() == [10, 3]
+
+
+def test_half_resolution_and_reductions() -> None:
+    group = AccessGroup("f", 0, (row(("y", 1), quotient=2), row(("r.k", 1))), ((0, 0),))
+    elements, _ = footprint(group, np.array([[16]]), {"y": 0}, {"r.k": 5})
+    assert elements.tolist() == [8 * 5]
+
+
+def test_far_apart_reads_are_counted_one_by_one() -> None:
+    group = AccessGroup("f", 0, (row(("x", 1)),), ((0,), (1000,)))
+    elements, _ = footprint(group, np.array([[4]]), {"x": 0}, {})
+    assert elements.tolist() == [8]
+
+
+def test_gathers_in_many_dimensions_do_not_overflow() -> None:
+    """Each data-dependent index may reach as far as there are points, and their product passes 64 bits."""
+    group = AccessGroup("f", 0, (None, None, None, None), ((0, 0, 0, 0),))
+    elements, lines = footprint(group, np.array([[3, 2560, 1536]]), {"c": 0, "y": 1, "x": 2}, {})
+    assert elements.tolist() == lines.tolist() == [3 * 2560 * 1536]
