@@ -49,9 +49,9 @@ def _needed(model: KernelModel, kernel: Kernel) -> dict[str, tuple[int, ...]]:
 
 def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]) -> Kernel:
     bound, structure, layout = model.bound, model.structure, model.layout
-    geometry = model.geometry.build(params[None, :])
-    _, count = model.geometry.grid(params[None, :])
-    dims = model.geometry.dims
+    geometry = model.geometry(params[None, :])
+    _, count = model.grid.blocks(params[None, :])
+    dims = model.grid.dims
     tilings: dict[StageId, StageTiling] = {}
     blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True)]
     for stage in structure.stages:
@@ -112,7 +112,7 @@ def _depth(model: KernelModel, host: StageTiling, enclosing: int, level: Level) 
     if level is Level.BLOCK or enclosing == 0:
         return start
     spot = model.structure.spot(host.stage.func)
-    dims = model.geometry.dims if spot is None else model.bound.funcs[host.stage.func].dims
+    dims = model.grid.dims if spot is None else model.bound.funcs[host.stage.func].dims
     around = set(dims[:enclosing])
     depth = start
     for loop in host.loops[start:]:

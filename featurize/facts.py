@@ -5,12 +5,10 @@ from __future__ import annotations
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
-from autosched.featurize.structure import Structure, storage_order
+from autosched.featurize.structure import Structure, storage_order, tiled_dims
 from autosched.schedule.banks import walked_across_by
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Level, StageId
-
-OWN_MEMORY = {Level.ROOT: GLOBAL, Level.BLOCK: SHARED, Level.THREAD: REGISTER}
 
 
 class StructureFacts:
@@ -25,6 +23,7 @@ class StructureFacts:
         rows: Stages with loops of their own: the root's, then those of BLOCK, then those of THREAD Members.
         inlined: Inlined Funcs.
         accesses: What one evaluation of each stage touches.
+        dims: Dimensions of each row outside reductions, outermost first.
         lifetimes: First and last step that touch each BLOCK Member's buffer.
         carriers: Stages with threads of their own: all but those of THREAD Members.
         earlier: For each stage those that the same threads run before it without a barrier in between, in order.
@@ -38,6 +37,10 @@ class StructureFacts:
         self.accesses: dict[StageId, StageAccesses] = {
             s: table.of(s.func, s.number, structure.inlined) for s in self.rows
         }
+        self.dims: list[tuple[str, ...]] = [
+            tiled_dims(bound, structure.stages) if structure.spot(s.func) is None else bound.funcs[s.func].dims
+            for s in self.rows
+        ]
         self.lifetimes = self._lifetimes()
         threads = {p.func for p in structure.spots if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)

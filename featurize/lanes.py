@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.featurize.growing import mixed
+
 Ints = NDArray[np.int64]
 
 WARP = 32
@@ -24,20 +26,16 @@ WORD_BYTES = 4
 BLOCK_X, BLOCK_Y, FIRST_LANE, ACTIVE_X, ACTIVE_Y, ACTIVE_Z, STEP_X, STEP_Y, STEP_Z, START = range(10)
 LINEAR_COLUMNS = 10
 QUOTIENT_COLUMNS = 6
-"""Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step."""
-
-_MIX = np.random.default_rng(20210721).integers(1 << 62, size=1024, dtype=np.int64) | 1
-
+"""Zeros, or further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step."""
 
 def alike_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Return a key of each different row, the first position of it, and the number of the key of every row.
 
     Rows are told apart by a random linear form modulo 2**64: two different ones meet with probability 2**-63.
     """
-    with np.errstate(over="ignore"):
-        mixed = rows @ _MIX[: rows.shape[1]]
-    order = np.argsort(mixed, kind="stable")
-    ordered = mixed[order]
+    keys = mixed([rows])
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
     fresh = np.ones(len(rows), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     which = np.empty(len(rows), np.int64)
@@ -74,7 +72,7 @@ def _lanes(rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     address = rows[:, START, None] + x * rows[:, STEP_X, None] + y * rows[:, STEP_Y, None] + z * rows[:, STEP_Z, None]
     for first in range(LINEAR_COLUMNS, rows.shape[1], QUOTIENT_COLUMNS):
         px, py, pz, constant, divisor, step = (rows[:, first + k, None] for k in range(QUOTIENT_COLUMNS))
-        address = address + (x * px + y * py + z * pz + constant) // divisor * step
+        address = address + (x * px + y * py + z * pz + constant) // np.maximum(divisor, 1) * step
     return address, active
 
 

@@ -15,28 +15,34 @@ and loops around it, and the block runs the code of the kernel's interior. The a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize import schema
-from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.facts import OWN_MEMORY, StructureFacts
+from autosched.featurize.accesses import AccessTable, StageAccesses
+from autosched.featurize.batch import Batch
+from autosched.featurize.demand import Demands
+from autosched.featurize.entries import Accesses, EntryPool
+from autosched.featurize.facts import StructureFacts
 from autosched.featurize.fill import Filler
-from autosched.featurize.geometry import Geometry, GeometryBuilder
-from autosched.featurize.lanes import warps_of_block
-from autosched.featurize.memory import Access, Floats, Reader, Warps, traffic
-from autosched.featurize.nests import Bools, Ints, NestShape
-from autosched.featurize.storage import StorageOf, first_fit
+from autosched.featurize.geometry import Geometry, geometry_of
+from autosched.featurize.grid import Grid
+from autosched.featurize.kinds import ALWAYS, IF_SMALL, ROOT, THREAD, Kinds
+from autosched.featurize.memory import Floats, Traffic, Warps, traffic
+from autosched.featurize.plans import KernelPlan, Planner
+from autosched.featurize.rows import Bools, Ints, NestRows
+from autosched.featurize.storage import shared_bytes, shared_strides, walked_across
 from autosched.featurize.structure import Structure, columns
-from autosched.featurize.tables import Counting, OffsetTable
+from autosched.featurize.views import KernelGeometry, StageAccess, accesses_by_stage, kernel_geometry
 from autosched.featurize.work import WorkTable
-from autosched.schedule.derived import SHARED_ALIGN, is_promoted
-from autosched.schedule.plan import owns_tile
-from autosched.schedule.types import Level, StageId
+from autosched.schedule.derived import is_promoted
+from autosched.schedule.types import StageId
 from autosched.target import Target
+
+MAX_BATCH = 1024
+"""Candidates that are worked out together; more would not stay in the processor's caches."""
 
 
 @dataclass
@@ -58,32 +64,78 @@ class Featurizer:
     every_warp: bool = False
     accesses: AccessTable = field(init=False)
     work: WorkTable = field(init=False)
+    kinds: Kinds = field(init=False)
+    demands: Demands = field(init=False)
+    planner: Planner = field(init=False)
+    entries: EntryPool = field(init=False)
     _models: dict[Structure, KernelModel] = field(init=False, default_factory=dict)
-    _tables: dict[tuple[object, ...], OffsetTable] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
         self.work = WorkTable(self.bound)
+        self.kinds = Kinds(self.bound, self.work)
+        self.demands = Demands(self.kinds, thorough=self.every_warp)
+        self.planner = Planner(self.kinds, self.demands)
+        self.entries = EntryPool(self.kinds, amortised=self.amortised)
 
     def model(self, structure: Structure) -> KernelModel:
         """Return the model of a structure, built once."""
-        if structure not in self._models:
-            self._models[structure] = KernelModel(self, structure)
-        return self._models[structure]
+        found = self._models.get(structure)
+        if found is None:
+            found = self._models[structure] = KernelModel(self, structure)
+        return found
 
-    def table(
-        self, group: AccessGroup, nest: StageId, dims: Sequence[str], reductions: Sequence[tuple[str, int, int]]
-    ) -> OffsetTable:
-        """Return the constants of a group of accesses; kernels with the same stage share them."""
-        key = id(group), tuple(dims), tuple(reductions)  # groups live as long as the table of accesses does
-        if key not in self._tables:
-            self._tables[key] = OffsetTable(group, nest, tuple(dims), tuple(reductions))
-        return self._tables[key]
+    def evaluate(self, models: Sequence[KernelModel], params: Sequence[Ints]) -> BatchEvaluation:
+        """Return the features of candidates of some structures, all at once.
+
+        Args:
+            models: The structures.
+            params: ``int64[N, columns]``, candidates of each (see `columns`).
+        """
+        batch = Batch([m.plan for m in models], params, self.kinds.dims)
+        geometry = geometry_of(batch, self.kinds, self.demands)
+        nests = geometry.nests
+        across = walked_across(batch, [m.facts for m in models], nests)
+        strides, elements = shared_strides(nests.kinds, nests.extents, across)
+        promoted = _promoted(nests)
+        candidate = batch.nests.candidate
+        warps = Warps.of(geometry.block[candidate], nests.active)
+        accesses = Accesses(batch, self.kinds, self.demands, nests, strides)
+        cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
+        shared = shared_bytes(batch, elements)
+        thread_bytes = _thread_bytes(batch, nests, promoted)
+        features = Filler(batch, geometry, accesses, cost, warps, self.target).features(shared, thread_bytes)
+        return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
+
+
+@dataclass(frozen=True)
+class BatchEvaluation:
+    """What is known of candidates of several structures.
+
+    Attributes:
+        models: The structures.
+        batch: Which candidates are whose.
+        features: ``float64[M, rows, features]``, a row for each stage, then for each inlined Func, then zeros.
+        geometry: Regions and threads.
+        shared_bytes: ``int64[M]``, shared memory of a block.
+        thread_bytes: ``int64[M]``, registers of a thread that hold Members and accumulators, in bytes.
+        accesses: What all stages access.
+        traffic: What that costs.
+    """
+
+    models: tuple[KernelModel, ...]
+    batch: Batch
+    features: Floats
+    geometry: Geometry
+    shared_bytes: Ints
+    thread_bytes: Ints
+    accesses: Accesses
+    traffic: Traffic
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is known of a structure's candidates.
+    """What is known of one structure's candidates.
 
     Attributes:
         features: ``float64[N, rows, features]``, a row for each stage, then for each inlined Func.
@@ -94,10 +146,10 @@ class Evaluation:
     """
 
     features: Floats
-    geometry: Geometry
+    geometry: KernelGeometry
     shared_bytes: Ints
     thread_bytes: Ints
-    traffic: Mapping[StageId, tuple[Access, ...]]
+    traffic: dict[StageId, list[StageAccess]]
 
 
 class KernelModel:
@@ -108,12 +160,23 @@ class KernelModel:
         self.bound = featurizer.bound
         self.structure = structure
         self.layout = columns(self.bound, structure)
-        self.geometry = GeometryBuilder(self.bound, structure, self.layout, thorough=featurizer.every_warp)
         self.facts = StructureFacts(self.bound, structure, featurizer.accesses)
-        self._operations = {
-            s: featurizer.work.operations(self.bound.stage(s.func, s.number), a.calls)
-            for s, a in self.facts.accesses.items()
-        }
+        self._plan: KernelPlan | None = None
+        self._grid: Grid | None = None
+
+    @property
+    def plan(self) -> KernelPlan:
+        """The structure as arrays."""
+        if self._plan is None:
+            self._plan = self.f.planner.plan(self.facts, self.layout)
+        return self._plan
+
+    @property
+    def grid(self) -> Grid:
+        """How blocks divide the root stages."""
+        if self._grid is None:
+            self._grid = Grid(self.bound, self.structure, self.layout)
+        return self._grid
 
     @property
     def rows(self) -> tuple[StageId, ...]:
@@ -134,99 +197,40 @@ class KernelModel:
         """Return what one evaluation of a stage touches."""
         return self.facts.accesses[stage]
 
+    def geometry(self, params: Ints) -> KernelGeometry:
+        """Return the regions and threads of candidates ``int64[N, columns]``."""
+        batch = Batch([self.plan], [params], self.f.kinds.dims)
+        return kernel_geometry(self.facts, self.plan, geometry_of(batch, self.f.kinds, self.f.demands), self.f.demands)
+
+    def member_extents(self, params: Ints) -> dict[str, Ints]:
+        """Return the buffer of each BLOCK Member, ``int64[N, dims]``; only the root's columns are read."""
+        return self.f.demands.member_extents(self.structure, self.grid.blocks(params)[0])
+
     def evaluate(self, params: Ints) -> Evaluation:
         """Return the features of candidates ``int64[N, columns]`` (see `columns`)."""
-        geometry = self.geometry.build(params)
-        n = len(params)
-        storage = StorageOf(self.facts, geometry)
-        sizes = [(size, span) for name, span in self.facts.lifetimes.items() for size in storage.bytes_of(name)]
-        shared = np.zeros(n, np.int64)
-        if sizes:
-            shared = first_fit([s for s, _ in sizes], [span for _, span in sizes], SHARED_ALIGN)
-        features = np.zeros((n, len(self.rows) + len(self.inlined), schema.COUNT))
-        fill = Filler(self.facts, geometry, self.geometry.sizes, self.f.target, self.f.work, features)
-        costs: dict[StageId, tuple[Access, ...]] = {}
-        thread_bytes = self._thread_bytes(geometry, n)
-        by_id = {nest.id: k for k, nest in enumerate(geometry.nests)}
-        for row, stage in enumerate(self.rows):
-            k = by_id[stage]
-            nest, active = geometry.nests[k], geometry.active[k]
-            warps = _warps(geometry.block, active)
-            costs[stage] = self._stage_traffic(nest, geometry, storage, warps, active)
-            fill.stage(row, nest, active, warps, costs[stage], self._operations[stage])
-        fill.kernel(shared, thread_bytes)
-        fill.inlined()
-        return Evaluation(features, geometry, shared, thread_bytes, costs)
-
-    def _thread_bytes(self, geometry: Geometry, n: int) -> Ints:
-        total = np.zeros(n, np.int64)
-        for spot in self.structure.spots:
-            if spot.level is Level.THREAD:
-                size = sum(d.bytes_ for d in self.bound.funcs[spot.func].dtypes)
-                total += geometry.extents[spot.func].prod(axis=1) * size
-        root = geometry.nests[0]
-        size = sum(d.bytes_ for d in self.bound.funcs[self.structure.func].dtypes)
-        return total + np.where(self._promoted(root), root.serial.prod(axis=1) * size, 0)
-
-    def _promoted(self, nest: NestShape) -> Bools:
-        """Return whether a nest keeps its own Func's points in registers while it runs."""
-        func = self.bound.funcs[nest.stage.func]
-        if nest.level is Level.THREAD:
-            return np.ones(len(nest.times), bool)
-        stages = [s for s in func.stages if s.values and not s.is_empty]
-        if nest.level is Level.ROOT:
-            stages = [self.bound.stage(s.func, s.number) for s in self.structure.stages]
-        if not all(owns_tile(func, s) for s in stages) or not (len(stages) > 1 or stages[0].is_update):
-            return np.zeros(len(nest.times), bool)
-        return np.asarray(is_promoted(nest.serial.prod(axis=1), len(func.dtypes)), bool)
-
-    def _stage_traffic(
-        self, nest: NestShape, geometry: Geometry, storage: StorageOf, warps: Warps, active: Ints
-    ) -> tuple[Access, ...]:
-        found = []
-        stage = nest.id
-        access = self.facts.accesses[stage]
-        promoted = self._promoted(nest)
-        before = [self._reader(g, geometry.nest(s)) for s in self.facts.earlier[stage] for g in self._fixed_loads(s)]
-        for group, store in [(g, False) for g in access.loads] + [(g, True) for g in access.stores]:
-            own = group.source == stage.func
-            memory, placed = (OWN_MEMORY[nest.level], True) if own else self.facts.memory_of(stage, group.source)
-            where = storage.of(group.source, group.component, memory, placed)
-            again = None if not own else self._repeats(nest, promoted, store)
-            how = Counting.EVERY if own else Counting.DISTINCT if self.f.amortised else Counting.WRITTEN
-            reader = self._reader(group, nest, with_reductions=again is None)
-            cost = traffic(
-                reader, [] if own else before, where, geometry.block, active, warps, how, every_warp=self.f.every_warp
-            )
-            found.append(Access(group, store, memory, cost if again is None else cost.scaled(again)))
-            if not own:
-                before.append(reader)
-        return tuple(found)
-
-    def _fixed_loads(self, stage: StageId) -> list[AccessGroup]:
-        """Return what a stage loads of other Funcs, which it cannot write itself."""
-        return [g for g in self.facts.accesses[stage].loads if g.source != stage.func]
-
-    def _repeats(self, nest: NestShape, promoted: Bools, store: bool) -> Ints | None:
-        """Return how often a thread goes to memory for each of its own points; None if reductions move the address.
-
-        Accumulators go to memory once, after the last stage, and are read only if the first one does not set them.
-        """
-        func = self.bound.funcs[nest.stage.func]
-        if not owns_tile(func, nest.stage):
-            return None
-        own = tuple(self.facts.stages_of(func.name))
-        stages = self.structure.stages if nest.level is Level.ROOT else own
-        touched = nest.id == (stages[-1] if store else stages[0])
-        return np.where(promoted, int(touched), nest.reduction_points)
-
-    def _reader(self, group: AccessGroup, nest: NestShape, *, with_reductions: bool = True) -> Reader:
-        loops = {d.name: d for d in nest.stage.loops}
-        reductions = [(d, loops[d].lo, loops[d].hi) for d in nest.reductions if loops[d].reduction]
-        return Reader(self.f.table(group, nest.id, nest.dims, reductions if with_reductions else []), nest)
+        e = self.f.evaluate([self], [params])
+        return Evaluation(
+            e.features,
+            kernel_geometry(self.facts, self.plan, e.geometry, self.f.demands),
+            e.shared_bytes,
+            e.thread_bytes,
+            accesses_by_stage(self.facts, self.plan, e.accesses, e.traffic),
+        )
 
 
-def _warps(block: Ints, active: Ints) -> Warps:
-    counted = warps_of_block(np.concatenate([block, active], axis=1))
-    tail = counted[:, 3]
-    return Warps(counted[:, 0] - tail, tail, counted[:, 2], counted[:, 1])
+def _promoted(nests: NestRows) -> Bools:
+    """Return whether a nest keeps its own Func's points in registers while it runs."""
+    how = nests.kinds["promotion"]
+    small = is_promoted(nests.serial.prod(axis=1), nests.kinds["components"])
+    return np.asarray((how == ALWAYS) | ((how == IF_SMALL) & small), bool)
+
+
+def _thread_bytes(batch: Batch, nests: NestRows, promoted: Bools) -> Ints:
+    kinds = nests.kinds
+    size = kinds["bytes"]
+    inside = (kinds["level"] == THREAD) & (kinds["leading"] > 0)
+    first = np.zeros(len(size), bool)
+    first[batch.nests.start] = True
+    accumulators = first & promoted & (kinds["level"] == ROOT)
+    held = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * accumulators
+    return np.add.reduceat(held * size, batch.nests.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -49,26 +49,16 @@ class OffsetTable(LoopedAccesses):
     them, unless an index has a floor division).
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._found: dict[object, Entries] = {}
-
-    def of(
-        self, key: object, visits: Callable[[], tuple[Visit, Sequence[Visit]]], steps: tuple[int, ...], how: Counting
-    ) -> Entries:
+    def entries(self, visit: Visit, earlier: Sequence[Visit], steps: tuple[int, ...], how: Counting) -> Entries:
         """Return the entries of a visit.
 
         Args:
-            key: Equal for equal visits.
-            visits: The visit, and what the thread visited before and may still hold; called if the key is new.
+            visit: The visit.
+            earlier: What the thread visited before and may still hold.
             steps: Bytes between neighbours in each dimension of the source.
             how: What counts.
         """
-        whole = key, steps, how
-        if whole not in self._found:
-            visit, earlier = visits()
-            self._found[whole] = self._enumerate(visit, earlier, np.array(steps, np.int64)[self.known], how)
-        return self._found[whole]
+        return self._enumerate(visit, earlier, np.array(steps, np.int64)[self.known], how)
 
     def _enumerate(self, visit: Visit, earlier: Sequence[Visit], steps: Ints, how: Counting) -> Entries:
         apart = _apart(visit, how)

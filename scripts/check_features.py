@@ -172,7 +172,7 @@ class Checker:
         params = np.array([piece.params], np.int64)
         model = self.as_written.model(piece.structure)
         printed, _ = traced.kernels[position]
-        tile, count = model.geometry.grid(params)
+        tile, count = model.grid.blocks(params)
         if self.gathers:
             traced.launch(position, None)  # addresses of later kernels depend on what this one writes
         if not self.grid:
@@ -188,7 +188,7 @@ class Checker:
             if not self.grid:
                 self.tally.error(f"first warp for all, {name}", n, totals(one)[name])
             self.tally.error(f"whole grid by blocks, {name}", n * int(count.prod()), sums[name])
-            whole_tiles = float(np.prod(model.geometry.sizes / tile[0]))  # a tile cut off counts in part
+            whole_tiles = float(np.prod(model.grid.sizes / tile[0]))  # a tile cut off counts in part
             self.tally.error(f"whole grid by points, {name}", n * whole_tiles, sums[name])
 
     def _first_warp_rows(self, piece: Piece) -> dict[str, float]:
@@ -210,7 +210,7 @@ class Checker:
         ):
             if not self.tally.compare(name, mine, true):
                 self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
-        border = is_border(traced, position, model.geometry.grid(params)[1][0] // 2, trace)
+        border = is_border(traced, position, model.grid.blocks(params)[1][0] // 2, trace)
         mine_all, true_all = predicted(model, found, traced.program.names), counted(trace)
         nothing = dict.fromkeys(QUANTITIES, 0.0)
         for key in {**mine_all, **true_all}:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import KernelModel
+from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.target import Target
 
@@ -55,9 +55,9 @@ class AnalyticalModel:
         """Name, as reports show it."""
         return f"analytical model for {self.target.name}"
 
-    def cost(self, model: KernelModel, features: Floats) -> Floats:
-        """Return the predicted seconds of each candidate, ``float64[N]``."""
-        parts = self.components(features)
+    def cost(self, found: BatchEvaluation) -> Floats:
+        """Return the predicted seconds of each candidate, ``float64[M]``."""
+        parts = self.components(found.features)
         busy = (parts[:, :8] ** 4).sum(axis=1) ** 0.25
         total: Floats = np.maximum(busy, parts[:, 8]) + parts[:, 9]
         return total

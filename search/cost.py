@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import KernelModel
+from autosched.featurize.model import BatchEvaluation
 
 Floats = NDArray[np.float64]
 
@@ -19,12 +19,12 @@ class CostModel(Protocol):
     def name(self) -> str:
         """Name and version, as reports and caches show them."""
 
-    def cost(self, model: KernelModel, features: Floats) -> Floats:
-        """Return the predicted time in seconds, ``float64[N]``, of candidates of one structure.
+    def cost(self, found: BatchEvaluation) -> Floats:
+        """Return the predicted time in seconds, ``float64[M]``, of candidates of several structures.
 
         Args:
-            model: The structure; its rows say which stage each row of features describes.
-            features: ``float64[N, rows, features]``.
+            found: What is known of them; ``found.features`` is ``float64[M, rows, features]``, with zeros in rows
+                that a candidate does not have.
         """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,19 +25,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One candidate: the kernels of the parent state that it replaces, and those it has instead.
+    """One candidate: the kernels that a state has instead of those that the decision replaces (`Decider.replaced`).
 
     Attributes:
         kind: ``inline``, ``root``, ``block``, ``thread`` or ``tile``, for buckets and reports.
         func: The Func that is placed or tiled.
-        removed: Positions of replaced kernels.
-        added: Their successors, and new kernels.
+        added: Successors of the replaced kernels, then new ones.
         level: The level given to the Func, or None for a tiling.
     """
 
     kind: str
     func: str
-    removed: tuple[int, ...]
     added: tuple[Piece, ...]
     level: Level | None
 
@@ -47,13 +46,11 @@ class TileOptions(Sequence[Option]):
 
     Attributes:
         func: The Func.
-        removed: Position of the untiled kernel.
-        structure: Its structure.
+        structure: The untiled kernel.
         tilings: Parameters of each option.
     """
 
     func: str
-    removed: int
     structure: Structure
     tilings: Sequence[Params]
 
@@ -67,7 +64,7 @@ class TileOptions(Sequence[Option]):
     def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
         if isinstance(k, slice):
             return [self[i] for i in range(*k.indices(len(self)))]
-        return Option("tile", self.func, (self.removed,), (Piece(self.structure, self.tilings[k], tiled=True),), None)
+        return Option("tile", self.func, (Piece(self.structure, self.tilings[k], tiled=True),), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +103,45 @@ class Decider:
         return self.evaluator.settings
 
     def decisions(self) -> list[Decision]:
-        """Return all decisions in order: consumers before producers, a Func's place before its tilings."""
+        """Return all decisions in order: consumers before producers, a Func's place before its tilings.
+
+        In one phase the place at root comes with the tiles of the Func's first kernel.
+        """
         found: list[Decision] = []
+        decided = 1 if self.settings.phases == 1 else 0
         for name, func in reversed(list(self.bound.funcs.items())):
             found.append(Decision(name))
-            found += [Decision(name, k) for k in range(len(self.places.root_structures(func)))]
+            found += [Decision(name, k) for k in range(decided, len(self.places.root_structures(func)))]
         return found
+
+    def replaced(self, state: State, decision: Decision) -> tuple[int, ...]:
+        """Return the positions of the kernels that every option of a decision replaces.
+
+        Those that read the Func, for its place; its untiled kernel, for a tiling.
+        """
+        if decision.group is None:
+            return tuple(k for k, p in enumerate(state.pieces) if decision.func in self.places.reads(p.structure))
+        if state.levels.get(decision.func) is not Level.ROOT:
+            return ()
+        own = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)
+        return tuple(itertools.islice(own, 1))
+
+    def after(self, state: State, decision: Decision, option: Option, *, costed: bool = True) -> State:
+        """Return the state with one more decision made.
+
+        Args:
+            state: What is decided already.
+            decision: What is decided now.
+            option: The answer.
+            costed: Whether the kernels that it adds have been evaluated; if not, they cost NaN for now.
+        """
+        gone = self.replaced(state, decision)
+        kept = [k for k in range(len(state.pieces)) if k not in gone]
+        pieces = (*(state.pieces[k] for k in kept), *option.added)
+        added = (self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added)
+        costs = (*(state.costs[k] for k in kept), *added)
+        levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
+        return State(pieces, costs, levels, sum(costs), state.steps + 1, state)
 
     def options(self, state: State, decision: Decision, *, members: bool = True) -> Sequence[Option]:
         """Return the candidates of a decision; none if it does not concern the state.
@@ -125,7 +155,7 @@ class Decider:
         if decision.group is not None:
             return self._tile_options(state, decision)
         func = self.bound.funcs[decision.func]
-        readers = [k for k, p in enumerate(state.pieces) if func.name in self.places.reads(p.structure)]
+        readers = self.replaced(state, decision)
         found = self._root_options(state, func, readers)
         if func.is_output or not readers:
             return found
@@ -154,23 +184,24 @@ class Decider:
         return tuple(settled)
 
     def _root_options(self, state: State, func: BoundFunc, readers: Sequence[int]) -> list[Option]:
-        new = []
-        for structure in self.places.root_structures(func):
-            geometry = self.evaluator.kernel_model(structure).geometry
-            sizes = geometry.sizes.tolist()
-            start = default_tiling(sizes, self._vector(func.name, geometry.dims), self.evaluator.target)
-            new.append(Piece(structure, tuple(start.tolist()), tiled=False))
+        structures = self.places.root_structures(func)
+        new = [Piece(s, self._untiled(s), tiled=False) for s in structures]
         kept = [p for k, p in enumerate(state.pieces) if k not in readers]
-        old = [state.pieces[k] for k in readers]
+        added = self._settled(state, func.name, Level.ROOT, [*(state.pieces[k] for k in readers), *new], kept)
+        if self.settings.phases == 2 or not new:
+            return [Option("root", func.name, added, Level.ROOT)]
+        first = len(readers)
+        before, structure, after = added[:first], added[first].structure, added[first + 1 :]
         return [
-            Option(
-                "root",
-                func.name,
-                tuple(readers),
-                self._settled(state, func.name, Level.ROOT, [*old, *new], kept),
-                Level.ROOT,
-            )
+            Option("root", func.name, (*before, Piece(structure, params, tiled=True), *after), Level.ROOT)
+            for params in self.tilings(structures[0])
         ]
+
+    def _untiled(self, structure: Structure) -> Params:
+        """Return the tiles that stand for those of a root kernel until they are decided."""
+        grid = self.evaluator.kernel_model(structure).grid
+        vector = self._vector(structure.func, grid.dims)
+        return tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
 
     def _inline_options(self, state: State, func: BoundFunc, readers: Sequence[int]) -> list[Option]:
         kept = [p for k, p in enumerate(state.pieces) if k not in readers]
@@ -183,13 +214,7 @@ class Decider:
                 self.evaluator.counts.pruned["inlining reads too much at one point"] += 1
                 return []
         return [
-            Option(
-                "inline",
-                func.name,
-                tuple(readers),
-                self._settled(state, func.name, Level.INLINE, changed, kept),
-                Level.INLINE,
-            )
+            Option("inline", func.name, self._settled(state, func.name, Level.INLINE, changed, kept), Level.INLINE)
         ]
 
     def _member_options(self, state: State, func: BoundFunc, reader: int) -> list[Option]:
@@ -208,7 +233,7 @@ class Decider:
                 ].structure
                 for threads in tilings.tolist():
                     params = self._with_threads(piece, structure, func.name, tuple(threads))
-                    found.append(Option("block", func.name, (reader,), (Piece(one, params, tiled=True),), Level.BLOCK))
+                    found.append(Option("block", func.name, (Piece(one, params, tiled=True),), Level.BLOCK))
         if "thread" in self.settings.locations:
             found += self._thread_options(state, func, reader, kept)
         return found
@@ -224,7 +249,7 @@ class Decider:
             one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
             if self.places.reads_unevenly(structure, func.name):
                 self.evaluator.uneven.add(one[0].structure)
-            found.append(Option("thread", func.name, (reader,), one, Level.THREAD))
+            found.append(Option("thread", func.name, one, Level.THREAD))
         return found
 
     def _has_loop(self, piece: Piece, host: str, position: int) -> bool:
@@ -249,30 +274,23 @@ class Decider:
         return dims.index(order[0]) if order else 0
 
     def _tile_options(self, state: State, decision: Decision) -> Sequence[Option]:
-        if state.levels.get(decision.func) is not Level.ROOT:
-            return []
-        own = [k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled]
-        if not own:
-            return []
-        piece = state.pieces[own[0]]
-        return TileOptions(decision.func, own[0], piece.structure, self.tilings(piece.structure))
+        untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
+        return TileOptions(decision.func, untiled[0], self.tilings(untiled[0])) if untiled else []
 
     def fixed_tiling(self, state: State, decision: Decision, params: Params) -> Sequence[Option]:
         """Return the one option that tiles a root kernel as given; none if it does not concern the state."""
-        options = self._tile_options(state, decision)
-        if not isinstance(options, TileOptions):
-            return []
-        return TileOptions(decision.func, options.removed, options.structure, [params])
+        untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
+        return TileOptions(decision.func, untiled[0], [params]) if untiled else []
 
     def tilings(self, structure: Structure) -> list[Params]:
         """Return the tilings of a root kernel that keep the multiprocessors busy, the best balanced first."""
         bare = self.places.bare(structure)
         if bare not in self._tilings:
-            geometry = self.evaluator.kernel_model(bare).geometry
+            grid = self.evaluator.kernel_model(bare).grid
             target = self.evaluator.target
-            vector = self._vector(structure.func, geometry.dims)
-            table = root_tilings(geometry.sizes.tolist(), vector, self.settings, target)
-            _, count = geometry.grid(table)
+            vector = self._vector(structure.func, grid.dims)
+            table = root_tilings(grid.sizes.tolist(), vector, self.settings, target)
+            _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             self._tilings[bare] = [
                 tuple(row)
@@ -314,7 +332,7 @@ class Decider:
         for structure, pieces in wanted.items():
             ones = (1,) * len(func.dims)
             rows = [self._with_threads(p, structure, func.name, ones) for p in pieces.values()]
-            found = self.evaluator.kernel_model(structure).geometry.member_extents(np.array(rows, np.int64))
+            found = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, found[func.name].tolist(), strict=True):
                 self._extents[structure, params] = tuple(extents)
 

@@ -6,31 +6,21 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.cost import operations
 from autosched.featurize.build import build_kernel
-from autosched.featurize.model import Evaluation, Featurizer, KernelModel
-from autosched.featurize.nests import NestShape
-from autosched.featurize.schema import INDEX
+from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
-from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
-from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
-from autosched.schedule.tiles import calls_through
-from autosched.schedule.types import Level
 from autosched.schedule.validate import kernel_reasons
 from autosched.search.cost import CostModel, comparable
+from autosched.search.prune import LEGAL, REASONS, reasons_of
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
-Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
-LEGAL = ""
 ALIGNMENT = 64
 """Tiles that agree modulo this lie alike to the steps of floor divisions, whose divisors are small powers of two."""
 
@@ -76,6 +66,9 @@ class Verdict:
     reason: str
 
 
+TOO_MANY_READS = Verdict(float("inf"), "inlining reads too much at one point")
+
+
 @dataclass
 class Evaluator:
     """Costs kernels of one bound pipeline.
@@ -97,7 +90,6 @@ class Evaluator:
     uneven: set[Structure] = field(default_factory=set)
     featurizer: Featurizer = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
-    _loads: dict[tuple[object, ...], int] = field(init=False, default_factory=dict)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,85 +106,57 @@ class Evaluator:
     def evaluate(self, wanted: Iterable[tuple[Structure, Params]]) -> None:
         """Work out the verdicts of kernels, those with one structure together."""
         fresh: dict[Structure, dict[Params, None]] = {}
+        known = self._known
         for structure, params in wanted:
             self.counts.asked += 1
-            if params not in self._known.setdefault(structure, {}):
+            if params not in known.setdefault(structure, {}):
                 fresh.setdefault(structure, {})[params] = None
-        for structure, rows in fresh.items():
-            self._evaluate(structure, list(rows))
+        models: list[KernelModel] = []
+        tables: list[list[Params]] = []
+        room = MAX_BATCH
+        for structure, new in fresh.items():
+            model = self.kernel_model(structure)
+            rows = list(new)
+            self.counts.kernels += len(rows)
+            if model.overflow:
+                known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
+                continue
+            while rows:
+                models.append(model)
+                tables.append(rows[:room])
+                rows = rows[room:]
+                room -= len(tables[-1])
+                if room == 0:
+                    self._evaluate(models, tables)
+                    models, tables, room = [], [], MAX_BATCH
+        if models:
+            self._evaluate(models, tables)
 
-    def _evaluate(self, structure: Structure, rows: list[Params]) -> None:
-        known = self._known[structure]
-        model = self.kernel_model(structure)
-        self.counts.kernels += len(rows)
+    def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]]) -> None:
         self.counts.batches += 1
-        if model.overflow:
-            for r in rows:
-                known[r] = Verdict(float("inf"), "inlining reads too much at one point")
-            return
         started = time.perf_counter()
-        found = model.evaluate(np.array(rows, np.int64).reshape(len(rows), -1))
+        params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
+        found = self.featurizer.evaluate(models, params)
         featurized = time.perf_counter()
-        costs = self.model.cost(model, found.features)
+        costs = self.model.cost(found)
         costed = time.perf_counter()
-        reasons = self._reasons(model, found)
-        if structure in self.uneven:
-            reasons = [self._uneven_reason(model, r) if reasons[k] == LEGAL else reasons[k] for k, r in enumerate(rows)]
-        for k, r in enumerate(rows):
-            known[r] = Verdict(comparable(float(costs[k])), reasons[k])
-            if reasons[k]:
-                self.counts.pruned[reasons[k]] += 1
+        codes = reasons_of(found, self.settings, self.target)
+        cost_list, code_list = costs.tolist(), codes.tolist()
+        position = 0
+        for model, rows in zip(models, tables, strict=True):
+            known = self._known[model.structure]
+            uneven = model.structure in self.uneven
+            for r in rows:
+                reason = REASONS[code_list[position]]
+                if uneven and reason == LEGAL:
+                    reason = self._uneven_reason(model, r)
+                if reason:
+                    self.counts.pruned[reason] += 1
+                known[r] = Verdict(comparable(cost_list[position]), reason)
+                position += 1
         self.counts.seconds["features"] += featurized - started
         self.counts.seconds["cost"] += costed - featurized
         self.counts.seconds["pruning"] += time.perf_counter() - costed
-
-    def _reasons(self, model: KernelModel, found: Evaluation) -> list[str]:
-        """Return why each kernel is pruned (Anderson, section 6.6)."""
-        s, t, g = self.settings, self.target, found.geometry
-        n = len(found.features)
-        threads = g.block.prod(axis=1)
-        bad: list[tuple[str, Any]] = [
-            ("more threads than a block can have", (threads > t.max_threads_per_block) | (g.thread_dims > 3)),
-            ("threads beyond the device's limit in a dimension", (g.block > np.array(t.max_block_dim)).any(axis=1)),
-            ("more shared memory than a block can have", found.shared_bytes > t.shared_per_block_optin),
-            ("more blocks than a grid can have", g.blocks > t.max_grid[0]),
-        ]
-        small = np.ones(n, bool)
-        serial = np.ones(n, bool)
-        for spot in model.structure.spots:
-            func = self.bound.funcs[spot.func]
-            if spot.level is Level.THREAD:
-                points = g.extents[spot.func].prod(axis=1)
-                small &= (points <= s.max_thread_points) & (
-                    points * sum(d.bytes_ for d in func.dtypes) <= s.max_thread_bytes
-                )
-                host = g.nest(spot.host)
-                small &= host.serial.prod(axis=1) <= s.max_serial_points
-        for nest in g.nests:
-            if nest.level is Level.BLOCK:
-                serial &= nest.serial.prod(axis=1) <= 4 * s.max_serial_points
-        bad.append(("too much code when unrolled", self._unrolled_loads(model, g.nests) > MAX_UNROLLED_LOADS))
-        bad.append(("too large for a thread's registers", ~small))
-        bad.append(("serial loops too long to unroll", ~serial))
-        rows = found.features[:, : len(model.rows)]
-        needed = np.maximum(rows[:, :, INDEX["points_computed_minimum"]], 1)
-        repeated = rows[:, :, INDEX["points_computed_total"]] / needed
-        bad.append(("too much computed again", (repeated > s.max_recompute).any(axis=1)))
-        for k, name in enumerate(model.inlined):
-            inlined = found.features[:, len(model.rows) + k]
-            points = np.maximum(inlined[:, INDEX["points_computed_minimum"]], 1)
-            func = self.bound.funcs[name]
-            if func.boundary is None and not _trivial(self.featurizer, name):
-                bad.append(("too much computed again", inlined[:, INDEX["inlined_calls"]] / points > s.max_recompute))
-            calls = max(model.accesses_of(r).calls.get(name, 0) for r in model.rows)
-            bad.append(("an inlined Func is evaluated too often", np.full(n, calls >= s.max_inlined_calls)))
-        idle = rows[:, :, INDEX["idle_lane_wastage"]].max(axis=1)
-        bad.append(("too many idle lanes", idle > s.max_idle_lanes))
-        reasons = [LEGAL] * n
-        for reason, mask in reversed(bad):
-            for k in np.flatnonzero(mask).tolist():
-                reasons[k] = reason
-        return reasons
 
     def _uneven_reason(self, model: KernelModel, params: Params) -> str:
         """Return whether the scalar checks, which know every index exactly, keep a THREAD Member in registers.
@@ -208,24 +172,3 @@ class Evaluator:
             kernel = build_kernel(model, np.array(params, np.int64))
             self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target)
         return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"
-
-    def _unrolled_loads(self, model: KernelModel, nests: Sequence[NestShape]) -> Ints:
-        """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
-        total = np.zeros(len(nests[0].times), np.int64)
-        inlined = set(model.structure.inlined)
-        for nest in nests:
-            key = model.structure.stages, model.structure.inlined, nest.id
-            if key not in self._loads:
-                self._loads[key] = calls_through(self.bound, [nest.id], inlined)
-            points = nest.serial.prod(axis=1)
-            copies = np.where(is_unrolled(points) | (nest.level is Level.THREAD), points, 1) * nest.times
-            terms = np.where(reduction_is_unrolled(points, nest.reduction_points), nest.reduction_points, 1)
-            total += copies * terms * self._loads[key]
-        return total
-
-
-def _trivial(featurizer: Featurizer, name: str) -> bool:
-    """Whether a Func is so cheap that computing it again is never too much: a copy or a few operations."""
-    func = featurizer.bound.funcs[name]
-    stage = func.stages[0]
-    return operations(stage) + sum(stage.load_counts.values()) <= 1 + max(d.bytes_ for d in func.dtypes)

@@ -16,7 +16,7 @@ import numpy as np
 from autosched.featurize.build import build_kernel
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
-from autosched.search.decide import Decider, Option, TileOptions, start_state
+from autosched.search.decide import Decider, Decision, Option, TileOptions, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
 from autosched.search.state import Piece, State
@@ -58,17 +58,12 @@ class RandomStates:
             self._decider.prefetch([state], decision)
             options = self._decider.options(state, decision)
             if len(options):
-                state = self._after(state, self._choose(options, rng))
+                state = self._after(state, decision, self._choose(options, rng))
         return state
 
-    def _after(self, state: State, option: Option) -> State:
+    def _after(self, state: State, decision: Decision, option: Option) -> State:
         self.evaluator.evaluate((p.structure, p.params) for p in option.added)
-        kept = [k for k in range(len(state.pieces)) if k not in option.removed]
-        added = (self.evaluator.known(p.structure, p.params).cost for p in option.added)
-        costs = (*(state.costs[k] for k in kept), *added)
-        levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
-        pieces = (*(state.pieces[k] for k in kept), *option.added)
-        return State(pieces, costs, levels, sum(costs), state.steps + 1)
+        return self._decider.after(state, decision, option)
 
     def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
         """Return a complete state and its schedule, which `autosched.schedule.validate` accepts.

@@ -1,4 +1,4 @@
-"""What a search may do; the defaults are the paper's (Anderson, sections 3, 4 and 6)."""
+"""What a search may do (Anderson, sections 3, 4 and 6, and what goes beyond)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ Sampling = Literal["hierarchical", "exhaustive"]
 class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
+    The defaults are the paper's, but for ``refine``, which goes beyond it; `PAPER` leaves that out.
+
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
         passes: How often the search is run, each time told apart by one more layer of structure.
         sampling: `hierarchical` costs log2 of every bucket of alike candidates, `exhaustive` all of them.
         freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
+        phases: 2 decides a Func's place and then, at root, its tiles (section 6); 1 decides both at once.
+        refine: Rounds at most of the search around the best schedule (`autosched.search.refine`); 0 for none.
+        refine_beam: Size of the beam in these.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).
@@ -38,6 +43,9 @@ class SearchSettings:
     passes: int = 5
     sampling: Sampling = "hierarchical"
     freeze: bool = True
+    phases: int = 2
+    refine: int = 4
+    refine_beam: int = 8
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -55,6 +63,12 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.beam_size < 1 or self.passes < 1:
             raise InputError(f"beam_size is {self.beam_size} and passes {self.passes}: give at least 1 of each")
+        if self.phases not in (1, 2):
+            raise InputError(f"phases is {self.phases}: choose 1 or 2")
+        if self.refine < 0 or self.refine_beam < 1:
+            raise InputError(
+                f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds of at least 1 state"
+            )
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}
@@ -62,5 +76,8 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False)
+PAPER = SearchSettings(refine=0)
+"""Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
+
+GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0)
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -17,6 +17,10 @@ MOST_PADDING = 8 / 7
 """A thread extent outside the vector dimension may cover at most this much more than there is."""
 SMALL_EXTENT = 64
 """A dimension shorter than this may also be walked by exactly as many threads as it has points."""
+CPU_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Parts that a row is cut into on a CPU."""
+LEAST_CPU_VECTORS = 2
+"""Vectors of a row on a CPU at least, if there are as many points."""
 
 
 def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
@@ -50,6 +54,21 @@ def thread_sizes(extent: int, *, vector: bool, alone: bool, settings: SearchSett
     return sizes or [min(extent, max(settings.vector_threads))]
 
 
+def cpu_lanes(extent: int, target: Target) -> list[int]:
+    """Return the lanes to try along the vector dimension of a root stage on a CPU: a row in equal parts.
+
+    Lanes are points of an inner loop there, whole vectors of them but where one part is the whole row. Serial points
+    beside them would make neighbouring lanes touch memory with a stride, so there are none.
+    """
+    vector, most = target.warp_size, target.max_block_dim[0]
+    sizes = [extent] if extent <= most else []
+    for parts in CPU_SPLITS:
+        lanes = -(-extent // (parts * vector)) * vector
+        if LEAST_CPU_VECTORS * vector <= lanes <= min(most, extent):
+            sizes.append(lanes)
+    return list(dict.fromkeys(sizes)) or [most]
+
+
 def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target) -> Ints:
     """Return threads and serial points ``int64[N, 2 * dims]`` for a root stage.
 
@@ -75,6 +94,8 @@ def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, ta
 
 def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, target: Target) -> list[tuple[int, int]]:
     """Return (threads, serial points) of one dimension."""
+    if vector and target.kind == "cpu":
+        return [(lanes, 1) for lanes in cpu_lanes(extent, target)]
     pairs = []
     for wanted in serial_sizes(extent, vector=vector, settings=settings, warp=target.warp_size):
         outer = -(-extent // wanted)
@@ -103,6 +124,9 @@ def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings
         return np.zeros((1, 0), np.int64)
     choices = []
     for k, n in enumerate(extents):
+        if k == vector and target.kind == "cpu":
+            choices.append([min(n, target.max_block_dim[0])])  # see `cpu_lanes`
+            continue
         sizes = thread_sizes(n, vector=k == vector, alone=False, settings=settings, most=target.max_threads_per_block)
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
     table = np.array(list(itertools.product(*choices)), np.int64)

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize.geometry import GeometryBuilder
+from autosched.featurize.demand import Demands
+from autosched.featurize.grid import Grid
+from autosched.featurize.kinds import Kinds
 from autosched.featurize.structure import Structure, columns, inner_reductions, thread_order
+from autosched.featurize.work import WorkTable
 from autosched.schedule.types import StageId
 from autosched.search.sioutas.occupancy import estimate_occupancy
 from autosched.search.sioutas.tiles import Role, dim_roles, enumerate_tilings
@@ -109,10 +112,12 @@ class GroupPricer:
     bound: BoundPipeline
     target: Target
     work: WorkOfStages = field(init=False)
+    _demands: Demands = field(init=False)
     _known: dict[tuple[Structure, bool, Rules | None], Priced] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.work = WorkOfStages(self.bound)
+        self._demands = Demands(Kinds(self.bound, WorkTable(self.bound)))
 
     def price(self, structure: Structure, *, final: bool = False, rules: Rules | None = None) -> Priced:
         """Return the valid tilings of a group with their costs.
@@ -130,18 +135,18 @@ class GroupPricer:
 
     def _price(self, structure: Structure, final: bool, rules: Rules | None) -> Priced:
         layout = columns(self.bound, structure)
-        geometry = GeometryBuilder(self.bound, structure, layout)
-        table = enumerate_tilings(geometry.sizes.tolist(), self.target, powers=not final)
+        grid = Grid(self.bound, structure, layout)
+        table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
         params = np.ones((len(table), layout.count), np.int64)
         params[:, : table.shape[1]] = table
-        extents = geometry.member_extents(params) if structure.spots else {}  # line 14
-        roles = dim_roles(geometry.sizes.tolist())
-        threaded = {d for d, r in zip(geometry.dims, roles, strict=True) if r is Role.THREADS}
+        tile, count = grid.blocks(params)
+        extents = self._demands.member_extents(structure, tile)  # line 14
+        roles = dim_roles(grid.sizes.tolist())
+        threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
         for spot in structure.spots:
             params[:, layout.threads_of(spot.func)] = self._member_threads(spot.func, extents[spot.func], threaded)
-        tile, count = geometry.grid(params)
         nests = [
-            self._nest(s, geometry.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages
+            self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages
         ]
         footprint = np.zeros(len(params), np.int64)
         for spot in structure.spots:

@@ -137,7 +137,7 @@ class NestedFusion:
         That is one level above the outermost overlap dimension in the host's order of loops: threads, reductions, then
         serial loops from the outside in (`max_order_reuse`).
         """
-        nest = model.geometry.build(params[None, :]).nest(host)
+        nest = model.geometry(params[None, :]).nest(host)
         nested = {s.func for s in model.structure.spots if s.level is Level.THREAD}
         overlap = overlap_dims(self.bound, nest.stage, func, frozenset(model.structure.inlined | nested))
         if nest.level is not Level.THREAD:

@@ -48,7 +48,7 @@ def test_candidates_in_one_batch_have_the_features_they_have_alone() -> None:
     featurizer = Featurizer(bound, H200)
     for piece in found[0].pieces:
         model = featurizer.model(piece.structure)
-        d = len(model.geometry.dims)
+        d = len(model.grid.dims)
         rows = [list(piece.params) for _ in range(4)]
         for k, row in enumerate(rows):
             row[2 * d - 1] = 1 + k  # points of a thread in the innermost dimension

@@ -56,7 +56,7 @@ def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
 
 def test_threads_of_each_nest_cover_its_points() -> None:
     for drawn in drawn_kernels("harris", 4):
-        geometry = drawn.featurizer.model(drawn.piece.structure).geometry.build(drawn.params)
+        geometry = drawn.featurizer.model(drawn.piece.structure).geometry(drawn.params)
         for nest in geometry.nests:
             if nest.around is None:
                 covered = nest.serial * (nest.threads - 1) + nest.partial

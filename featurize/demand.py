@@ -1,0 +1,327 @@
+"""What blocks and threads need of the Funcs computed inside them, worked out once for each tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.regions import demanded_regions, loop_ranges
+from autosched.featurize.growing import Growing, mixed
+from autosched.featurize.kinds import Kinds
+from autosched.featurize.nests import AXES, Ints, NestShape
+from autosched.featurize.rows import NestRows
+from autosched.featurize.structure import Structure, inner_reductions
+from autosched.featurize.threads import place_in_thread
+from autosched.schedule.types import Level, StageId
+
+Bools = NDArray[np.bool_]
+FEW_BLOCKS = 4
+"""Blocks whose regions are looked at: the middle, the one after it, the first and the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """A Func that one block of some root stages needs."""
+
+    stages: tuple[StageId, ...]
+    func: str
+    inside: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPlace:
+    """A Func that one thread of a host needs.
+
+    Attributes:
+        func: The Func.
+        host: The stage it is computed in.
+        level: Level of that nest.
+        dims: Its dimensions.
+        enclosing: How many of its serial loops enclose the Func.
+        inside: Funcs on the way from the host to the Func.
+        outer: Loops around the host itself.
+        outer_reduces: Which of these are reductions.
+        names: Loops around the Func, those of the host and the ones around it.
+        reduces: Which of these are reductions.
+    """
+
+    func: str
+    host: StageId
+    level: Level
+    dims: tuple[str, ...]
+    enclosing: int
+    inside: frozenset[str]
+    outer: tuple[tuple[StageId, str], ...]
+    outer_reduces: tuple[bool, ...]
+    names: tuple[tuple[StageId, str], ...]
+    reduces: tuple[bool, ...]
+
+
+class Demands:
+    """Demand of blocks and threads, kept by tile.
+
+    Args:
+        kinds: The pipeline's kinds of nests.
+        thorough: Whether to find out if THREAD Members move evenly (see `Around`).
+    """
+
+    def __init__(self, kinds: Kinds, *, thorough: bool = False) -> None:
+        self.kinds = kinds
+        self.bound = kinds.bound
+        self.thorough = thorough
+        self.places: list[BlockPlace | ThreadPlace] = []
+        self._numbers: dict[BlockPlace | ThreadPlace, int] = {}
+        self._users: dict[str, frozenset[str]] = {}
+        d = kinds.dims
+        self._position: dict[int, int] = {}
+        self._layouts: dict[object, int] = {}
+        self._blocks = Growing((4, d))
+        self._threads = {
+            "low": Growing((d,)), "onward": Growing((d,)), "extents": Growing((d,)), "step": Growing((d, AXES)),
+            "limits": Growing((d, d)), "linear": Growing(),
+        }  # fmt: skip
+        self._loops = Growing((0, 1 + 2 * d))
+
+    def _numbered(self, place: BlockPlace | ThreadPlace) -> int:
+        found = self._numbers.get(place)
+        if found is None:
+            found = self._numbers[place] = len(self.places)
+            self.places.append(place)
+        return found
+
+    def _on_the_way(self, func: str, inside: frozenset[str]) -> frozenset[str]:
+        """Return those Funcs that read another one, directly or not."""
+        if func not in self._users:
+            found: set[str] = set()
+            queue = list(self.bound.funcs[func].consumers)
+            while queue:
+                name = queue.pop()
+                if name not in found:
+                    found.add(name)
+                    queue += self.bound.funcs[name].consumers
+            self._users[func] = frozenset(found)
+        return inside & self._users[func]
+
+    def block(self, stages: tuple[StageId, ...], func: str, inside: frozenset[str]) -> int:
+        """Return the number of what a block needs of a Func, if its demand comes through Funcs ``inside``."""
+        return self._numbered(BlockPlace(stages, func, self._on_the_way(func, inside)))
+
+    def thread(
+        self, func: str, host: StageId, level: Level, dims: tuple[str, ...], enclosing: int, inside: frozenset[str],
+        around: int,
+    ) -> int:  # fmt: skip
+        """Return the number of what a thread needs of a Func.
+
+        Args:
+            func: The Func.
+            host: The stage it is computed in.
+            level: Level of the host.
+            dims: Dimensions of the host.
+            enclosing: How many of the host's serial loops enclose it; with one or more, its reductions do too.
+            inside: Funcs whose own demand is passed on.
+            around: Number of the host's own place if that is in a thread, otherwise -1.
+        """
+        outer = self.places[around] if around >= 0 else None
+        names, reduces = (outer.names, outer.reduces) if isinstance(outer, ThreadPlace) else ((), ())
+        stage = self.bound.stage(host.func, host.number)
+        reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if enclosing else []
+        own = tuple((host, d) for d in (*reductions, *dims[:enclosing]))
+        flags = (*(True for _ in reductions), *(False for _ in dims[:enclosing]))
+        way = self._on_the_way(func, inside)
+        place = ThreadPlace(
+            func, host, level, dims, enclosing, way, names, reduces, (*names, *own), (*reduces, *flags)
+        )  # fmt: skip
+        return self._numbered(place)
+
+    def layout(self, place: int) -> int:
+        """Return the number of the list of loops around a Func computed in a thread."""
+        return self._layouts.setdefault(self.thread_loops(place), len(self._layouts) + 1)
+
+    def loops_around(self, place: int) -> int:
+        """Return how many loops there are around a Func computed in a thread."""
+        return len(self.thread_loops(place)[0])
+
+    def thread_loops(self, place: int) -> tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]]:
+        """Return the names of the loops around a Func computed in a thread, and which are reductions."""
+        found = self.places[place]
+        return (found.names, found.reduces) if isinstance(found, ThreadPlace) else ((), ())
+
+    def of_blocks(self, places: Ints, tile: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return what blocks need, for tiles of their roots.
+
+        Args:
+            places: ``int64[N]``, from `block`.
+            tile: ``int64[N, D]``, points of a block.
+
+        Returns:
+            ``int64[N, D]`` each: points that suffice for any block, lowest point and points of the middle block, and
+            how far that moves from block to block, 1 if not evenly.
+        """
+        where = self._known(mixed([places[:, None], tile]), places, lambda which, p: self._add_blocks(p, tile[which]))
+        found = self._blocks.rows[where]
+        return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
+
+    def member_extents(self, structure: Structure, tile: Ints) -> dict[str, Ints]:
+        """Return the buffer of each BLOCK Member, ``int64[N, dims]``, for tiles of the root, ``int64[N, dims]``."""
+        inside = frozenset(s.func for s in structure.spots) | structure.inlined
+        wide = _wide(tile, (self.kinds.dims,), 1)
+        found = {}
+        for spot in structure.spots:
+            if spot.level is Level.BLOCK:
+                place = self.block(structure.stages, spot.func, inside)
+                extents = self.of_blocks(np.full(len(tile), place), wide)[0]
+                found[spot.func] = extents[:, : len(self.bound.funcs[spot.func].dims)]
+        return found
+
+    def _known(self, keys: Ints, places: Ints, add: object) -> Ints:
+        """Return positions of rows by key; those not yet known are added, place by place."""
+        unique, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        listed = unique.tolist()
+        missing = [k for k, key in enumerate(listed) if key not in self._position]
+        if missing:
+            rows = first[missing]
+            of_place = places[rows]
+            for place in np.unique(of_place).tolist():
+                chosen = np.flatnonzero(of_place == place)
+                start = add(rows[chosen], self.places[place])  # type: ignore[operator]
+                for k, c in enumerate(chosen.tolist()):
+                    self._position[listed[missing[c]]] = start + k
+        return np.array([self._position[k] for k in listed], np.int64)[which]
+
+    def _add_blocks(self, place: BlockPlace | ThreadPlace, tile: Ints) -> int:
+        assert isinstance(place, BlockPlace)
+        dims = self.kinds.dims_of(0, place.stages)
+        sizes, lows = (np.array(x, np.int64) for x in self.kinds.grid(place.stages[0], dims))
+        tile = tile[:, : len(dims)]
+        count = -(-sizes // tile)
+        region = self._block_region(place, dims, tile, count, sizes, lows)
+        n, d = len(tile), len(region)
+        found = np.ones((n, 4, self.kinds.dims), np.int64)
+        found[:, 1] = 0
+        found[:, 3] = 0
+        if d:
+            low = np.stack([np.broadcast_to(lo, FEW_BLOCKS * n) for lo, _ in region], axis=1).reshape(FEW_BLOCKS, n, d)
+            high = np.stack([np.broadcast_to(hi, FEW_BLOCKS * n) for _, hi in region], axis=1).reshape(FEW_BLOCKS, n, d)
+            points = high - low + 1
+            found[:, 0, :d] = np.maximum(points.max(axis=0), 1)
+            found[:, 1, :d] = low[0]
+            found[:, 2, :d] = points[0]
+            found[:, 3, :d] = _onward(count, low[1] - low[0], low[0] - low[2])
+        return self._blocks.extend(found)
+
+    def _block_region(
+        self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
+    ) -> Sequence[tuple[Ints | int, Ints | int]]:
+        """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
+        middle = count // 2
+        which = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
+        tiles = np.tile(tile, (FEW_BLOCKS, 1))
+        low = lows + which * tiles
+        high = np.minimum(low + tiles - 1, lows + sizes - 1)
+        consumers = []
+        for s in place.stages:
+            stage = self.bound.stage(s.func, s.number)
+            consumers.append((stage, _ranges(self.bound, stage, dims, low, high)))
+        return demanded_regions(self.bound, consumers, place.inside)[place.func]
+
+    def of_threads(self, places: Ints, rows: NestRows, hosts: Ints) -> ThreadDemand:
+        """Return what threads need.
+
+        Args:
+            places: ``int64[N]``, from `thread`.
+            rows: All nests.
+            hosts: ``int64[N]``, rows of the nests around.
+        """
+        key = mixed([places[:, None], *rows.thread_columns(hosts)])
+        where = self._known(
+            key, places, lambda which, p: self._add_threads(p, rows, hosts[which])
+        )  # fmt: skip
+        t = {name: g.rows[where] for name, g in self._threads.items()}
+        return ThreadDemand(
+            t["low"], t["onward"], t["extents"], t["step"], t["limits"], t["linear"] > 0, self._loops.rows[where]
+        )
+
+    def _add_threads(self, place: BlockPlace | ThreadPlace, rows: NestRows, hosts: Ints) -> int:
+        assert isinstance(place, ThreadPlace)
+        outer = self._host(place, rows, hosts)
+        found = place_in_thread(
+            self.bound, place.func, outer, place.enclosing, place.inside, thorough=self.thorough
+        )
+        self._widen(len(place.names))
+        n, d = found.low.shape
+        whole = self.kinds.dims
+        values = {
+            "low": _wide(found.low, (whole,), 0), "onward": _wide(found.onward, (whole,), 0),
+            "extents": _wide(found.extents, (whole,), 1), "step": _wide(found.step, (whole, AXES), 0),
+            "limits": _wide(found.around.limits, (whole, whole), 1), "linear": found.around.linear.astype(np.int64),
+        }  # fmt: skip
+        loops = np.zeros((n, self._loops.rows.shape[1], 1 + 2 * whole), np.int64)
+        count = len(place.names)
+        loops[:, :count, 0] = found.around.extents - 1
+        loops[:, :count, 1 : 1 + d] = found.around.moves
+        loops[:, :count, 1 + whole :] = found.around.outer_limits - 1
+        start = self._loops.extend(loops)
+        for name, rows_ in values.items():
+            self._threads[name].extend(rows_)
+        return start
+
+    def _widen(self, loops: int) -> None:
+        """Make room for more loops around."""
+        before = self._loops.rows
+        if loops > before.shape[1]:
+            self._loops = Growing((loops, before.shape[2]))
+            self._loops.extend(_wide(before, (loops, before.shape[2]), 0))
+
+    def _host(self, place: ThreadPlace, rows: NestRows, hosts: Ints) -> NestShape:
+        stage = self.bound.stage(place.host.func, place.host.number)
+        return rows.shape(hosts, stage, place.level, place.dims, place.outer, place.outer_reduces)
+
+
+@dataclass(frozen=True)
+class ThreadDemand:
+    """What threads need of Funcs, ``N`` of them, see `Placement` and `Around`.
+
+    ``loops`` are ``int64[N, L, 1 + 2 D]``: iterations less one, moves, and iterations of the last threads less one.
+    """
+
+    low: Ints
+    onward: Ints
+    extents: Ints
+    step: Ints
+    limits: Ints
+    linear: Bools
+    loops: Ints
+
+
+def _ranges(
+    bound: BoundPipeline, stage: BoundStage, dims: Sequence[str], low: Ints, high: Ints
+) -> dict[str, tuple[Ints | int, Ints | int]]:
+    func = bound.funcs[stage.func]
+    env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(stage, func, func.region))
+    env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(dims) if d in env}
+    return env
+
+
+def _onward(count: Ints, one: Ints, first: Ints) -> Ints:
+    """Return how far a region moves from block to block, 1 if it does not move evenly.
+
+    Args:
+        count: ``int64[N, dims of the grid]``, blocks.
+        one: ``int64[N, dims]``, how far from the middle block to the next, 0 if there is none.
+        first: How far from the first to the middle one.
+    """
+    middle = (count // 2)[:, None, :]
+    evenly = (first[:, :, None] == one[:, :, None] * middle) | ((count <= 2)[:, None, :] & (middle <= 1))
+    return np.where(evenly.any(axis=2) | (first == one), np.gcd(one, first), 1)
+
+
+def _wide(values: Ints, shape: tuple[int, ...], fill: int) -> Ints:
+    """Return rows filled up to a shape."""
+    found = np.full((len(values), *shape), fill, np.int64)
+    found[tuple(slice(n) for n in values.shape)] = values
+    return found
+

@@ -1,0 +1,182 @@
+"""Which accesses one thread makes, for all groups of accesses of a batch: looked up, or enumerated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.batch import Batch, Items
+from autosched.featurize.demand import Demands
+from autosched.featurize.growing import Gathered, Growing, coefficients, mixed
+from autosched.featurize.kinds import Kinds
+from autosched.featurize.lanes import SECTOR_BYTES
+from autosched.featurize.memories import GLOBAL, SHARED
+from autosched.featurize.nests import Tile
+from autosched.featurize.rows import Bools, Ints, NestRows
+from autosched.featurize.tables import Counting, Entries
+from autosched.featurize.visits import Visit
+
+KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
+"""Where the coefficients of keys and of pairs begin, far from those of a thread's points."""
+
+
+class EntryPool:
+    """Entries of everything met so far.
+
+    Args:
+        kinds: Kinds of accesses.
+        amortised: Whether what the unrolled points of a thread share is accessed once.
+    """
+
+    def __init__(self, kinds: Kinds, *, amortised: bool) -> None:
+        self.kinds = kinds
+        self.amortised = amortised
+        self.start = Growing()
+        self.times = Growing()
+        self.full = Growing((kinds.dims,), bool)
+        self.remainders = Growing((kinds.ranks,))
+        self.first = Growing()
+        self.length = Growing()
+        self._number: dict[int, int] = {}
+        self.first.extend(np.zeros(1, np.int64))
+        self.length.extend(np.zeros(1, np.int64))  # number 0 has no entries
+
+    def of(self, keys: Ints, wanted: Bools, enumerate_: Callable[[int], Entries]) -> Ints:
+        """Return the number of the entries of each group of accesses, 0 where they are not wanted.
+
+        Args:
+            keys: ``int64[A]``, equal where the entries are.
+            wanted: ``bool[A]``.
+            enumerate_: Returns the entries of a group by its row.
+        """
+        rows = np.flatnonzero(wanted)
+        found = np.zeros(len(keys), np.int64)
+        unique, first, which = np.unique(keys[rows], return_index=True, return_inverse=True)
+        listed = unique.tolist()
+        for k, key in enumerate(listed):
+            if key not in self._number:
+                self._number[key] = self._add(enumerate_(int(rows[first[k]])))
+        found[rows] = np.array([self._number[key] for key in listed], np.int64)[which]
+        return found
+
+    def _add(self, e: Entries) -> int:
+        at = self.start.extend(e.start)
+        self.times.extend(e.times)
+        self.full.extend(e.full)
+        self.remainders.extend(_wide(e.remainders, self.kinds.ranks))
+        self.first.extend(np.array([at], np.int64))
+        return self.length.extend(np.array([len(e.times)], np.int64))
+
+
+def _wide(values: Ints, width: int) -> Ints:
+    found = np.zeros((len(values), width), np.int64)
+    found[:, : values.shape[1]] = values
+    return found
+
+
+class Accesses:
+    """All groups of accesses of a batch, one row each.
+
+    Attributes:
+        kinds: What is known of each without tile sizes.
+        base: ``int64[A, Q]``, its indices, divisions left out, at the lowest point.
+        step: ``int64[A, Q, 3]``, their change from thread to thread.
+        strides: ``int64[A, Q]``, bytes between neighbours.
+        origin: ``int64[A, Q]``, lowest point of the source.
+        rest: ``int64[A, Q]``, remainder of each index before its floor division at the lowest point; -1 where there
+            is none or it is not the same for all threads and blocks.
+    """
+
+    def __init__(self, batch: Batch, kinds: Kinds, demands: Demands, nests: NestRows, strides: Ints) -> None:
+        self.batch = batch
+        self.demands = demands
+        self.nests = nests
+        self.all = kinds
+        self.kinds: Gathered = kinds.access.of(batch.accesses.take([p.accesses for p in batch.plans]))
+        reader = batch.readers
+        a = len(reader)
+        q, d = kinds.ranks, kinds.dims
+        factors = self.kinds["coefficients"].reshape(a, q, d)
+        self.base = np.matmul(factors, nests.low[reader][:, :, None])[:, :, 0]
+        self.step = np.matmul(factors, nests.step[reader])
+        shared = (self.kinds["placed"] > 0) & (self.kinds["memory"] == SHARED) & (batch.sources >= 0)
+        inside = np.flatnonzero(shared)
+        source = batch.sources[inside]
+        elements = self.kinds["strides"].copy()
+        self.origin = self.kinds["origin"].copy()
+        common = min(q, d)
+        elements[inside] = 0
+        elements[inside, :common] = strides[source, :common]
+        self.origin[inside] = 0
+        self.origin[inside, :common] = nests.low[source, :common]
+        self.strides = elements * self.kinds["itemsize"][:, None]
+        self.rest = self._rest(factors, nests.onward[reader])
+
+    def _rest(self, factors: Ints, onward: Ints) -> Ints:
+        quotient = self.kinds["quotient"]
+        found = np.full_like(self.base, -1)
+        rows = np.flatnonzero(self.kinds["divides"])
+        if len(rows):
+            q = quotient[rows]
+            even = (self.step[rows] % q[:, :, None] == 0).all(axis=2)
+            even &= (factors[rows] * onward[rows][:, None, :] % q[:, :, None] == 0).all(axis=2)
+            found[rows] = np.where((q > 1) & even, self.base[rows] % q, -1)
+        return found
+
+    def entries(self, pool: EntryPool) -> Ints:
+        """Return the number of each group's entries, 0 for accesses at indices that are not affine."""
+        batch, kinds = self.batch, self.kinds
+        guarded = np.zeros(len(self.nests.low), np.int64) if pool.amortised else self.nests.guarded.astype(np.int64)
+        layouts = batch.nests.take([p.layouts for p in batch.plans])
+        nest = mixed([layouts[:, None], guarded[:, None], *self.nests.visit_columns()])[batch.readers]
+        phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
+        # the nest's own key has a factor of its own; rests and phases are of fixed width
+        keys = mixed([nest[:, None], kinds["entries"][:, None], self.rest, phases], KEY_COLUMNS)
+        pairs = Items.of([len(p.pairs) for p in batch.plans], batch.structure)
+        table = np.concatenate([p.pairs for p in batch.plans])[pairs.flat]
+        start = batch.accesses.start[pairs.candidate]
+        later, earlier = table[:, 0] + start, table[:, 1] + start
+        shift = self.base[earlier] - self.base[later]
+        alike = (self.step[earlier] == self.step[later]).all(axis=(1, 2))
+        with np.errstate(over="ignore"):
+            one = mixed(
+                [nest[earlier][:, None], kinds["table"][earlier][:, None], shift, alike[:, None].astype(np.int64)],
+                PAIR_COLUMNS,
+            )
+            np.add.at(keys, later, one * coefficients(table[:, 2]))
+        first = np.searchsorted(later, np.arange(len(keys) + 1))
+
+        def enumerate_(row: int) -> Entries:
+            before = [
+                self._visit(int(earlier[p]), row, shift[p]) for p in range(first[row], first[row + 1]) if alike[p]
+            ]
+            how = Counting.EVERY if kinds["own"][row] else Counting.DISTINCT if pool.amortised else Counting.WRITTEN
+            moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL
+            steps = self.strides[row] if moving else np.zeros_like(self.strides[row])
+            rank = int(kinds["rank"][row])
+            table = self.all.tables[int(kinds["table"][row])]
+            return table.entries(self._visit(row, row), before, tuple(steps[:rank].tolist()), how)
+
+        return pool.of(keys, kinds["affine"] > 0, enumerate_)
+
+    def _visit(self, row: int, reader: int, shift: Ints | int = 0) -> Visit:
+        """Return what a thread does at a group of accesses, its indices compared with those of a reader."""
+        nest = int(self.batch.readers[row])
+        table = self.all.tables[int(self.kinds["table"][row])]
+        candidate = int(self.batch.accesses.candidate[row])
+        plan = self.batch.plans[int(self.batch.structure[candidate])]
+        local = nest - int(self.batch.nests.start[candidate])
+        names, reduces = self.demands.thread_loops(int(plan.demands[local])) if plan.rounds[local] else ((), ())
+        d, n, whole = len(table.dims), len(names), self.nests.low.shape[1]
+        loops = self.nests.loops[nest, :n]
+        tile = Tile(
+            tuple(self.nests.serial[nest, :d].tolist()), self.nests.limits[nest, :, :d],
+            tuple((loops[:, 0] + 1).tolist()), loops[:, 1 : 1 + d], loops[:, 1 + whole :] + 1,
+        )  # fmt: skip
+        rank = int(self.kinds["rank"][row])
+        if not isinstance(shift, int):
+            shift = shift[:rank]
+        rest = self.rest[reader, :rank] if self.kinds["divides"][reader] else -1
+        return Visit(table, tile, names, reduces, shift, rest, bool(self.nests.guarded[nest]))

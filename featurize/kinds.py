@@ -1,0 +1,263 @@
+"""What is known of nests and accesses before tile sizes are: a row of integers for each kind, shared by kernels.
+
+Dimensions are padded to the pipeline's largest number of them, by loops of one iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.featurize.accesses import AccessGroup, StageAccesses
+from autosched.featurize.growing import StaticTable
+from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
+from autosched.featurize.structure import inner_reductions, storage_order, thread_order, tiled_dims
+from autosched.featurize.tables import OffsetTable
+from autosched.featurize.work import UNITS, WorkTable
+from autosched.schedule.derived import array_strides
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.tiles import calls_through, loop_sizes
+from autosched.schedule.types import Level, StageId
+
+ROOT, BLOCK, THREAD = range(3)
+LEVELS = {Level.ROOT: ROOT, Level.BLOCK: BLOCK, Level.THREAD: THREAD}
+OWN_MEMORY = {ROOT: GLOBAL, BLOCK: SHARED, THREAD: REGISTER}
+NEVER, IF_SMALL, ALWAYS = range(3)
+"""Whether a nest keeps the points it updates in registers."""
+WORD_BYTES = 4
+FAR = 1 << 40
+
+
+class Kinds:
+    """Kinds of nests and of accesses of one bound pipeline.
+
+    Args:
+        bound: The pipeline.
+        work: Its stages' arithmetic.
+
+    Attributes:
+        dims: Dimensions of nests, the largest number of them.
+        ranks: Dimensions of sources, the largest number of them.
+        tables: Constants of the kinds of accesses.
+    """
+
+    def __init__(self, bound: BoundPipeline, work: WorkTable) -> None:
+        self.bound = bound
+        self.work = work
+        stages = [s for f in bound.funcs.values() for s in f.stages]
+        tiled = [sum(d.parallel for d in s.loops) for s in stages]
+        self.dims = max(1, *tiled, *(f.ndim for f in bound.funcs.values()))
+        self.ranks = max(
+            1, *(f.ndim for f in bound.funcs.values()), *(len(i.shape) for i in bound.inputs.values())
+        )  # fmt: skip
+        d, q = self.dims, self.ranks
+        self.nests = StaticTable(
+            level=0, ndims=0, walked=d, order=d, sizes=d, lows=d, domain_low=d, domain_high=d, storage=d,
+            storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
+            whole_fastest=0, branching=0, loads=0, operations=UNITS,
+        )  # fmt: skip
+        self.access = StaticTable(
+            table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
+            phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
+            known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
+            point_elements=0, point_lines=0,
+        )  # fmt: skip
+        self.tables: list[OffsetTable] = []
+        self._table_of: dict[object, int] = {}
+        self._entries: dict[object, int] = {}
+
+    def dims_of(self, level: int, stages: Sequence[StageId]) -> tuple[str, ...]:
+        """Return a nest's dimensions outside reductions, outermost first; ``stages`` share its threads."""
+        return tiled_dims(self.bound, stages) if level == ROOT else self.bound.funcs[stages[0].func].dims
+
+    def nest(self, stage: StageId, level: int, stages: tuple[StageId, ...], reached: StageAccesses) -> int:
+        """Return the kind of a nest.
+
+        Args:
+            stage: Its stage.
+            level: ROOT, BLOCK or THREAD.
+            stages: The stages of its Func that share its loops.
+            reached: What one evaluation touches.
+        """
+        key = stage, level, stages, id(reached)  # accesses live as long as their table does
+        found = self.nests.find(key)
+        return found if found is not None else self._new_nest(key, stage, level, stages, reached)
+
+    def _new_nest(
+        self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], reached: StageAccesses
+    ) -> int:
+        func = self.bound.funcs[id_.func]
+        stage = self.bound.stage(id_.func, id_.number)
+        dims = self.dims_of(level, stages)
+        names = {d.name for d in stage.loops}
+        sizes, lows = self.grid(stages[0], dims)
+        own = dict(zip(func.dims, func.region, strict=True))
+        domain = [own[d] if d in own and d in names else (0, FAR) for d in dims]
+        order = [dims.index(d) for d in thread_order(self.bound, func.name, dims)]
+        slow_first = storage_order(func)
+        storage = [func.dims.index(d) for d in reversed(slow_first)]
+        fastest = func.dims.index(slow_first[-1]) if func.dims else 0
+        inlined = frozenset(reached.calls)
+        return self.nests.add(
+            key,
+            level=level,
+            ndims=len(dims),
+            walked=self._padded([int(d in names) for d in dims], 0),
+            order=self._padded(order, -1),
+            sizes=self._padded(sizes, 1),
+            lows=self._padded(lows, 0),
+            domain_low=self._padded([lo for lo, _ in domain], 0),
+            domain_high=self._padded([hi for _, hi in domain], FAR),
+            storage=self._padded(storage, -1),
+            storage_item=func.dtypes[0].bytes_,
+            reductions=self._reduction_points(stage, dims),
+            promotion=self._promotion(func, level, stages),
+            components=len(func.dtypes),
+            leading=int(id_ == stages[0]),
+            bytes=sum(d.bytes_ for d in func.dtypes),
+            whole=math.prod(func.extents),
+            fastest=fastest if func.dims else -1,
+            whole_fastest=func.extents[fastest] if func.dims else 1,
+            branching=self.work.branching(stage, inlined),
+            loads=calls_through(self.bound, [id_], set(inlined)),
+            operations=[int(n) for n in self.work.operations(stage, reached.calls)],
+        )
+
+    def _padded(self, values: Sequence[int], fill: int) -> list[int]:
+        return [*values, *(fill for _ in range(self.dims - len(values)))]
+
+    def grid(self, stage: StageId, dims: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return points and lowest value of each dimension that a root kernel's blocks divide."""
+        func = self.bound.funcs[stage.func]
+        first = self.bound.stage(stage.func, stage.number)
+        found = loop_sizes(func, first, func.extents)
+        lows = {d: lo for d, (lo, _) in zip(func.dims, func.region, strict=True)}
+        lows |= {d.name: d.lo for d in first.loops if d.reduction}
+        return [max(found.get(d, 1), 1) for d in dims], [lows[d] for d in dims]
+
+    def _reduction_points(self, stage: BoundStage, dims: Sequence[str]) -> int:
+        loops = {d.name: d for d in stage.loops}
+        inner = [loops[d] for d in inner_reductions(stage, dims)]
+        return math.prod(d.extent if d.reduction else 1 for d in inner)
+
+    def _promotion(self, func: BoundFunc, level: int, stages: Sequence[StageId]) -> int:
+        if level == THREAD:
+            return ALWAYS
+        together = [self.bound.stage(s.func, s.number) for s in stages]
+        if not all(owns_tile(func, s) for s in together) or not (len(together) > 1 or together[0].is_update):
+            return NEVER
+        return IF_SMALL
+
+    def accesses_of_nest(
+        self, stage: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool, memory: int,
+        placed: bool,
+    ) -> int:  # fmt: skip
+        """Return the kind of a group of accesses in a nest, from a memory, with or without a place in it yet."""
+        key = id(group), stage, level, stages, store, memory, placed
+        found = self.access.find(key)
+        return found if found is not None else self._new_access(key, stage, level, stages, group, store, memory, placed)
+
+    def _new_access(
+        self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool,
+        memory: int, placed: bool,
+    ) -> int:  # fmt: skip
+        func = self.bound.funcs[id_.func]
+        stage = self.bound.stage(id_.func, id_.number)
+        dims = self.dims_of(level, stages)
+        own = group.source == id_.func
+        again = own and owns_tile(func, stage)
+        loops = {d.name: d for d in stage.loops}
+        reductions = [(d, loops[d].lo, loops[d].hi) for d in inner_reductions(stage, dims) if loops[d].reduction]
+        table = self._table(group, id_, dims, [] if again else reductions)
+        size, strides, origin = self._array(group.source, group.component)
+        phased = memory == SHARED and placed and size < WORD_BYTES
+        steps = tuple(s * size for s in strides) if memory == GLOBAL else (0,) * len(strides)
+        coefficients, reach = self._coefficients(group, dims, {n: hi - lo + 1 for n, lo, hi in reductions})
+        constants = list(zip(*group.offsets, strict=True))
+        spread = [max(c) - min(c) for c in constants]
+        affine = [r is not None for r in group.rows]
+        divided = [k for k, r in enumerate(group.rows) if r is not None and r.quotient > 1]
+        touched = id_ == (stages[-1] if store else stages[0])
+        q = self.ranks
+        elements, lines = _at_one_point(group, spread)
+        return self.access.add(
+            key,
+            table=table,
+            entries=self._entries.setdefault((table, own, None if phased else steps), len(self._entries)),
+            memory=memory,
+            placed=int(placed),
+            store=int(store),
+            own=int(own),
+            affine=int(group.is_affine),
+            exact=int(group.is_exact),
+            everywhere=int(group.everywhere),
+            divides=int(bool(divided)),
+            phased=int(phased),
+            itemsize=size,
+            rank=len(group.rows),
+            count=len(group.offsets),
+            repeats=int(again),
+            touched=int(touched),
+            coefficients=coefficients,
+            quotient=_filled([1 if r is None else r.quotient for r in group.rows], q, 1),
+            spread=_filled(spread, q, 0),
+            known=_filled([int(a) for a in affine], q, 1),
+            reach=_filled(reach, q, 0),
+            reductions=math.prod(hi - lo + 1 for _, lo, hi in reductions),
+            strides=_filled(strides, q, 0),
+            origin=_filled(origin, q, 0),
+            divided=_filled(divided, q, -1),
+            array_bytes=self._points(group.source) * size,
+            point_elements=elements,
+            point_lines=lines,
+        )
+
+    def _coefficients(
+        self, group: AccessGroup, dims: Sequence[str], reductions: dict[str, int]
+    ) -> tuple[list[int], list[int]]:
+        """Return the factors of a nest's dimensions, source by source dimension, and how far reductions move each."""
+        found = [[0] * self.dims for _ in range(self.ranks)]
+        reach = [0] * len(group.rows)
+        for k, r in enumerate(group.rows):
+            for name, c in r.coefficients if r is not None else ():
+                if name in dims:
+                    found[k][dims.index(name)] += c
+                else:
+                    reach[k] += abs(c) * (reductions.get(name, 1) - 1)
+        return [c for row in found for c in row], reach
+
+    def _table(
+        self, group: AccessGroup, nest: StageId, dims: Sequence[str], reductions: Sequence[tuple[str, int, int]]
+    ) -> int:
+        key = id(group), nest, tuple(dims), tuple(reductions)
+        if key not in self._table_of:
+            self._table_of[key] = len(self.tables)
+            self.tables.append(OffsetTable(group, nest, tuple(dims), tuple(reductions)))
+        return self._table_of[key]
+
+    def _array(self, source: str, component: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Return item size, strides in elements and origin of an array in global memory."""
+        if source in self.bound.inputs:
+            i = self.bound.inputs[source]
+            strides, _ = array_strides(i.shape, i.dtype.bytes_, pitched=False)
+            return i.dtype.bytes_, strides, (0,) * len(i.shape)
+        func = self.bound.funcs[source]
+        size = func.dtypes[component].bytes_
+        strides, _ = array_strides(func.extents, size, pitched=not func.is_output)
+        return size, strides, tuple(lo for lo, _ in func.region)
+
+    def _points(self, source: str) -> int:
+        inputs = self.bound.inputs
+        return math.prod(inputs[source].shape if source in inputs else self.bound.funcs[source].extents)
+
+
+def _filled(values: Sequence[int], width: int, fill: int) -> list[int]:
+    return [*values, *(fill for _ in range(width - len(values)))]
+
+
+def _at_one_point(group: AccessGroup, spread: Sequence[int]) -> tuple[int, int]:
+    """Return the elements and the rows of them that one evaluation reads."""
+    box = [1 if r is None else s // r.quotient + 1 for r, s in zip(group.rows, spread, strict=True)]
+    elements = min(math.prod(box), len(group.offsets))
+    return elements, min(math.prod(box[:-1]), elements)

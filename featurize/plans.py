@@ -1,0 +1,197 @@
+"""A kernel structure as arrays: which kinds of nests and accesses it has, and how they hang together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundFunc
+from autosched.analysis.cost import operations
+from autosched.featurize.accesses import AccessGroup
+from autosched.featurize.demand import Demands
+from autosched.featurize.facts import StructureFacts
+from autosched.featurize.kinds import BLOCK, LEVELS, OWN_MEMORY, ROOT, THREAD, Kinds
+from autosched.featurize.structure import Columns
+from autosched.schedule.types import Level, StageId
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """One structure; positions of nests and accesses are those within the kernel.
+
+    Attributes:
+        nests: ``int64[K]``, kinds, in the order of the rows of features.
+        hosts: ``int64[K]``, the nest around each THREAD Member, others themselves.
+        columns: ``int64[K]``, first parameter column of the threads of nests that have some.
+        demands: ``int64[K]``, what is needed of the Members, see `Demands`.
+        rounds: ``int64[K]``, how many THREAD Members are around and including a nest.
+        layouts: ``int64[K]``, number of the list of loops around each nest inside a thread.
+        loops: The most loops around a nest inside a thread.
+        accesses: ``int64[A]``, kinds, nest by nest.
+        readers: ``int64[A]``, their nests.
+        sources: ``int64[A]``, the nest that computes what is accessed, -1 if that is outside.
+        groups: Nest, accesses, and whether they store.
+        pairs: ``int64[P, 3]``: an access, one before it by the same threads, and how many pairs it had before.
+        buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
+        inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is next to nothing.
+        calls: ``int64[K, I]``, evaluations by each nest's points.
+    """
+
+    nests: Ints
+    hosts: Ints
+    columns: Ints
+    demands: Ints
+    rounds: Ints
+    layouts: Ints
+    loops: int
+    accesses: Ints
+    readers: Ints
+    sources: Ints
+    groups: tuple[tuple[int, AccessGroup, bool], ...]
+    pairs: Ints
+    buffers: Ints
+    inlined: Ints
+    calls: Ints
+
+
+class Planner:
+    """Makes the plans of a pipeline's structures.
+
+    Args:
+        kinds: Kinds of nests and accesses.
+        demands: What hosts need of Members.
+    """
+
+    def __init__(self, kinds: Kinds, demands: Demands) -> None:
+        self.kinds = kinds
+        self.demands = demands
+        self.bound = kinds.bound
+
+    def plan(self, facts: StructureFacts, layout: Columns) -> KernelPlan:
+        """Return the plan of one structure."""
+        s = facts.structure
+        position = {stage: k for k, stage in enumerate(facts.rows)}
+        first: dict[str, int] = {}
+        for stage, k in position.items():
+            first.setdefault(stage.func, k)
+        levels = [ROOT if (spot := s.spot(r.func)) is None else LEVELS[spot.level] for r in facts.rows]
+        together = [s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)]
+        kinds = [
+            self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in zip(facts.rows, levels, together, strict=True)
+        ]
+        hosts, demands, rounds = self._hosts(facts, levels, position)
+        threads = dict(layout.members)
+        columns = [threads[r.func].start if v == BLOCK else 0 for r, v in zip(facts.rows, levels, strict=True)]
+        groups: list[tuple[int, AccessGroup, bool]] = []
+        accesses, sources = [], []
+        for k, stage in enumerate(facts.rows):
+            touched = facts.accesses[stage]
+            for group, store in [(g, False) for g in touched.loads] + [(g, True) for g in touched.stores]:
+                itself = group.source == stage.func
+                memory, placed = (OWN_MEMORY[levels[k]], True) if itself else facts.memory_of(stage, group.source)
+                where = stage, levels[k], together[k]
+                accesses.append(self.kinds.accesses_of_nest(*where, group, store, memory, placed))
+                sources.append(first.get(group.source, -1))
+                groups.append((k, group, store))
+        calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
+        return KernelPlan(
+            nests=np.array(kinds, np.int64),
+            hosts=np.array(hosts, np.int64),
+            columns=np.array(columns, np.int64),
+            demands=np.array(demands, np.int64),
+            rounds=np.array(rounds, np.int64),
+            layouts=np.array([self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]),
+            loops=max((self.demands.loops_around(p) for p, v in zip(demands, levels, strict=True) if v == THREAD), default=0),
+            accesses=np.array(accesses, np.int64),
+            readers=np.array([k for k, _, _ in groups], np.int64),
+            sources=np.array(sources, np.int64),
+            groups=tuple(groups),
+            pairs=_pairs(facts, position, groups),
+            buffers=self._buffers(facts, first),
+            inlined=self._inlined(facts),
+            calls=np.array(calls, np.int64).reshape(len(facts.rows), len(facts.inlined)),
+        )
+
+    def _hosts(
+        self, facts: StructureFacts, levels: Sequence[int], position: Mapping[StageId, int]
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Return the hosts of nests, what is needed of them, and how deep they are nested in threads."""
+        s = facts.structure
+        inside = frozenset(p.func for p in s.spots) | s.inlined
+        in_threads = frozenset(p.func for p in s.spots if p.level is Level.THREAD) | s.inlined
+        hosts = list(range(len(levels)))
+        demands = [-1] * len(levels)
+        rounds = [0] * len(levels)
+        for k, stage in enumerate(facts.rows):  # hosts come before what they hold
+            spot = s.spot(stage.func)
+            if spot is None:
+                continue
+            if spot.level is Level.BLOCK:
+                demands[k] = self.demands.block(s.stages, spot.func, inside)
+                continue
+            host = hosts[k] = position[spot.host]
+            rounds[k] = rounds[host] + 1
+            level = (Level.ROOT, Level.BLOCK, Level.THREAD)[levels[host]]
+            stages = s.stages if level is Level.ROOT else (spot.host,)
+            around = demands[host] if level is Level.THREAD else -1
+            dims = self.kinds.dims_of(levels[host], stages)
+            demands[k] = self.demands.thread(spot.func, spot.host, level, dims, spot.enclosing, in_threads, around)
+        return hosts, demands, rounds
+
+    def _buffers(self, facts: StructureFacts, first: Mapping[str, int]) -> Ints:
+        rows = [
+            (first[name], d.bytes_, *span)
+            for name, span in facts.lifetimes.items()
+            for d in self.bound.funcs[name].dtypes
+        ]
+        return np.array(rows, np.int64).reshape(len(rows), 4)
+
+    def _inlined(self, facts: StructureFacts) -> Ints:
+        rows = []
+        for name in facts.inlined:
+            func = self.bound.funcs[name]
+            points = math.prod(func.extents)
+            branching = self.kinds.work.branching(func.stages[0], facts.structure.inlined)
+            rows.append((points, points * sum(d.bytes_ for d in func.dtypes), branching, int(_is_trivial(func))))
+        return np.array(rows, np.int64).reshape(len(rows), 4)
+
+
+def _is_trivial(func: BoundFunc) -> bool:
+    """Whether a Func is so cheap that computing it again is never too much: a copy or a few operations."""
+    stage = func.stages[0]
+    few = operations(stage) + sum(stage.load_counts.values()) <= 1 + max(d.bytes_ for d in func.dtypes)
+    return func.boundary is not None or few
+
+
+def _pairs(
+    facts: StructureFacts, position: Mapping[StageId, int], groups: Sequence[tuple[int, AccessGroup, bool]]
+) -> Ints:
+    """Return accesses with those that the same threads made before, without a barrier, of the same array."""
+    loads: dict[int, list[int]] = {k: [] for k in range(len(facts.rows))}
+    for a, (k, group, _) in enumerate(groups):
+        if group.source != facts.rows[k].func:
+            loads[k].append(a)
+    found = []
+    for k, stage in enumerate(facts.rows):
+        before = [a for e in facts.earlier[stage] for a in loads[position[e]]]
+        for a in loads[k]:
+            comparable = [b for b in before if _comparable(groups[a][1], groups[b][1])]
+            found += [(a, b, slot) for slot, b in enumerate(comparable)]
+            before.append(a)
+    return np.array(found, np.int64).reshape(len(found), 3)
+
+
+def _comparable(a: AccessGroup, b: AccessGroup) -> bool:
+    """Whether the elements of two groups can be told to be the same by their indices."""
+    return (
+        (a.source, a.component) == (b.source, b.component)
+        and a.is_affine
+        and b.is_affine
+        and all(r is not None and s is not None and r.quotient == s.quotient for r, s in zip(a.rows, b.rows, strict=True))
+    )

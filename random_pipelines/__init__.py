@@ -1,0 +1,16 @@
+"""Random training pipelines from the stages that imaging and learning programs are made of."""
+
+from __future__ import annotations
+
+from autosched.random_pipelines.describe import Description, describe
+from autosched.random_pipelines.generate import RandomPipeline, distinct_pipelines, random_pipeline
+from autosched.random_pipelines.settings import RandomPipelineSettings
+
+__all__ = [
+    "Description",
+    "RandomPipeline",
+    "RandomPipelineSettings",
+    "describe",
+    "distinct_pipelines",
+    "random_pipeline",
+]

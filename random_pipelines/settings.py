@@ -1,0 +1,145 @@
+"""What random pipelines are made of and how large they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autosched.errors import InputError
+
+KIND_WEIGHTS: Mapping[str, float] = {
+    "activation": 1.0,
+    "argreduce": 0.6,
+    "attention": 0.5,
+    "bilinear_warp": 0.7,
+    "blend": 1.0,
+    "cast": 1.8,
+    "channel_mix": 1.0,
+    "concatenate": 0.7,
+    "conv1d": 1.5,
+    "conv2d": 1.5,
+    "conv_channels": 1.5,
+    "coordinates": 0.5,
+    "dense": 0.8,
+    "depthwise": 0.8,
+    "downsample": 1.2,
+    "elementwise": 4.0,
+    "flip": 0.4,
+    "gather": 1.0,
+    "gradient": 0.8,
+    "grid_scatter": 0.6,
+    "histogram": 0.9,
+    "iir": 0.8,
+    "local_match": 0.5,
+    "lookup": 1.0,
+    "matmul": 0.7,
+    "morphology": 0.8,
+    "normalize": 0.7,
+    "pad": 0.8,
+    "pool": 1.2,
+    "prefix_sum": 0.7,
+    "pyramid": 0.6,
+    "reduce_all": 0.6,
+    "reduce_dim": 1.2,
+    "separable": 1.5,
+    "shuffle": 0.5,
+    "slice": 0.7,
+    "softmax": 0.6,
+    "threshold": 0.6,
+    "tile": 0.5,
+    "time_step": 0.7,
+    "transpose": 0.7,
+    "upsample": 1.2,
+}
+"""How often each kind of stage is drawn, relative to the others, where it can follow what is there."""
+
+DTYPE_WEIGHTS: Mapping[str, float] = {
+    "float32": 5.0,
+    "uint8": 2.5,
+    "float16": 1.3,
+    "uint16": 0.7,
+    "int32": 0.5,
+    "int16": 0.4,
+    "int8": 0.4,
+    "uint32": 0.2,
+    "float64": 0.2,
+}
+"""How often the inputs of a pipeline have each element type."""
+
+
+@dataclass(frozen=True)
+class RandomPipelineSettings:
+    """Distribution and limits of random pipelines.
+
+    Attributes:
+        stages: Least and largest number of stages aimed at: definitions and updates of Funcs, without boundary
+            conditions. Small numbers are more frequent; the last kind of stage drawn, and the joining of loose ends,
+            may go a few stages beyond.
+        ranks: Numbers of dimensions of the first input, each as likely as the others.
+        extents: Least and largest extent of a spatial dimension, in points.
+        channels: Least and largest extent of a channel or feature dimension.
+        odd: Probability that an extent is any number of its range instead of a usual image or tensor size.
+        max_points: Points of one Func.
+        max_bytes: Bytes of all Funcs and inputs together, each stored once.
+        max_operations: Operations of all stages, each point computed once.
+        max_serial: Steps of a loop whose iterations depend on each other or add into one value.
+        outputs: Probabilities of one, two, three... outputs.
+        recency: Probability that an operand is the newest tensor that fits; if not, the next one is asked, and so on.
+            Large values give deep pipelines, small ones wide fan-out.
+        kinds: Weights by kind of stage; kinds that are left out do not occur.
+        dtypes: Weights of the element types of inputs.
+    """
+
+    stages: tuple[int, int] = (1, 40)
+    ranks: tuple[int, ...] = (2, 3, 4)
+    extents: tuple[int, int] = (16, 4096)
+    channels: tuple[int, int] = (1, 512)
+    odd: float = 0.25
+    max_points: int = 1 << 24
+    max_bytes: int = 1 << 30
+    max_operations: int = 20_000_000_000
+    max_serial: int = 1 << 14
+    outputs: tuple[float, ...] = (0.75, 0.18, 0.07)
+    recency: float = 0.55
+    kinds: Mapping[str, float] = field(default_factory=lambda: dict(KIND_WEIGHTS))
+    dtypes: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
+
+    def __post_init__(self) -> None:
+        for name in ("stages", "ranks", "extents", "channels", "outputs"):  # configuration files have lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("stages", "extents", "channels"):
+            low, high = getattr(self, name)
+            if not 1 <= low <= high:
+                raise InputError(f"{name} is {low} to {high}: give a range of positive numbers")
+        if not self.ranks or set(self.ranks) - {2, 3, 4}:
+            raise InputError(f"ranks is {self.ranks}: choose among 2, 3 and 4")
+        for name in ("odd", "recency"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(f"{name} is {getattr(self, name)}: give a probability")
+        for name, known in (("kinds", KIND_WEIGHTS), ("dtypes", DTYPE_WEIGHTS)):
+            _check_weights(name, getattr(self, name), known)
+        if not self.outputs or min(self.outputs) < 0 or sum(self.outputs) <= 0:
+            raise InputError(f"outputs is {self.outputs}: give probabilities of one, two, three... outputs")
+
+
+def _check_weights(name: str, given: Mapping[str, float], known: Mapping[str, float]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InputError(f"{name} has no {unknown[0]!r}: choose among {', '.join(known)}")
+    if not given or min(given.values()) < 0 or sum(given.values()) <= 0:
+        raise InputError(f"{name} needs weights of at least 0, not all of them 0")
+
+
+SMALL = RandomPipelineSettings(
+    extents=(5, 40),
+    channels=(1, 6),
+    max_points=1 << 15,
+    max_bytes=1 << 22,
+    max_operations=8_000_000,
+    max_serial=1 << 10,
+)
+"""Small enough for the interpreter and the emulator."""
+CPU = RandomPipelineSettings(
+    extents=(16, 1024), channels=(1, 128), max_points=1 << 21, max_bytes=1 << 27, max_operations=1_000_000_000
+)
+"""Pipelines that a few CPU cores run in well under a second."""

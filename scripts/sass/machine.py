@@ -1,0 +1,338 @@
+"""Run a block's control flow and index arithmetic, with what is read from memory unknown.
+
+Every integer instruction is executed for all threads of the block; a value read from memory, or computed from one, is
+unknown. Branches, loops and addresses of affine programs depend on nothing unknown, so that it is exact how often each
+instruction is issued and which addresses it uses. Where a branch does depend on data, it is taken to go the shorter
+way (past the slow path of a division, for instance), and counted as undecided.
+
+Not modelled: time, caches, and the order of threads, which changes no count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sass.flow import Flow, branch_target
+from sass.instructions import (
+    BYTES,
+    PREDICATES,
+    REGISTERS,
+    TRUE,
+    ZERO,
+    Code,
+    Instruction,
+    Kind,
+    Operand,
+)
+from sass.integers import MASK, MEANING, Flags, Sources, Words
+from sass.memory import WARP, Traffic, access_bytes, count_requests, parse_address
+
+MAX_ISSUED = 20_000_000
+"""Instructions of all threads after which a loop is taken to be endless."""
+_LOADS = {"LDG": False, "LDS": True, "LD": False}
+_STORES = {"STG": False, "STS": True, "ST": False, "RED": False}
+_COMPARISONS = frozenset({"ISETP", "UISETP", "PLOP3", "UPLOP3", "FSETP", "DSETP", "HSETP2", "VOTE", "VOTEU"})
+_NO_RESULT = frozenset({"BSSY", "BSYNC", "BAR", "NOP", "WARPSYNC", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"})
+
+
+class MachineError(Exception):
+    """Code that this machine cannot follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kernel is launched.
+
+    Attributes:
+        grid: Blocks in x, y and z.
+        block: Threads in x, y and z.
+        constants: Words of constant bank 0, by byte offset: sizes and parameters.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    constants: Mapping[int, int]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return int(np.prod(self.block))
+
+
+@dataclass
+class Execution:
+    """Counts of one block.
+
+    Attributes:
+        threads: Threads of the block.
+        issued: For each instruction, the threads that came to it, over all times.
+        warps: The same for warps: what the hardware issues.
+        indexing: Of ``issued``, how often the results depended on indices and parameters alone.
+        undecided: Branches that depended on data, by position, in threads.
+        memory: Traffic, of ``global`` and ``shared`` memory.
+    """
+
+    threads: int
+    issued: Words
+    warps: Words
+    indexing: Words
+    undecided: Counter[int] = field(default_factory=Counter)
+    memory: dict[str, Traffic] = field(default_factory=lambda: {"global": Traffic(), "shared": Traffic()})
+
+
+def run_block(code: Code, launch: Launch, block: tuple[int, int, int]) -> Execution:
+    """Run one block.
+
+    Args:
+        code: The kernel.
+        launch: Its launch.
+        block: Index of the block in x, y and z.
+
+    Raises:
+        MachineError: At a jump to an address that depends on data, or in an endless loop.
+    """
+    return _Machine(code, launch, block).run()
+
+
+class _Machine:
+    def __init__(self, code: Code, launch: Launch, block: tuple[int, int, int]) -> None:
+        self.code, self.launch = code, launch
+        self.flow = Flow(code)
+        n = launch.threads
+        self.values = np.zeros((REGISTERS, n), np.int64)
+        self.known = np.zeros((REGISTERS, n), bool)
+        self.known[ZERO] = True
+        self.flags = np.zeros((PREDICATES, n), bool)
+        self.flags_known = np.zeros((PREDICATES, n), bool)
+        self.flags[TRUE] = self.flags_known[TRUE] = True
+        thread = np.arange(n)
+        x, y, _ = launch.block
+        self.special = {
+            "SR_TID.X": thread % x, "SR_TID.Y": thread // x % y, "SR_TID.Z": thread // (x * y),
+            "SR_CTAID.X": block[0], "SR_CTAID.Y": block[1], "SR_CTAID.Z": block[2],
+            "SR_LANEID": thread % WARP, "SR_CgaCtaId": 0, "SRZ": 0,
+        }  # fmt: skip
+        self.pc = np.zeros(n, np.int64)
+        counts = [np.zeros(len(code.instructions), np.int64) for _ in range(3)]
+        self.result = Execution(n, *counts)
+        self.addresses = {
+            k: parse_address(i.address.text) for k, i in enumerate(code.instructions) if i.address is not None
+        }
+        self.issued = 0
+
+    def run(self) -> Execution:
+        end = len(self.code.instructions)
+        while True:
+            at = int(self.pc.min())  # threads ahead wait where ways meet, as the lowest position goes first
+            if at >= end:
+                return self.result
+            lanes = self.pc == at
+            self.issued += int(lanes.sum())
+            if self.issued > MAX_ISSUED:
+                raise MachineError(f"{self.code.name}: more than {MAX_ISSUED} instructions of one block")
+            self._step(at, lanes)
+
+    def _step(self, at: int, lanes: Flags) -> None:
+        i = self.code.instructions[at]
+        self.result.issued[at] += int(lanes.sum())
+        self.result.warps[at] += np.count_nonzero(np.logical_or.reduceat(lanes, np.arange(0, len(lanes), WARP)))
+        guard, guard_known = self._guard(i)
+        self.pc[lanes] = at + 1
+        if i.opcode in ("BRA", "CALL", "JMP", "RET", "EXIT"):
+            self._jump(at, i, lanes, guard, guard_known)
+        elif i.opcode in ("BRX", "JMX", "BREAK", "KILL"):
+            raise MachineError(f"{self.code.name}: no meaning for {i}")
+        elif i.opcode not in _NO_RESULT:
+            acting = lanes & (guard | ~guard_known)
+            if i.opcode in _LOADS or i.opcode in _STORES:
+                self._access(at, i, acting)
+            self._compute(at, i, lanes, acting, guard_known)
+
+    def _guard(self, i: Instruction) -> tuple[Flags, Flags]:
+        return self._flag(i.guard) if i.guard is not None else (self.flags[TRUE], self.flags_known[TRUE])
+
+    def _flag(self, o: Operand) -> tuple[Flags, Flags]:
+        return self.flags[o.number] ^ o.negated, self.flags_known[o.number]
+
+    def _jump(self, at: int, i: Instruction, lanes: Flags, guard: Flags, guard_known: Flags) -> None:
+        taken, known = guard, guard_known
+        for o in i.operands:
+            if o.kind is Kind.PREDICATE:
+                flag, flag_known = self._flag(o)
+                # what is false decides by itself
+                known = (known & flag_known) | (known & ~taken) | (flag_known & ~flag)
+                taken = taken & flag
+        if i.has("DIV"):  # only where the threads of a warp have parted
+            return
+        open_ = lanes & ~known
+        if open_.any():
+            self.result.undecided[at] += int(open_.sum())
+            shorter = i.opcode == "BRA" and self.flow.shorter_is_taken(at)
+            taken = np.where(known, taken, shorter)
+        going = lanes & taken
+        if i.opcode == "EXIT":
+            self.pc[going] = len(self.code.instructions)
+        elif i.opcode == "RET":
+            register = next(o.number for o in i.operands if o.kind is Kind.REGISTER)
+            if not self.known[register][going].all():
+                raise MachineError(f"{self.code.name}: {i} returns to an unknown place")
+            self.pc[going] = self.values[register][going] // BYTES
+        else:
+            target = branch_target(self.code, i)
+            if target is None:
+                raise MachineError(f"{self.code.name}: no target of {i}")
+            self.pc[going] = target
+
+    def _access(self, at: int, i: Instruction, acting: Flags) -> None:
+        shared = (_LOADS | _STORES)[i.opcode]
+        traffic = self.result.memory["shared" if shared else "global"]
+        what = "loads" if i.opcode in _LOADS else "stores"
+        parsed = self.addresses[at]
+        total = np.full(len(acting), parsed.offset, np.int64)
+        known = np.ones(len(acting), bool)
+        for register, scale, wide in parsed.registers:
+            word = self.values[register]
+            if wide and register != ZERO:
+                word = word | (self.values[register + 1] << 32)
+                known = known & self.known[register + 1]
+            elif not shared and len(parsed.registers) == 1:
+                word = np.where(word >= 1 << 31, word - (MASK + 1), word)
+            total += word * scale
+            known = known & self.known[register]
+        hidden = acting & ~known
+        if hidden.any():
+            traffic.unknown[what] += len(np.unique(np.flatnonzero(hidden) // WARP))
+        count_requests(traffic, what, shared, access_bytes(i), total, acting & known)
+
+    def _compute(self, at: int, i: Instruction, lanes: Flags, acting: Flags, guard_known: Flags) -> None:
+        """Execute an instruction that writes registers or predicates, and say what they become otherwise."""
+        if i.opcode in _STORES:
+            return
+        registers, predicates, sources, flags = split_operands(i)
+        words, word_flags, known = self._evaluate(i, sources, flags, len(registers))
+        indexing = lanes & known & guard_known
+        self.result.indexing[at] += int(indexing.sum())
+        known = known & guard_known
+        for k, r in enumerate(registers):
+            if r in (ZERO,):
+                continue
+            self._write(self.values, self.known, r, words[k] if words is not None else None, acting, known)
+        for k, p in enumerate(predicates):
+            if p != TRUE:
+                self._write(self.flags, self.flags_known, p, word_flags[k] if word_flags else None, acting, known)
+
+    @staticmethod
+    def _write(to: Any, to_known: Any, k: int, value: Any, acting: Flags, known: Flags) -> None:
+        if value is None:
+            to_known[k] &= ~acting
+            return
+        to[k] = np.where(acting, value, to[k])
+        to_known[k] = np.where(acting, known, to_known[k])
+
+    def _evaluate(
+        self, i: Instruction, sources: list[Operand], flags: list[Operand], width: int
+    ) -> tuple[list[Words] | None, list[Flags] | None, Flags]:
+        """Return words, predicates and where they are known."""
+        n = self.result.threads
+        nowhere = np.zeros(n, bool)
+        if i.opcode in ("S2R", "S2UR", "CS2R"):
+            value = self.special.get(i.operands[1].text)
+            if value is None:
+                return None, None, nowhere
+            first = np.broadcast_to(np.asarray(value, np.int64), (n,))
+            return [first, np.zeros(n, np.int64)], None, ~nowhere
+        if i.opcode in ("LDC", "ULDC") and sources and sources[0].kind is Kind.CONSTANT:
+            words = [self._constant(sources[0].number + 4 * k) for k in range(width)]
+            if any(w is None for w in words):
+                return None, None, nowhere
+            return [np.full(n, w, np.int64) for w in words], None, ~nowhere
+        if i.opcode == "HFMA2" and [o.text.lstrip("-") for o in i.operands[1:3]] == ["RZ", "RZ"]:
+            return [np.full(n, _half_words(*i.operands[3:5]), np.int64)], None, ~nowhere
+        meaning = MEANING.get(i.opcode)
+        if meaning is None or any(o.kind is Kind.OTHER for o in sources):
+            return None, None, nowhere
+        read = [self._word(o) for o in sources]
+        read_flags = [self._flag(o) for o in flags]
+        wide = i.opcode in ("IMAD", "UIMAD") and (i.has("WIDE") or i.has("HI"))
+        high = [self._high(o) if wide and k == 2 else (w, f) for k, (o, (w, f)) in enumerate(zip(sources, read, strict=True))]
+        known = np.logical_and.reduce([~nowhere, *(f for _, f in read), *(f for _, f in read_flags), *(f for _, f in high)])
+        found = meaning(
+            i,
+            Sources(
+                [w for w, _ in read],
+                [w for w, _ in high],
+                [o.negated for o in sources],
+                [o.inverted for o in sources],
+                [f for f, _ in read_flags],
+            ),
+        )
+        if found is None:
+            return None, None, nowhere
+        return list(found.words), list(found.flags), known
+
+    def _word(self, o: Operand) -> tuple[Words, Flags]:
+        n = self.result.threads
+        if o.kind is Kind.REGISTER:
+            return self.values[o.number], self.known[o.number]
+        word = o.number if o.kind is Kind.NUMBER else self._constant(o.number)
+        return np.full(n, word or 0, np.int64), np.full(n, word is not None)
+
+    def _high(self, o: Operand) -> tuple[Words, Flags]:
+        """Return the upper half of a 64-bit operand."""
+        n = self.result.threads
+        if o.kind is Kind.REGISTER:
+            upper = o.number if o.number == ZERO else o.number + 1
+            return self.values[upper], self.known[upper]
+        if o.kind is Kind.CONSTANT:
+            word = self._constant(o.number + 4)
+            return np.full(n, word or 0, np.int64), np.full(n, word is not None)
+        return np.full(n, MASK if o.number >= 1 << 31 else 0, np.int64), np.ones(n, bool)
+
+    def _constant(self, byte: int) -> int | None:
+        return self.launch.constants.get(byte)
+
+
+def _half_words(high: Operand, low: Operand) -> int:
+    """Return the word whose halves are two float16 literals: the compiler moves constants so."""
+    bits = np.array([float(low.text), float(high.text)], np.float16).view(np.uint16)
+    return int(bits[0]) | int(bits[1]) << 16
+
+
+def split_operands(i: Instruction) -> tuple[list[int], list[int], list[Operand], list[Operand]]:
+    """Return registers and predicates that an instruction writes, and words and predicates that it reads."""
+    rest = list(i.operands)
+    predicates: list[int] = []
+    registers: list[int] = []
+    while rest and rest[0].kind is Kind.PREDICATE:
+        if i.opcode in _COMPARISONS and len(predicates) == 2:
+            break
+        predicates.append(rest.pop(0).number)
+    if i.opcode not in _COMPARISONS and rest and rest[0].kind is Kind.REGISTER:
+        first = rest.pop(0).number
+        registers = [first + k if first != ZERO else ZERO for k in range(result_words(i))]
+        while rest and rest[0].kind is Kind.PREDICATE and not predicates_are_sources(i, rest):
+            predicates.append(rest.pop(0).number)
+    flags = [o for o in rest if o.kind is Kind.PREDICATE]
+    return registers, predicates, [o for o in rest if o.kind is not Kind.PREDICATE], flags
+
+
+def predicates_are_sources(i: Instruction, rest: list[Operand]) -> bool:
+    """Whether the predicates behind the destination are read: no word follows them."""
+    return all(o.kind is Kind.PREDICATE for o in rest)
+
+
+def result_words(i: Instruction) -> int:
+    """Return how many registers an instruction writes."""
+    if i.opcode in ("LDG", "LDS", "LDL", "LD", "LDC", "ULDC"):
+        return max(access_bytes(i) // 4, 1)
+    if i.opcode == "CS2R":
+        return 1 if i.has("32") else 2
+    wide = i.has("WIDE") or i.opcode in ("DADD", "DMUL", "DFMA", "DMNMX") or i.modifiers[:1] == ("F64",)
+    if i.opcode in ("HMMA", "IMMA", "LDSM"):
+        return 4
+    return 2 if wide else 1

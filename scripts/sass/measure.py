@@ -1,0 +1,148 @@
+"""Counts of one kernel, from its machine code and, for kernels of ours, from its IR."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import Program
+from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.ptxas_log import KernelResources
+from sass.classes import classes_of
+from sass.costs import OperationCosts
+from sass.disassembly import disassemble
+from sass.instructions import Code
+from sass.launches import Argument, PointerArgument, ScalarArgument, launch_of
+from sass.machine import Execution, Launch, run_block
+from sass.necessary import Necessary, necessary
+from sass.peers import PeerKernel
+
+
+@dataclass(frozen=True)
+class KernelCounts:
+    """One kernel's middle block.
+
+    Attributes:
+        name: The kernel.
+        launch: How it is launched.
+        resources: What ptxas says of it.
+        shared_bytes: Dynamic shared memory of a block.
+        code: Its machine code.
+        execution: Counts of the block.
+        needed: What the block cannot do without; None for a kernel whose IR is not known.
+    """
+
+    name: str
+    launch: Launch
+    resources: KernelResources
+    shared_bytes: int
+    code: Code
+    execution: Execution
+    needed: Necessary | None = None
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return math.prod(self.launch.grid)
+
+    @property
+    def issued(self) -> int:
+        """Instructions of all threads, as if all blocks were like the middle one."""
+        return int(self.execution.issued.sum()) * self.blocks
+
+    @property
+    def slots(self) -> int:
+        """Lanes of all instructions that warps issue, idle ones included."""
+        return int(self.execution.warps.sum()) * 32 * self.blocks
+
+    @property
+    def necessary(self) -> int:
+        """Necessary instructions of all threads."""
+        return 0 if self.needed is None else self.needed.total * self.blocks
+
+    def sectors(self) -> tuple[int, int]:
+        """Return transactions with global memory and distinct sectors, of one block."""
+        traffic = self.execution.memory["global"]
+        return sum(traffic.transactions.values()), sum(len(s) for s in traffic.touched.values())
+
+    def bank_conflicts(self) -> int:
+        """Return the wavefronts of shared memory beyond those without conflicts, of one block."""
+        traffic = self.execution.memory["shared"]
+        return sum(traffic.transactions.values()) - sum(traffic.ideal.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as plain data."""
+        transactions, distinct = self.sectors()
+        memory = self.execution.memory["global"]
+        found: dict[str, Any] = {
+            "kernel": self.name, "grid": self.launch.grid, "block": self.launch.block,
+            "instructions_per_block": int(self.execution.issued.sum()),
+            "warp_instructions_per_block": int(self.execution.warps.sum()),
+            "undecided_branches": sum(self.execution.undecided.values()),
+            "transactions_per_block": transactions, "distinct_sectors_per_block": distinct,
+            "requests_at_unknown_addresses": sum(memory.unknown.values()),
+            "bank_conflicts_per_block": self.bank_conflicts(), "registers": self.resources.registers,
+            "spill_bytes": self.resources.spill_store_bytes + self.resources.spill_load_bytes,
+            "stack_bytes": self.resources.stack_bytes, "shared_bytes": self.shared_bytes,
+            "classes_per_block": dict(self.classes),
+        }  # fmt: skip
+        if self.needed is not None:
+            needed = {
+                "total": self.needed.total, "arithmetic": self.needed.arithmetic, "loads": dict(self.needed.loads),
+                "stores": dict(self.needed.stores), "operations": dict(self.needed.operations),
+            }  # fmt: skip
+            found["necessary_per_block"] = needed
+        return found
+
+
+def measure_program(program: Program, scalars: Mapping[str, Any], costs: OperationCosts) -> list[KernelCounts]:
+    """Return the counts of a lowered pipeline's kernels.
+
+    Args:
+        program: The pipeline.
+        scalars: Values of run-time parameters, by the names they have in kernels.
+        costs: Costs of operations; its architecture is compiled for.
+    """
+    return [measure_kernel(k, scalars, costs) for k in program.kernels]
+
+
+def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: OperationCosts) -> KernelCounts:
+    """Return the counts of a kernel's middle block."""
+    printed = print_cuda(kernel)
+    cubin = compile_cubin(printed.source, costs.arch, name=printed.name)
+    code = disassemble(cubin.code, costs.nvdisasm)[printed.name]
+    arguments: list[Argument] = [
+        ScalarArgument(scalars[p.name]) if p.kind == "scalar" else PointerArgument() for p in printed.params
+    ]
+    launch = launch_of(printed.grid, printed.block, arguments, costs.arch)
+    counts = [n for _, n in kernel.grid_loops]
+    middle = [n // 2 for n in counts]
+    execution = run_block(code, launch, block_at(middle, counts, printed.grid))
+    return KernelCounts(
+        printed.name, launch, cubin.kernels[printed.name], printed.shared_bytes, code, execution,
+        necessary(kernel, middle, costs), classes_of(code, execution),
+    )  # fmt: skip
+
+
+def block_at(position: Sequence[int], count: Sequence[int], grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the launch index of a block from its position in the kernel's block loops, outermost first."""
+    linear = 0
+    for n, k in zip(count, position, strict=True):
+        linear = linear * n + k
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+def measure_peer(kernel: PeerKernel, nvdisasm: str) -> KernelCounts:
+    """Return the counts of the middle block of a kernel compiled by others."""
+    code = disassemble(kernel.cubin, nvdisasm)[kernel.name]
+    x, y, z = (n // 2 for n in kernel.launch.grid)
+    execution = run_block(code, kernel.launch, (x, y, z))
+    return KernelCounts(
+        kernel.name, kernel.launch, kernel.resources, kernel.shared_bytes, code, execution, None,
+        classes_of(code, execution),
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""One step of a search: what becomes of the states of the beam with one more decision made."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.search.cost import comparable
+from autosched.search.decide import Decider, Decision, Option, TileOptions
+from autosched.search.evaluate import Evaluator
+from autosched.search.hold import Held, offer
+from autosched.search.sampling import Sampler, Table
+from autosched.search.state import State
+
+CHILDREN_OF_STATE = 2
+CHILDREN_OF_STEP = 16
+"""Children kept of one state and of one step, in sizes of the beam: more than can ever be expanded, as the beam takes
+one size and penalties put back a few."""
+
+
+@dataclass
+class Expander:
+    """Makes the children of states.
+
+    Args:
+        evaluator: Costs kernels.
+        rng: Source of randomness.
+    """
+
+    evaluator: Evaluator
+    rng: np.random.Generator
+    decider: Decider = field(init=False)
+    sampler: Sampler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.decider = Decider(self.evaluator)
+        self.sampler = Sampler(self.evaluator, self.decider, self.rng)
+
+    def children(
+        self,
+        beam: Sequence[State],
+        decision: Decision,
+        held: Mapping[str, Held],
+        *,
+        depth: int,
+        size: int,
+        members: bool = True,
+    ) -> list[State]:
+        """Return the children of all states, costed together; of very many, the cheapest.
+
+        Args:
+            beam: States.
+            decision: What to decide.
+            held: Decisions that are made already, by Func.
+            depth: Layers of structure by which options are told apart, where they are sampled.
+            size: Size of the beam that the children are for.
+            members: Whether Funcs may be fused into the kernels of others.
+        """
+        started = time.perf_counter()
+        offered: list[tuple[State, Sequence[Option]]] = []
+        children: list[State] = []
+        if members:
+            self.decider.prefetch(beam, decision)
+        for state in beam:
+            options = self._offer(state, decision, held.get(decision.func), members)
+            if options:
+                self._count(options)
+                offered.append((state, options))
+            elif decision.group is not None:
+                children.append(replace(state, steps=state.steps + 1, parent=state))
+        self.evaluator.counts.seconds["enumeration"] += time.perf_counter() - started
+        found: list[tuple[float, State, Table, int]] = []
+        for (state, _), (table, positions) in zip(offered, self.sampler.accept(offered, depth), strict=True):
+            costs = table.cost[positions]
+            if len(positions) > CHILDREN_OF_STATE * size:
+                nearest = np.argsort(costs, kind="stable")[: CHILDREN_OF_STATE * size]
+                positions, costs = positions[nearest], costs[nearest]
+            rest = state.cost - sum(state.costs[k] for k in self.decider.replaced(state, decision))
+            for position, cost in zip(positions.tolist(), costs.tolist(), strict=True):
+                found.append((rest + cost, state, table, position))
+        if len(found) > CHILDREN_OF_STEP * size:
+            found = heapq.nsmallest(CHILDREN_OF_STEP * size, found, key=lambda f: comparable(f[0]))
+        return children + [self.decider.after(state, decision, table.options[k]) for _, state, table, k in found]
+
+    def _offer(self, state: State, decision: Decision, held: Held | None, members: bool) -> Sequence[Option]:
+        if held is None:
+            return self.decider.options(state, decision, members=members)
+        return offer(self.decider, state, decision, held, members=members)
+
+    def _count(self, options: Sequence[Option]) -> None:
+        considered = self.evaluator.counts.considered
+        if isinstance(options, TileOptions):
+            considered["tile"] += len(options)
+        else:
+            considered.update(o.kind for o in options)

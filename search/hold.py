@@ -1,0 +1,80 @@
+"""Decisions that are made already: a search offers what was chosen elsewhere as the only option."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autosched.featurize.structure import Spot
+from autosched.schedule.types import Level
+from autosched.search.decide import Decider, Decision, Option
+from autosched.search.places import Places
+from autosched.search.state import Params, State
+
+KINDS = {Level.INLINE: "inline", Level.ROOT: "root", Level.BLOCK: "block", Level.THREAD: "thread"}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is decided for a Func.
+
+    Attributes:
+        level: Where it is computed.
+        spot: Where in a kernel, for BLOCK and THREAD.
+        tilings: Tile sizes: threads and serial points of each of its kernels at ROOT, its threads at BLOCK.
+    """
+
+    level: Level
+    spot: Spot | None = None
+    tilings: tuple[Params, ...] = ()
+
+
+def held_decisions(places: Places, state: State) -> dict[str, Held]:
+    """Return what a complete state decides for each Func."""
+    roots: dict[str, dict[int, Params]] = {}
+    found: dict[str, Held] = {}
+    for piece in state.pieces:
+        s, layout = piece.structure, places.layout(piece.structure)
+        roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
+        for spot in s.spots:
+            own = (piece.params[layout.threads_of(spot.func)],) if spot.level is Level.BLOCK else ()
+            found[spot.func] = Held(spot.level, spot, own)
+    for func, level in state.levels.items():
+        if level is Level.ROOT:
+            found[func] = Held(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))
+        elif level is Level.INLINE:
+            found[func] = Held(level)
+    return found
+
+
+def offer(decider: Decider, state: State, decision: Decision, held: Held, *, members: bool) -> Sequence[Option]:
+    """Return the one option of a decision that is held.
+
+    Where the state does not offer it, as other decisions have changed, the options that come nearest: the same place
+    with other tiles, then any. A Func that was inlined stays so, as kernels that are not looked at may rely on it.
+    """
+    if held.level is Level.ROOT and decision.group is not None and decision.group < len(held.tilings):
+        return decider.fixed_tiling(state, decision, held.tilings[decision.group])
+    options = decider.options(state, decision, members=members)
+    if decision.group is not None:
+        return options
+    near = [o for o in options if o.kind == KINDS[held.level]]
+    if held.level is Level.INLINE:
+        return near
+    if held.spot is not None:
+        near = [o for o in near if o.added[0].structure.spot(decision.func) == held.spot]
+    if held.tilings:
+        same = [o for o in near if _tiles(decider.places, o) == held.tilings[0]]
+        near = same or near
+    return near or options
+
+
+def _tiles(places: Places, option: Option) -> Params:
+    """Return the tile sizes that an option gives the Func."""
+    for piece in option.added:
+        layout = places.layout(piece.structure)
+        if piece.structure.func == option.func and option.level is Level.ROOT:
+            return piece.params[: layout.root_serial.stop]
+        if option.level is Level.BLOCK:
+            return piece.params[layout.threads_of(option.func)]
+    return ()

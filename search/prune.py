@@ -1,0 +1,102 @@
+"""Which kernels a search does not look at further, and why (Anderson, section 6.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.batch import Batch, Items
+from autosched.featurize.kinds import BLOCK, THREAD
+from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.schema import INDEX
+from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
+from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+from autosched.search.settings import SearchSettings
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+LEGAL = ""
+REASONS = (
+    LEGAL,
+    "more threads than a block can have",
+    "threads beyond the device's limit in a dimension",
+    "more shared memory than a block can have",
+    "more blocks than a grid can have",
+    "too much code when unrolled",
+    "too large for a thread's registers",
+    "serial loops too long to unroll",
+    "too much computed again",
+    "an inlined Func is evaluated too often",
+    "too many idle lanes",
+)
+"""Reasons by number, those that count first before others."""
+
+
+def reasons_of(found: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+    """Return the number of the reason why each candidate is pruned, ``int64[M]``; 0 if it is not."""
+    g, batch = found.geometry, found.batch
+    small, serial = _register_tiles(found, s)
+    again, often, idle = _work(found, s)
+    bad = (
+        (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
+        (g.block > np.array(t.max_block_dim)).any(axis=1),
+        found.shared_bytes > t.shared_per_block_optin,
+        g.blocks > t.max_grid[0],
+        _unrolled_loads(found) > MAX_UNROLLED_LOADS,
+        ~small,
+        ~serial,
+        again,
+        often,
+        idle,
+    )
+    codes = np.zeros(batch.count, np.int64)
+    for number, mask in reversed(list(enumerate(bad, 1))):
+        codes[mask] = number
+    return codes
+
+
+def _every(batch: Batch, nests: Bools) -> Bools:
+    """Return whether something holds of all nests of each candidate."""
+    return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
+
+
+def _register_tiles(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+    """Return whether what threads hold is small enough, and their own loops short enough."""
+    nests, batch = found.geometry.nests, found.batch
+    level = nests.kinds["level"]
+    inside = level == THREAD
+    points = nests.extents.prod(axis=1)
+    serial = nests.serial.prod(axis=1)
+    fits = (points <= s.max_thread_points) & (points * nests.kinds["bytes"] <= s.max_thread_bytes)
+    fits &= serial[batch.hosts] <= s.max_serial_points
+    short = (level != BLOCK) | (serial <= 4 * s.max_serial_points)
+    return _every(batch, ~inside | fits), _every(batch, short)
+
+
+def _unrolled_loads(found: BatchEvaluation) -> Ints:
+    """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
+    nests = found.geometry.nests
+    kinds = nests.kinds
+    points, red, times = nests.serial.prod(axis=1), kinds["reductions"], nests.times
+    copies = np.where(is_unrolled(points) | (kinds["level"] == THREAD), points, 1) * times
+    terms = np.where(reduction_is_unrolled(points, red), red, 1)
+    return np.add.reduceat(copies * terms * kinds["loads"], found.batch.nests.start)
+
+
+def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools, Bools]:
+    """Return whether too much is computed again, inlined Funcs are evaluated too often, and lanes are idle."""
+    batch, features = found.batch, found.features
+    needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
+    again = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
+    idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes
+    often = np.array([(p.calls >= s.max_inlined_calls).any() for p in batch.plans])[batch.structure]
+    items = Items.of([len(p.inlined) for p in batch.plans], batch.structure)
+    if len(items.flat):
+        trivial = np.concatenate([p.inlined for p in batch.plans])[items.flat, 3] > 0
+        row = batch.nests.count[items.candidate] + np.arange(len(items.flat)) - items.start[items.candidate]
+        calls = features[items.candidate, row, INDEX["inlined_calls"]]
+        many = calls / needed[items.candidate, row] > s.max_recompute
+        again |= np.bincount(items.candidate, many & ~trivial, batch.count) > 0
+    return again, often, idle
