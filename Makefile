@@ -3,6 +3,7 @@
 # make lint   ruff and mypy
 # make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
 # make check-suite    200 random schedules of every suite app
+# make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
 # make gallery        pictures of the image apps for docs/gallery.md
 # make peak-memory    every suite app at the paper's size: time and peak memory of the C backend
@@ -28,7 +29,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test lint fuzz check-suite check-features gallery peak-memory prove-division bench clean
+.PHONY: demo test lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -58,6 +59,9 @@ prove-division: $(VENV)/.dev-installed
 
 check-suite: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_suite.py
+
+check-strategies: $(VENV)/.dev-installed
+	$(BIN)/python scripts/check_strategies.py
 
 gallery: $(VENV)/.dev-installed
 	$(BIN)/python scripts/gallery.py

@@ -24,14 +24,12 @@ def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
     Loops of one iteration are left out, except those of blocks and reductions. Members cover what the plan of the
     kernel says they must in any block, which may be more than the blocks that were featurized need.
     """
-    needed: dict[str, tuple[int, ...]] = {}
-    kernel = _built(model, params, needed)
+    kernel, covered = _built(model, params, {})
     for _ in range(ROUNDS):
-        wider = _needed(model, kernel)
-        if wider == needed:
+        needed = _needed(model, kernel)
+        if needed == covered:
             break
-        needed = wider
-        kernel = _built(model, params, needed)
+        kernel, covered = _built(model, params, needed)
     return kernel
 
 
@@ -47,12 +45,16 @@ def _needed(model: KernelModel, kernel: Kernel) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]) -> Kernel:
+def _built(
+    model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]
+) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
+    """Return the kernel, and the points that its Members were given: those needed, or what the features tell."""
     bound, structure, layout = model.bound, model.structure, model.layout
     geometry = model.geometry(params[None, :])
     _, count = model.grid.blocks(params[None, :])
     dims = model.grid.dims
     tilings: dict[StageId, StageTiling] = {}
+    covered: dict[str, tuple[int, ...]] = {}
     blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True)]
     for stage in structure.stages:
         inside = _thread_loops(bound, stage, dims, params[layout.root_threads], params[layout.root_serial])
@@ -61,6 +63,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         if spot.level is Level.BLOCK:
             threads = params[layout.threads_of(spot.func)]
             extents = np.array(needed.get(spot.func, geometry.extents[spot.func][0]), np.int64)
+            covered[spot.func] = tuple(extents.tolist())
             serial = -(-extents // threads)
             threads = -(-extents // serial)  # none that would have no point
             func = bound.funcs[spot.func]
@@ -69,6 +72,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
     for nest in geometry.nests:
         if nest.level is Level.THREAD:
             points = np.array(needed.get(nest.stage.func, nest.serial[0]), np.int64)
+            covered[nest.stage.func] = tuple(points.tolist())
             tilings[nest.id] = StageTiling(
                 nest.id, _thread_loops(bound, nest.id, nest.dims, np.ones_like(points), points)
             )
@@ -79,11 +83,12 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         members.append(Member(own, at, storage_order(bound.funcs[spot.func])))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
-    return Kernel(
+    kernel = Kernel(
         tuple(Root(tilings[s]) for s in structure.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
+    return kernel, covered
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:

@@ -93,8 +93,8 @@ class Demands:
             self.places.append(place)
         return found
 
-    def _on_the_way(self, func: str, inside: frozenset[str]) -> frozenset[str]:
-        """Return those Funcs that read another one, directly or not."""
+    def on_the_way(self, func: str, inside: frozenset[str]) -> frozenset[str]:
+        """Return those Funcs ``inside`` that read another one, directly or not."""
         if func not in self._users:
             found: set[str] = set()
             queue = list(self.bound.funcs[func].consumers)
@@ -108,7 +108,7 @@ class Demands:
 
     def block(self, stages: tuple[StageId, ...], func: str, inside: frozenset[str]) -> int:
         """Return the number of what a block needs of a Func, if its demand comes through Funcs ``inside``."""
-        return self._numbered(BlockPlace(stages, func, self._on_the_way(func, inside)))
+        return self._numbered(BlockPlace(stages, func, self.on_the_way(func, inside)))
 
     def thread(
         self, func: str, host: StageId, level: Level, dims: tuple[str, ...], enclosing: int, inside: frozenset[str],
@@ -131,7 +131,7 @@ class Demands:
         reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if enclosing else []
         own = tuple((host, d) for d in (*reductions, *dims[:enclosing]))
         flags = (*(True for _ in reductions), *(False for _ in dims[:enclosing]))
-        way = self._on_the_way(func, inside)
+        way = self.on_the_way(func, inside)
         place = ThreadPlace(
             func, host, level, dims, enclosing, way, names, reduces, (*names, *own), (*reduces, *flags)
         )  # fmt: skip

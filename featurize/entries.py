@@ -128,9 +128,10 @@ class Accesses:
     def entries(self, pool: EntryPool) -> Ints:
         """Return the number of each group's entries, 0 for accesses at indices that are not affine."""
         batch, kinds = self.batch, self.kinds
-        guarded = np.zeros(len(self.nests.low), np.int64) if pool.amortised else self.nests.guarded.astype(np.int64)
+        guarded = np.zeros(len(self.nests.low), bool) if pool.amortised else self.nests.guarded
         layouts = batch.nests.take([p.layouts for p in batch.plans])
-        nest = mixed([layouts[:, None], guarded[:, None], *self.nests.visit_columns()])[batch.readers]
+        flag = guarded[:, None].astype(np.int64)
+        nest = mixed([layouts[:, None], flag, *self.nests.visit_columns()])[batch.readers]
         phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
         keys = mixed([nest[:, None], kinds["entries"][:, None], self.rest, phases], KEY_COLUMNS)
@@ -150,18 +151,18 @@ class Accesses:
 
         def enumerate_(row: int) -> Entries:
             before = [
-                self._visit(int(earlier[p]), row, shift[p]) for p in range(first[row], first[row + 1]) if alike[p]
+                self._visit(int(earlier[p]), row, guarded, shift[p]) for p in range(first[row], first[row + 1]) if alike[p]
             ]
             how = Counting.EVERY if kinds["own"][row] else Counting.DISTINCT if pool.amortised else Counting.WRITTEN
             moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL
             steps = self.strides[row] if moving else np.zeros_like(self.strides[row])
             rank = int(kinds["rank"][row])
             table = self.all.tables[int(kinds["table"][row])]
-            return table.entries(self._visit(row, row), before, tuple(steps[:rank].tolist()), how)
+            return table.entries(self._visit(row, row, guarded), before, tuple(steps[:rank].tolist()), how)
 
         return pool.of(keys, kinds["affine"] > 0, enumerate_)
 
-    def _visit(self, row: int, reader: int, shift: Ints | int = 0) -> Visit:
+    def _visit(self, row: int, reader: int, guarded: Bools, shift: Ints | int = 0) -> Visit:
         """Return what a thread does at a group of accesses, its indices compared with those of a reader."""
         nest = int(self.batch.readers[row])
         table = self.all.tables[int(self.kinds["table"][row])]
@@ -179,4 +180,4 @@ class Accesses:
         if not isinstance(shift, int):
             shift = shift[:rank]
         rest = self.rest[reader, :rank] if self.kinds["divides"][reader] else -1
-        return Visit(table, tile, names, reduces, shift, rest, bool(self.nests.guarded[nest]))
+        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]))

@@ -57,15 +57,6 @@ class StructureFacts:
         """Return the stages of a Func that do anything."""
         return [StageId(func, s.number) for s in self.bound.funcs[func].stages if s.values and not s.is_empty]
 
-    def memory_of(self, reader: StageId, source: str) -> tuple[int, bool]:
-        """Return the memory a source is read from, and whether it has a place yet."""
-        spot = self.structure.spot(source)
-        if spot is not None:
-            return (SHARED if spot.level is Level.BLOCK else REGISTER), True
-        if source in self.structure.near:
-            return SHARED, False
-        return GLOBAL, source not in self.structure.far
-
     def itemsize(self, group: AccessGroup) -> int:
         """Return the bytes of an element of what a group accesses."""
         if group.source in self.bound.inputs:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.featurize.accesses import AccessGroup, StageAccesses
+from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
 from autosched.featurize.growing import StaticTable
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.structure import inner_reductions, storage_order, thread_order, tiled_dims
@@ -35,6 +35,7 @@ class Kinds:
     Args:
         bound: The pipeline.
         work: Its stages' arithmetic.
+        by_form: Whether accesses of the same form share their constants; not if it matters what their loops are called.
 
     Attributes:
         dims: Dimensions of nests, the largest number of them.
@@ -42,8 +43,9 @@ class Kinds:
         tables: Constants of the kinds of accesses.
     """
 
-    def __init__(self, bound: BoundPipeline, work: WorkTable) -> None:
+    def __init__(self, bound: BoundPipeline, work: WorkTable, *, by_form: bool = True) -> None:
         self.bound = bound
+        self.by_form = by_form
         self.work = work
         stages = [s for f in bound.funcs.values() for s in f.stages]
         tiled = [sum(d.parallel for d in s.loops) for s in stages]
@@ -230,7 +232,10 @@ class Kinds:
     def _table(
         self, group: AccessGroup, nest: StageId, dims: Sequence[str], reductions: Sequence[tuple[str, int, int]]
     ) -> int:
-        key = id(group), nest, tuple(dims), tuple(reductions)
+        key: object = id(group), nest, tuple(dims), tuple(reductions)
+        if self.by_form and not reductions:
+            rows = tuple(None if r is None else (_positions(r, dims), r.quotient) for r in group.rows)
+            key = rows, group.offsets, len(dims)
         if key not in self._table_of:
             self._table_of[key] = len(self.tables)
             self.tables.append(OffsetTable(group, nest, tuple(dims), tuple(reductions)))
@@ -250,6 +255,11 @@ class Kinds:
     def _points(self, source: str) -> int:
         inputs = self.bound.inputs
         return math.prod(inputs[source].shape if source in inputs else self.bound.funcs[source].extents)
+
+
+def _positions(row: Row, dims: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Return the factors of a nest's dimensions by position."""
+    return tuple(sorted((dims.index(name), c) for name, c in row.coefficients if name in dims))
 
 
 def _filled(values: Sequence[int], width: int, fill: int) -> list[int]:

@@ -69,11 +69,12 @@ class Featurizer:
     planner: Planner = field(init=False)
     entries: EntryPool = field(init=False)
     _models: dict[Structure, KernelModel] = field(init=False, default_factory=dict)
+    _facts: dict[tuple[object, ...], StructureFacts] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
         self.work = WorkTable(self.bound)
-        self.kinds = Kinds(self.bound, self.work)
+        self.kinds = Kinds(self.bound, self.work, by_form=self.amortised)
         self.demands = Demands(self.kinds, thorough=self.every_warp)
         self.planner = Planner(self.kinds, self.demands)
         self.entries = EntryPool(self.kinds, amortised=self.amortised)
@@ -83,6 +84,14 @@ class Featurizer:
         found = self._models.get(structure)
         if found is None:
             found = self._models[structure] = KernelModel(self, structure)
+        return found
+
+    def facts(self, structure: Structure) -> StructureFacts:
+        """Return what follows from a structure; those that differ in what is not placed yet share it."""
+        key = structure.stages, structure.spots, structure.inlined
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts[key] = StructureFacts(self.bound, Structure(*key), self.accesses)
         return found
 
     def evaluate(self, models: Sequence[KernelModel], params: Sequence[Ints]) -> BatchEvaluation:
@@ -160,7 +169,7 @@ class KernelModel:
         self.bound = featurizer.bound
         self.structure = structure
         self.layout = columns(self.bound, structure)
-        self.facts = StructureFacts(self.bound, structure, featurizer.accesses)
+        self.facts = featurizer.facts(structure)
         self._plan: KernelPlan | None = None
         self._grid: Grid | None = None
 
@@ -168,7 +177,7 @@ class KernelModel:
     def plan(self) -> KernelPlan:
         """The structure as arrays."""
         if self._plan is None:
-            self._plan = self.f.planner.plan(self.facts, self.layout)
+            self._plan = self.f.planner.plan(self.structure, self.facts, self.layout)
         return self._plan
 
     @property

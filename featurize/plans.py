@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.demand import Demands
 from autosched.featurize.facts import StructureFacts
 from autosched.featurize.kinds import BLOCK, LEVELS, OWN_MEMORY, ROOT, THREAD, Kinds
-from autosched.featurize.structure import Columns
+from autosched.featurize.memories import GLOBAL, SHARED
+from autosched.featurize.structure import Columns, Structure
 from autosched.schedule.types import Level, StageId
 
 Ints = NDArray[np.int64]
@@ -37,6 +38,7 @@ class KernelPlan:
         readers: ``int64[A]``, their nests.
         sources: ``int64[A]``, the nest that computes what is accessed, -1 if that is outside.
         groups: Nest, accesses, and whether they store.
+        where: For each nest its stage, its level, and the stages of the Func that share its loops.
         pairs: ``int64[P, 3]``: an access, one before it by the same threads, and how many pairs it had before.
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
         inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is next to nothing.
@@ -54,6 +56,7 @@ class KernelPlan:
     readers: Ints
     sources: Ints
     groups: tuple[tuple[int, AccessGroup, bool], ...]
+    where: tuple[tuple[StageId, int, tuple[StageId, ...]], ...]
     pairs: Ints
     buffers: Ints
     inlined: Ints
@@ -72,9 +75,24 @@ class Planner:
         self.kinds = kinds
         self.demands = demands
         self.bound = kinds.bound
+        self._known: dict[StructureFacts, KernelPlan] = {}
 
-    def plan(self, facts: StructureFacts, layout: Columns) -> KernelPlan:
-        """Return the plan of one structure."""
+    def plan(self, structure: Structure, facts: StructureFacts, layout: Columns) -> KernelPlan:
+        """Return the plan of one structure; those that differ in what is not placed yet share most of it."""
+        base = self._known.get(facts)
+        if base is None:
+            base = self._known[facts] = self._plan(facts, layout)
+        changed = [a for a, (_, group, _) in enumerate(base.groups) if group.source in structure.near | structure.far]
+        if not changed:
+            return base
+        accesses = base.accesses.copy()
+        for a in changed:
+            k, group, store = base.groups[a]
+            memory = SHARED if group.source in structure.near else GLOBAL
+            accesses[a] = self.kinds.accesses_of_nest(*base.where[k], group, store, memory, placed=False)
+        return replace(base, accesses=accesses)
+
+    def _plan(self, facts: StructureFacts, layout: Columns) -> KernelPlan:
         s = facts.structure
         position = {stage: k for k, stage in enumerate(facts.rows)}
         first: dict[str, int] = {}
@@ -82,8 +100,9 @@ class Planner:
             first.setdefault(stage.func, k)
         levels = [ROOT if (spot := s.spot(r.func)) is None else LEVELS[spot.level] for r in facts.rows]
         together = [s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)]
+        where = tuple(zip(facts.rows, levels, together, strict=True))
         kinds = [
-            self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in zip(facts.rows, levels, together, strict=True)
+            self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in where
         ]
         hosts, demands, rounds = self._hosts(facts, levels, position)
         threads = dict(layout.members)
@@ -94,9 +113,9 @@ class Planner:
             touched = facts.accesses[stage]
             for group, store in [(g, False) for g in touched.loads] + [(g, True) for g in touched.stores]:
                 itself = group.source == stage.func
-                memory, placed = (OWN_MEMORY[levels[k]], True) if itself else facts.memory_of(stage, group.source)
-                where = stage, levels[k], together[k]
-                accesses.append(self.kinds.accesses_of_nest(*where, group, store, memory, placed))
+                spot = s.spot(group.source)
+                memory = OWN_MEMORY[levels[k] if itself else ROOT if spot is None else LEVELS[spot.level]]
+                accesses.append(self.kinds.accesses_of_nest(*where[k], group, store, memory, placed=True))
                 sources.append(first.get(group.source, -1))
                 groups.append((k, group, store))
         calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
@@ -112,6 +131,7 @@ class Planner:
             readers=np.array([k for k, _, _ in groups], np.int64),
             sources=np.array(sources, np.int64),
             groups=tuple(groups),
+            where=where,
             pairs=_pairs(facts, position, groups),
             buffers=self._buffers(facts, first),
             inlined=self._inlined(facts),

@@ -72,10 +72,10 @@ def prepared(g: Graph, value: Value, terms: int, kind: Reduction) -> Value:
     if kind != "sum":
         return ar.converted(value, float32) if value.dtype.kind == "b" else value
     value = ar.accumulable(g.draw, value, terms)
-    factor = 1.0
-    while value.dtype.is_float and value.bound * terms * factor > ar.COMFORTABLE[32]:
-        factor /= 2
-    return ar.times(value, factor) if factor < 1 else value
+    if not value.dtype.is_float:
+        return value
+    factor = ar.shrinking(value.bound * terms, ar.COMFORTABLE[32])
+    return ar.times(value, factor) if factor < 1.0 else value
 
 
 def unrolled(values: list[Value], kind: Reduction) -> Value:

@@ -126,10 +126,21 @@ def as_float(a: Value) -> Value:
 
 def scaled_down(a: Value) -> Value:
     """Return a floating-point value multiplied by a power of two that brings it to at most 16."""
-    factor = 1.0
-    while a.bound * factor > SCALED_TO:
-        factor /= 2
+    factor = shrinking(a.bound, SCALED_TO)
     return times(a, factor) if factor < 1.0 else a
+
+
+def shrinking(bound: float, limit: float) -> float:
+    """Return the largest power of two, at most 1, that brings a bound down to a limit."""
+    factor = 1.0
+    while bound * factor > limit:
+        factor /= 2
+    return factor
+
+
+def small_float32(a: Value) -> Value:
+    """Return a value as a float32 of at most 16, whose squares, sums and exponentials stay finite."""
+    return scaled_down(converted(as_float(a), float32))
 
 
 def settled(a: Value) -> Value:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.cost import operations
+from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.random_pipelines.counts import computed_funcs, func_bytes, input_bytes, total_operations
 from autosched.random_pipelines.generate import RandomPipeline
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -95,19 +95,12 @@ def describe(pipelines: Iterable[RandomPipeline]) -> Description:
     return Description(count, {name: sorted(v) for name, v in measures.items()}, occurrences, found_in)
 
 
-def work(func: BoundFunc, stage: BoundStage) -> int:
-    """Return the operations of all evaluations of a stage; a copy has none."""
-    pure = prod(n for d, n in zip(func.dims, func.extents, strict=True) if any(x.name == d for x in stage.loops))
-    return operations(stage) * pure * prod(r.extent for r in stage.reductions)
-
-
 def _measured(p: RandomPipeline, bound: BoundPipeline) -> dict[str, float]:
-    funcs = [f for f in bound.funcs.values() if f.boundary is None]
+    funcs = list(computed_funcs(bound))
     readers = {f.name: _readers(bound, f) for f in funcs}
     ends = set(bound.outputs.values())
-    sizes = {f.name: prod(f.extents) * sum(d.bytes_ for d in f.dtypes) for f in funcs}
-    compulsory = sum(prod(i.shape) * i.dtype.bytes_ for i in bound.inputs.values()) + sum(sizes[n] for n in ends)
-    total = sum(work(f, s) for f in funcs for s in f.stages)
+    compulsory = input_bytes(bound) + sum(func_bytes(bound.funcs[name]) for name in ends)
+    total = total_operations(bound)
     depth: dict[str, int] = {}
     for f in bound.funcs.values():  # producers come first
         below = [depth.get(s, 0) for stage in f.stages for s in stage.sources if s != f.name]
@@ -124,7 +117,7 @@ def _measured(p: RandomPipeline, bound: BoundPipeline) -> dict[str, float]:
         "operations": total,
         "compulsory_bytes": compulsory,
         "intensity": total / compulsory,
-        "intermediate_bytes": sum(n for name, n in sizes.items() if name not in ends),
+        "intermediate_bytes": sum(func_bytes(f) for f in funcs if f.name not in ends),
         "largest_points": max(prod(f.extents) for f in funcs),
         "longest_extent": max(max(f.extents, default=1) for f in funcs),
     }
@@ -140,7 +133,7 @@ def _readers(bound: BoundPipeline, func: BoundFunc) -> set[str]:
 
 
 def _counted(p: RandomPipeline, bound: BoundPipeline) -> dict[str, list[str]]:
-    funcs = [f for f in bound.funcs.values() if f.boundary is None]
+    funcs = list(computed_funcs(bound))
     return {
         "kind": list(p.kinds),
         "dtype": [str(d) for f in funcs for d in f.dtypes],

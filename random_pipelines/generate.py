@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.cost import operations
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline, producers_of
 from autosched.random_pipelines.alignment import aligned
+from autosched.random_pipelines.counts import (
+    computed_funcs,
+    func_bytes,
+    input_bytes,
+    total_evaluations,
+    total_operations,
+)
 from autosched.random_pipelines.draw import Draw
 from autosched.random_pipelines.expressions import expression
 from autosched.random_pipelines.graph import Graph, InputRange
@@ -185,20 +191,12 @@ def _over(t: Tensor) -> Any:
 
 def _is_within(bound: BoundPipeline, settings: RandomPipelineSettings) -> bool:
     """Return whether a pipeline keeps the limits with the regions it really needs."""
-    bytes_ = sum(prod(i.shape) * i.dtype.bytes_ for i in bound.inputs.values())
-    work = 0
-    for f in bound.funcs.values():
-        if f.boundary is not None:
-            continue
-        points = prod(f.extents)
-        if points > settings.max_points:
-            return False
-        bytes_ += points * sum(d.bytes_ for d in f.dtypes)
-        for s in f.stages:
-            terms = prod(r.extent for r in s.reductions)
-            pure = prod(n for d, n in zip(f.dims, f.extents, strict=True) if any(x.name == d for x in s.loops))
-            work += max(operations(s), 1) * terms * pure
-    return bytes_ <= settings.max_bytes and work <= settings.max_operations
+    funcs = list(computed_funcs(bound))
+    return (
+        all(prod(f.extents) <= settings.max_points for f in funcs)
+        and input_bytes(bound) + sum(map(func_bytes, funcs)) <= settings.max_bytes
+        and max(total_operations(bound), total_evaluations(bound)) <= settings.max_operations
+    )
 
 
 def _random_array(rng: np.random.Generator, i: Input, given: InputRange) -> NDArray[Any]:

@@ -23,7 +23,7 @@ KIND_WEIGHTS: Mapping[str, float] = {
     "dense": 0.8,
     "depthwise": 0.8,
     "downsample": 1.2,
-    "elementwise": 4.0,
+    "elementwise": 5.0,
     "flip": 0.4,
     "gather": 1.0,
     "gradient": 0.8,
@@ -76,8 +76,8 @@ class RandomPipelineSettings:
             conditions. Small numbers are more frequent; the last kind of stage drawn, and the joining of loose ends,
             may go a few stages beyond.
         ranks: Numbers of dimensions of the first input, each as likely as the others.
-        extents: Least and largest extent of a spatial dimension, in points.
-        channels: Least and largest extent of a channel or feature dimension.
+        extents: Least and largest extent of a spatial dimension of the first inputs, in points.
+        channels: Least and largest extent of a channel or feature dimension, there and of layers.
         odd: Probability that an extent is any number of its range instead of a usual image or tensor size.
         max_points: Points of one Func.
         max_bytes: Bytes of all Funcs and inputs together, each stored once.
@@ -117,7 +117,10 @@ class RandomPipelineSettings:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is {getattr(self, name)}: give a probability")
         for name, known in (("kinds", KIND_WEIGHTS), ("dtypes", DTYPE_WEIGHTS)):
-            _check_weights(name, getattr(self, name), known)
+            given = getattr(self, name)
+            _check_weights(name, given, known)
+            # in one order, so that a seed means the same however they were written down
+            object.__setattr__(self, name, {k: given[k] for k in known if k in given})
         if not self.outputs or min(self.outputs) < 0 or sum(self.outputs) <= 0:
             raise InputError(f"outputs is {self.outputs}: give probabilities of one, two, three... outputs")
 

@@ -74,6 +74,10 @@ class Tensor:
         """Names of the spatial dimensions."""
         return tuple(d for d in self.dims if d in "zyx")
 
+    def without(self, *dims: str) -> dict[str, int]:
+        """Return the extents of the other dimensions."""
+        return {d: n for d, n in self.extents.items() if d not in dims}
+
     def __getitem__(self, dim: str) -> int:
         return self.extents[dim]
 

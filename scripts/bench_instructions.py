@@ -5,13 +5,13 @@
     python scripts/bench_instructions.py --peers-prebuilt DIR      # Halide's kernels beside ours
     python scripts/bench_instructions.py --suite                   # registers and spills of every app
 
-Kernels are compiled by NVRTC and disassembled by nvdisasm (package nvidia-cuda-nvdisasm). The middle block of each is
-executed as machine code: integers for every thread, with what is read from memory unknown (`sass.machine`). So the
-trip counts of loops, which of interior and border the block takes, and all addresses are exact. Limits:
+Kernels are compiled by NVRTC and disassembled by nvdisasm (package nvidia-cuda-nvdisasm). One block of each, in the
+middle of the interior, is executed as machine code: integers for every thread, with what is read from memory unknown
+(`sass.machine`). So the trip counts of loops, the branches taken and all addresses are exact. Limits:
 
 * A branch that depends on data goes the shorter way, past the slow path of a division; such are counted (``?``).
 * Addresses that depend on data count as requests only, not as transactions.
-* Totals take every block for the middle one: blocks at the rim, which clamp and guard, are few.
+* Totals take every block for one of the interior. Column ``inner`` is the share that runs this code.
 
 Columns: ``instr/pt`` instructions of threads for a point of the pipeline's outputs; ``needed/pt`` those that
 `sass.necessary` says are needed, arithmetic on common subexpressions once, one load for each distinct element and thread,
@@ -51,7 +51,7 @@ from autosched.target import get_target
 
 APPS = "blur,unsharp,harris,camera_pipe,interpolate"
 HEADER = (
-    f"{'kernel':34} {'blocks':>8} {'threads':>7} {'instr/pt':>9} {'needed/pt':>9} {'ratio':>6} {'lanes':>6} "
+    f"{'kernel':34} {'blocks':>8} {'threads':>7} {'instr/pt':>9} {'needed/pt':>9} {'ratio':>6} {'lanes':>6} {'inner':>6} "
     f"{'sectors':>7} {'regs':>5} {'spill':>6}"
 )
 
@@ -85,12 +85,13 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     slots = sum(k.slots for k in kernels)
     moved = sum(k.sectors()[0] * k.blocks for k in kernels)
     distinct = sum(k.sectors()[1] * k.blocks for k in kernels)
+    inner = sum(k.interior_share * k.issued for k in kernels) / max(issued, 1)
     undecided = any(k.execution.undecided for k in kernels)
     sizes = f"{kernels[0].blocks:8} {kernels[0].launch.threads:7}" if len(kernels) == 1 else " " * 16
     spilled = sum(k.resources.spill_store_bytes + k.resources.spill_load_bytes for k in kernels)
     return (
         f"{name[:34]:34} {sizes} {issued / points:9.2f} {_number(needed / points, needed, 9)} "
-        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} "
+        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} "
         f"{_number(moved / max(distinct, 1), distinct, 7)} {max(k.resources.registers for k in kernels):5} {spilled:6}"
         f"{' ?' if undecided else ''}"
     )

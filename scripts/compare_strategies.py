@@ -26,7 +26,7 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.featurize.describe import describe_kernel
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel
+from autosched.search.analytical import analytical_model
 from autosched.search.evaluate import Evaluator
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import STRATEGIES
@@ -35,7 +35,7 @@ from autosched.target import Target, get_target
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
     """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
-    evaluator = Evaluator(bound, target, AnalyticalModel(target), SearchSettings())
+    evaluator = Evaluator(bound, target, analytical_model(target), SearchSettings())
     kernels = [describe_kernel(bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
     return sum(evaluator.known(structure, params).cost for structure, params in kernels)

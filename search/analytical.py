@@ -7,8 +7,8 @@ arithmetic runs at the target's peak rates, divisions and elementary functions a
 with `WARPS_FOR_FULL_RATE` warps on a multiprocessor, and fall off in proportion below. Blocks are dealt out whole, so
 that a grid that does not divide by the number of multiprocessors waits for its last blocks. Work is that of the middle
 block times the points of the whole over its points. No wave of blocks is faster than its chain of dependent accesses.
-Every kernel waits for its launch. Caches do not keep anything from one kernel to the next. For the CPU the same words
-mean cores, vectors and cache lines.
+Every kernel waits for its launch. Caches do not keep anything from one kernel to the next. For the CPU there is
+`autosched.search.analytical_cpu`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
+from autosched.search.analytical_cpu import CpuModel
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -40,9 +41,14 @@ COMPONENTS = ("dram", "l2", "issue", "memory_requests", "shared", "float", "doub
 """Names of the parts of a predicted time, in the order `AnalyticalModel.components` gives them."""
 
 
+def analytical_model(target: Target) -> AnalyticalModel | CpuModel:
+    """Return the model that predicts times for a target without having learned from it."""
+    return CpuModel(target) if target.kind == "cpu" else AnalyticalModel(target)
+
+
 @dataclass(frozen=True)
 class AnalyticalModel:
-    """Predicts times from the device's rates.
+    """Predicts times from a GPU's rates.
 
     Args:
         target: The device.
@@ -62,6 +68,16 @@ class AnalyticalModel:
         total: Floats = np.maximum(busy, parts[:, 8]) + parts[:, 9]
         return total
 
+    def parts(self, model: KernelModel, features: Floats) -> dict[str, Floats]:
+        """Return the seconds each unit needs, ``float64[N]`` by the names of `COMPONENTS`.
+
+        Args:
+            model: The structure of the candidates.
+            features: ``float64[N, rows, features]``.
+        """
+        seconds = self.components(features)
+        return {name: seconds[:, k] for k, name in enumerate(COMPONENTS)}
+
     def components(self, features: Floats) -> Floats:
         """Return the seconds each unit needs, ``float64[N, 10]``, in the order of `COMPONENTS`."""
         t = self.target
@@ -75,16 +91,15 @@ class AnalyticalModel:
             return values
 
         sms = t.multiprocessors
-        clock = t.peak_fp32_flops / (2 * LANES_OF_MULTIPROCESSOR * sms) if t.kind == "cuda" else 2.5e9
-        lanes = LANES_OF_MULTIPROCESSOR if t.kind == "cuda" else 2 * t.warp_size
+        clock = t.peak_fp32_flops / (2 * LANES_OF_MULTIPROCESSOR * sms)
+        lanes = LANES_OF_MULTIPROCESSOR
         blocks = root("num_blocks")
         warps = root("num_warps_per_block")
         resident = np.maximum(root("resident_blocks"), 1)
         per_sm = np.ceil(blocks / sms)
         waiting = per_sm * sms / np.maximum(blocks, 1)
         running = np.minimum(resident, per_sm) * warps
-        needed = WARPS_FOR_FULL_RATE if t.kind == "cuda" else 1
-        slow = waiting / np.minimum(running / needed, 1.0)
+        slow = waiting / np.minimum(running / WARPS_FOR_FULL_RATE, 1.0)
         spilled = np.maximum(
             root("working_set_at_thread") / REGISTER_BYTES + FREE_REGISTERS - t.max_registers_per_thread, 0
         )

@@ -69,6 +69,9 @@ class BeamSearch:
             found += self._one_pass(number, members=True, last=number == passes - 1)
             if self._late():
                 break
+        if s.thaw and self.frozen and not self._late():
+            self.frozen = {}
+            found += self._one_pass(0, members=True, last=True)
         found.sort(key=lambda state: comparable(state.cost))
         if s.refine and not self.cut_short:
             found = Refinement(self.expander, self._late).run(found) + found
@@ -109,6 +112,8 @@ class BeamSearch:
             cost, _, state, penalised = heapq.heappop(heap)
             if keep < 1 and heap and self.rng.random() >= keep:
                 continue
+            if not penalised and not self._is_sound(state):
+                continue
             if not penalised and size > 1 and self.settings.passes > 1 and number >= 0:
                 times = self._times_met(state, number, seen)
                 if times > 1 and heap and cost * times > heap[0][0]:
@@ -116,6 +121,10 @@ class BeamSearch:
                     continue
             chosen.append(state)
         return chosen
+
+    def _is_sound(self, state: State) -> bool:
+        """Whether the kernels that the last decision made are legal by the dear checks, too."""
+        return all(self.evaluator.is_sound(p.structure, p.params) for p in state.pieces if p.tiled)
 
     def _times_met(self, state: State, number: int, seen: Counter[int]) -> int:
         finer = self._hash(state, number + 1)

@@ -226,13 +226,11 @@ class Decider:
             bare = self.places.at_block(self.places.bare(piece.structure), func.name)
             extents = self._extents[bare, piece.params]
             if math.prod(extents) < math.prod(func.extents):
-                vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
-                tilings = member_tilings(extents, vector, self.settings, self.evaluator.target)
                 one = self._settled(state, func.name, Level.BLOCK, [Piece(structure, piece.params, piece.tiled)], kept)[
                     0
                 ].structure
-                for threads in tilings.tolist():
-                    params = self._with_threads(piece, structure, func.name, tuple(threads))
+                for threads in self.member_tilings(func.name, extents):
+                    params = self._with_threads(piece, structure, func.name, threads)
                     found.append(Option("block", func.name, (Piece(one, params, tiled=True),), Level.BLOCK))
         if "thread" in self.settings.locations:
             found += self._thread_options(state, func, reader, kept)
@@ -248,7 +246,7 @@ class Decider:
                 continue  # the place is the same as the one further out
             one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
             if self.places.reads_unevenly(structure, func.name):
-                self.evaluator.uneven.add(one[0].structure)
+                self.evaluator.uneven[one[0].structure] = func.name
             found.append(Option("thread", func.name, one, Level.THREAD))
         return found
 
@@ -297,6 +295,12 @@ class Decider:
                 for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()
             ]
         return self._tilings[bare]
+
+    def member_tilings(self, name: str, extents: Sequence[int]) -> list[Params]:
+        """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension."""
+        func = self.bound.funcs[name]
+        vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
+        return [tuple(t) for t in member_tilings(extents, vector, self.settings, self.evaluator.target).tolist()]
 
     def tile_buckets(self, options: TileOptions, depth: int) -> tuple[Ints, list[list[int]]]:
         """Return the tilings of a root kernel, by position, grouped by what it looks like down to a depth.

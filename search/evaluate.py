@@ -79,7 +79,7 @@ class Evaluator:
         model: Predicts times.
         settings: Pruning rules.
         counts: What was done.
-        uneven: Structures with a new THREAD Member whose reads may not become constant by unrolling.
+        uneven: The new THREAD Member of structures where its reads may not become constant by unrolling.
     """
 
     bound: BoundPipeline
@@ -87,7 +87,7 @@ class Evaluator:
     model: CostModel
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
-    uneven: set[Structure] = field(default_factory=set)
+    uneven: dict[Structure, str] = field(default_factory=dict)
     featurizer: Featurizer = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
@@ -145,11 +145,8 @@ class Evaluator:
         position = 0
         for model, rows in zip(models, tables, strict=True):
             known = self._known[model.structure]
-            uneven = model.structure in self.uneven
             for r in rows:
                 reason = REASONS[code_list[position]]
-                if uneven and reason == LEGAL:
-                    reason = self._uneven_reason(model, r)
                 if reason:
                     self.counts.pruned[reason] += 1
                 known[r] = Verdict(comparable(cost_list[position]), reason)
@@ -158,17 +155,36 @@ class Evaluator:
         self.counts.seconds["cost"] += costed - featurized
         self.counts.seconds["pruning"] += time.perf_counter() - costed
 
-    def _uneven_reason(self, model: KernelModel, params: Params) -> str:
+    def is_sound(self, structure: Structure, params: Params) -> bool:
+        """Return whether a kernel that has been evaluated is legal by checks too dear for every candidate, too."""
+        func = self.uneven.get(structure)
+        found = self.known(structure, params)
+        if func is None or found.reason:
+            return not found.reason
+        started = time.perf_counter()
+        reason = self._uneven_reason(self.kernel_model(structure), func, params)
+        if reason:
+            self.counts.pruned[reason] += 1
+            self._known[structure][params] = Verdict(found.cost, reason)
+        self.counts.seconds["pruning"] += time.perf_counter() - started
+        return not reason
+
+    def _uneven_reason(self, model: KernelModel, func: str, params: Params) -> str:
         """Return whether the scalar checks, which know every index exactly, keep a THREAD Member in registers.
 
-        That depends on the points of each thread and on how tiles lie to the steps of floor divisions, so it is worked
-        out once for kernels that agree in these.
+        That depends on what lies between it and the root alone, on the points of each thread, and on how tiles lie to
+        the steps of floor divisions, so it is worked out once for kernels that agree in these.
         """
         s, layout = model.structure, model.layout
+        inside = frozenset(p.func for p in s.spots) | s.inlined
+        way = self.featurizer.demands.on_the_way(func, inside) | {func}
+        part = Structure(s.stages, tuple(p for p in s.spots if p.func in way), s.inlined & way)
         serial = params[layout.root_serial]
         tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))
-        key = s.stages, s.spots, s.inlined, serial, tile, params[layout.root_serial.stop :]
+        members = tuple(n for name, where in layout.members if name in way for n in params[where])
+        key = part, serial, tile, members
         if key not in self._in_registers:
-            kernel = build_kernel(model, np.array(params, np.int64))
+            whole = np.array([*params[: layout.root_serial.stop], *members], np.int64)
+            kernel = build_kernel(self.featurizer.model(part), whole)
             self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target)
         return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.featurize.schema import NAMES
-from autosched.search.analytical import COMPONENTS, AnalyticalModel
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.analytical_cpu import CpuModel
 from autosched.search.strategy import Found
 
 
@@ -44,8 +45,8 @@ def explain(found: Found) -> list[KernelReport]:
         model = evaluator.kernel_model(s)
         features = model.evaluate(np.array([piece.params], np.int64)).features
         parts: dict[str, float] = {}
-        if isinstance(evaluator.model, AnalyticalModel):
-            parts = dict(zip(COMPONENTS, evaluator.model.components(features)[0].tolist(), strict=True))
+        if isinstance(evaluator.model, AnalyticalModel | CpuModel):
+            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(model, features).items()}
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
         members = tuple((p.func, p.level.name) for p in s.spots)

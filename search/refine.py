@@ -18,6 +18,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
 from autosched.search.finish import schedule_of
 from autosched.search.hold import Held, held_decisions, offer
+from autosched.search.retile import Retiler
 from autosched.search.state import Params, State
 
 EVERY_OPTION = 4
@@ -53,7 +54,12 @@ class Refinement:
             found: Complete states, cheapest first.
         """
         best = next((s for s in found if self._legal(s)), None)
-        improved: list[State] = []
+        self.retiler = Retiler(self._evaluator, self._decider)
+        if best:
+            print("start",best.cost*1e6)
+            best = self.retiler.improved(best)
+            print("retiled",best.cost*1e6, best and self._legal(best))
+        improved: list[State] = [best]
         tried: set[tuple[object, ...]] = set()
         for _ in range(self._evaluator.settings.refine):
             before = best
@@ -103,7 +109,7 @@ class Refinement:
 
     def _decided_again(self, state: State, window: frozenset[str]) -> State | None:
         """Return the best state in which only the Funcs of a window, and what must follow from them, are different."""
-        again = _Again(self.expander, state, self._touched(state, window), window)
+        again = _Again(self.expander, self.retiler, state, self._touched(state, window), window)
         for decision in self._decider.decisions():
             if self.late():
                 return None
@@ -114,11 +120,12 @@ class Refinement:
 class _Again:
     """Decides the Funcs of some kernels again."""
 
-    def __init__(self, expander: Expander, state: State, touched: list[int], window: frozenset[str]) -> None:
+    def __init__(self, expander: Expander, retiler: Retiler, state: State, touched: list[int], window: frozenset[str]) -> None:
         self.expander, self.window = expander, window
         self.size = expander.evaluator.settings.refine_beam
         self.undecided = frozenset[str]().union(*(inside(state.pieces[k].structure) for k in touched))
         kept = [k for k in range(len(state.pieces)) if k not in touched]
+        self.retiler, self.kept = retiler, 0
         costs = tuple(state.costs[k] for k in kept)
         levels = {name: level for name, level in state.levels.items() if name not in self.undecided}
         start = State(tuple(state.pieces[k] for k in kept), costs, levels, sum(costs), 0)
@@ -181,7 +188,8 @@ class _Again:
 
     def best(self) -> State | None:
         """Return the cheapest state."""
-        return min(self._costed(self.states), key=lambda s: comparable(s.cost), default=None)
+        retiler, kept = self.retiler, self.kept
+        return min((retiler.improved(s, kept) for s in self._costed(self.states)), key=lambda s: comparable(s.cost), default=None)
 
 
 def inside(structure: Structure) -> frozenset[str]:

@@ -44,6 +44,7 @@ class SearchSettings:
     sampling: Sampling = "hierarchical"
     freeze: bool = True
     phases: int = 2
+    thaw: bool = True
     refine: int = 4
     refine_beam: int = 8
     dropout: float = 1.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel
+from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts, Evaluator
@@ -113,7 +113,7 @@ class Beam:
     ) -> Found:  # fmt: skip
         """Return the best schedules of all passes; see `Strategy.search`."""
         started = time.perf_counter()
-        evaluator = Evaluator(bound, target, cost or AnalyticalModel(target), self.settings)
+        evaluator = Evaluator(bound, target, cost or analytical_model(target), self.settings)
         search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)
         states = search.run()
         ranked: list[Ranked] = []

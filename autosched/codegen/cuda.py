@@ -10,6 +10,7 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.widen import widen
 
 MAX_GRID_YZ = 65535
 INDENT = "    "
@@ -50,6 +51,7 @@ def cuda_prelude() -> str:
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
     """Return a kernel as CUDA C."""
+    kernel = widen(kernel)
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")

@@ -199,6 +199,13 @@ def _true_division(v: Op, args: list[str]) -> str:
     return f"({args[0]} / {args[1]})"
 
 
+def _log2(v: Value) -> int | None:
+    """Return the logarithm of a constant that is a power of two."""
+    if not isinstance(v, ConstValue) or v.value <= 0 or int(v.value) & (int(v.value) - 1):
+        return None
+    return int(v.value).bit_length() - 1
+
+
 def _int_op(v: Op, args: list[str]) -> str:
     d = v.dtype
     match v.name:
@@ -216,6 +223,10 @@ def _int_op(v: Op, args: list[str]) -> str:
             return f"(({C_TYPE[d.name]})~{args[0]})"
         case "and" | "or" | "xor":
             return f"(({C_TYPE[d.name]})({args[0]} {_INFIX[v.name]} {args[1]}))"
+        case "floordiv" | "mod" if (log2 := _log2(v.args[1])) is not None:
+            # as in indices; compilers find shift and mask under the rounding only where a number is never negative
+            text = f"{args[0]} >> {log2}" if v.name == "floordiv" else f"{args[0]} & {literal((1 << log2) - 1, d)}"
+            return f"(({C_TYPE[d.name]})({text}))"
         case "hash_u32":
             return f"as_hash_u32({args[0]})"
         case _:

@@ -66,7 +66,7 @@ def channel_mix(g: Graph) -> Tensor | None:
 
 def _gray(g: Graph, t: Tensor) -> Tensor:
     value = unrolled([times(as_float(t.at({"c": k})), g.draw.integer(1, 16) / 16) for k in range(t["c"])], "sum")
-    shape = {d: n for d, n in t.extents.items() if d != "c"}
+    shape = t.without("c")
     return g.add_stage("gray", shape, settled(value))
 
 

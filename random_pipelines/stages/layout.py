@@ -42,7 +42,7 @@ def slice_(g: Graph) -> Tensor | None:
         return None
     d = g.draw.pick([d for d in t.dims if t[d] > 1])
     if g.draw.chance(0.4) and len(t.dims) > 2 and d not in t.spatial[-2:]:
-        shape = {e: n for e, n in t.extents.items() if e != d}
+        shape = t.without(d)
         return g.add_stage("plane", shape, t.at({d: g.draw.integer(0, t[d] - 1)}))
     step = g.draw.pick((1, 1, 2, 3)) if t[d] > 3 else 1
     start = g.draw.integer(0, t[d] // 4)
@@ -71,7 +71,7 @@ def tile(g: Graph) -> Tensor | None:
     if t is None:
         return None
     size = min(g.draw.pick(TILES), t["x"])
-    rest = {d: n for d, n in t.extents.items() if d != "x"}
+    rest = t.without("x")
     if len(rest) <= 2 and "c" not in rest and g.draw.chance(0.5):  # x = size * (block number) + c
         at: dict[str, Expr] = {"x": Var("x") * size + Var("c")}
         return g.add_stage("blocked", rest | {"x": t["x"] // size, "c": size}, t.at(at))

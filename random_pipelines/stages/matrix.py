@@ -34,7 +34,7 @@ def dense(g: Graph) -> Tensor | None:
     r = RDom("r", k=depth)
     value = weighted(t.at({d: r.k}), weights.at({"k": r.k}))
     start = bias_for(g, weights, (d,), (out,)) if g.draw.chance(0.5) else None
-    shape = {**dict(list(t.extents.items())[:-1]), d: out}
+    shape = {**t.without(d), d: out}
     return accumulate(g, "dense", shape, value, r, start=start)
 
 
@@ -46,7 +46,7 @@ def matmul(g: Graph) -> Tensor | None:
         return None
     rows, depth = t.shape[-2:]
     row, column = t.dims[-2:]
-    leading = dict(list(t.extents.items())[:-2])
+    leading = t.without(row, column)
     other = g.pick(lambda o: o.dims == t.dims and o.shape[:-2] == t.shape[:-2] and o.shape[-2] == depth)
     r = RDom("r", k=depth)
     left = t.at({column: r.k})
@@ -73,27 +73,19 @@ def attention(g: Graph) -> Tensor | None:
         return None
     row, column = t.dims[-2:]
     tokens, width = t.shape[-2:]
-    leading = dict(list(t.extents.items())[:-2])
+    leading = t.without(row, column)
     square = {**leading, row: tokens, "k": tokens}
     if not (g.fits(square.values(), terms=2 * width) and g.fits(t.shape, terms=2 * tokens)):
         return None
     r = RDom("r", k=width)
-    a, b = (_narrow(v) for v in (t.at({column: r.k}), t.at({row: Var("k"), column: r.k})))
+    a, b = (ar.small_float32(v) for v in (t.at({column: r.k}), t.at({row: Var("k"), column: r.k})))
     scores = accumulate(g, "scores", square, ar.multiply(a, b), r, visible=False)
     score = scores.at()
-    factor = 1.0
-    while score.bound * factor > ar.SCALED_TO:
-        factor /= 2
-    power = Value(fn.exp(ar.times(score, factor).expr), 0.0, 1 << 24)
+    power = Value(fn.exp(ar.times(score, ar.shrinking(score.bound, ar.SCALED_TO)).expr), 0.0, 1 << 24)
     weights = g.add_stage("weights", square, power, visible=False)
     s = RDom("s", k=tokens)
     total = accumulate(g, "total", {**leading, row: tokens}, weights.at({"k": s.k}), s, visible=False)
-    v = _narrow(t.at({row: s.k}))
+    v = ar.small_float32(t.at({row: s.k}))
     mixed = accumulate(g, "mixed", t.extents, ar.multiply(weights.at({"k": s.k}), v), s, visible=False)
     share = Value(mixed.at().expr / total.at().expr, v.low, v.high)
     return g.add_stage("attention", t.extents, share)
-
-
-def _narrow(v: Value) -> Value:
-    """Return a value as float32 in a range whose products and exponentials stay finite."""
-    return ar.scaled_down(ar.converted(ar.as_float(v), "float32"))

@@ -26,15 +26,12 @@ def softmax(g: Graph) -> Tensor | None:
     if t is None:
         return None
     d = g.draw.pick([d for d in t.dims if t[d] > 1])
-    shape = {e: n for e, n in t.extents.items() if e != d}
+    shape = t.without(d)
     if not g.fits(list(shape.values()), terms=t[d]):
         return None
     largest = reduced(g, t, [d], "max", visible=False)
-    ratio = 1.0
-    while t.high - t.low > 2 * ar.SCALED_TO / ratio:
-        ratio /= 2
-    x = ar.times(ar.converted(ar.as_float(t.at()), "float32"), ratio)
-    top = ar.times(ar.converted(ar.as_float(largest.at()), "float32"), ratio)
+    factor = ar.shrinking(t.high - t.low, 2 * ar.SCALED_TO)
+    x, top = (ar.times(ar.converted(ar.as_float(v), "float32"), factor) for v in (t.at(), largest.at()))
     power = g.add_stage("power", t.extents, Value(fn.exp(x.expr - top.expr), 0.0, 1.0), visible=False)
     r = RDom("r", **{d: t[d]})
     total = accumulate(g, "total", shape, power.at({d: r[0]}), r, visible=False)
@@ -49,23 +46,18 @@ def normalize(g: Graph) -> Tensor | None:
     if t is None:
         return None
     d = g.draw.pick([d for d in t.dims if t[d] > 1])
-    shape = {e: n for e, n in t.extents.items() if e != d}
+    shape = t.without(d)
     if not g.fits(list(shape.values()), terms=t[d]):
         return None
     r = RDom("r", **{d: t[d]})
-    x = _bounded(t.at({d: r[0]}))
+    x = ar.small_float32(t.at({d: r[0]}))
     average = accumulate(g, "mean", shape, x, r, finish=mean(t[d]), visible=False)
-    away = ar.subtract(x, _bounded(average.at()))
+    away = ar.subtract(x, ar.small_float32(average.at()))
     square = Value(away.expr * away.expr, 0.0, away.bound * away.bound)
     variance = accumulate(g, "variance", shape, square, r, finish=mean(t[d]), visible=False)
-    away = ar.subtract(_bounded(t.at()), average.at())
+    away = ar.subtract(ar.small_float32(t.at()), average.at())
     value = Value(away.expr / fn.sqrt(variance.at().expr + 1.0 / 1024), -away.bound * 32, away.bound * 32)
     if g.draw.chance(0.5):
         scale = g.add_input("float32", (d,), (t[d],), 0.5, 1.5, "scale").at()
         value = ar.add(ar.multiply(value, scale), g.add_input("float32", (d,), (t[d],), -0.5, 0.5, "bias").at())
     return g.add_stage("normalized", t.extents, value)
-
-
-def _bounded(v: Value) -> Value:
-    """Return a value as float32, brought to a range in which squares can be added up."""
-    return ar.scaled_down(ar.converted(ar.as_float(v), "float32"))

@@ -19,7 +19,7 @@ def reduce_dim(g: Graph) -> Tensor | None:
     if t is None:
         return None
     dims = g.draw.shuffled([d for d in t.dims if t[d] > 1])[: g.draw.pick((1, 1, 2))]
-    shape = {d: n for d, n in t.extents.items() if d not in dims}
+    shape = t.without(*dims)
     terms = t.points // prod(shape.values())
     if not g.fits(list(shape.values()), terms=terms):
         return None
@@ -30,7 +30,7 @@ def reduced(g: Graph, t: Tensor, dims: list[str], how: str, *, visible: bool = T
     """Return the sum, mean, maximum or minimum of a tensor along some dimensions."""
     ranges = {d: t[d] for d in dims}
     r = rd.RDom("r", **ranges)
-    shape = {d: n for d, n in t.extents.items() if d not in dims}
+    shape = t.without(*dims)
     how_to: Reduction = "sum" if how in ("sum", "mean") else "max" if how == "max" else "min"
     terms = t.points // prod(shape.values())
     finish: Finish | None = mean(terms) if how == "mean" else None
@@ -57,7 +57,7 @@ def argreduce(g: Graph) -> Tensor | None:
     if t is None:
         return None
     d = g.draw.pick([d for d in t.dims if t[d] > 1])
-    shape = {e: n for e, n in t.extents.items() if e != d}
+    shape = t.without(d)
     if not g.fits(list(shape.values()), terms=t[d]):
         return None
     r = rd.RDom("r", **{d: t[d]})

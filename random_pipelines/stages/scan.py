@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import autosched.lang.functions as fn
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func
 from autosched.lang.rdom import RDom
 from autosched.random_pipelines import arithmetic as ar
+from autosched.random_pipelines.accumulate import prepared
 from autosched.random_pipelines.graph import MIN_LANES, Graph
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor
@@ -30,15 +33,9 @@ def prefix_sum(g: Graph) -> Tensor | None:
     if t is None:
         return None
     dims = g.draw.shuffled(_scannable(g, t))[: g.draw.pick((1, 1, 2))]
-    terms = 1
-    for d in dims:
-        terms *= t[d]
-    first = ar.accumulable(g.draw, t.at(), terms)
+    terms = prod(t[d] for d in dims)
+    first = prepared(g, t.at(), terms, "sum")
     is_sum = g.draw.chance(0.75)
-    factor = 1.0
-    while first.dtype.is_float and first.bound * terms * factor > ar.COMFORTABLE[32]:
-        factor /= 2
-    first = ar.times(first, factor) if factor < 1 else first
     low, high = ar.summed_range(first, terms) if is_sum else (first.low, first.high)
     func = Func("prefix_sum" if is_sum else "running_max")
     at = tuple(Var(d) for d in t.dims)
@@ -57,7 +54,7 @@ def iir(g: Graph) -> Tensor | None:
     if t is None:
         return None
     d = g.draw.pick([d for d in _scannable(g, t) if t[d] > 4])
-    first = ar.scaled_down(ar.converted(ar.as_float(t.at()), "float32"))
+    first = ar.small_float32(t.at())
     alpha = g.draw.integer(2, 14) / 16
     func = Func("iir")
     at = tuple(Var(e) for e in t.dims)

@@ -26,7 +26,7 @@ def histogram(g: Graph) -> Tensor | None:
         return None
     bins = g.draw.pick(BINS)
     r = RDom("r", **{t.dims[-1]: t.shape[-1]})
-    kept = dict(list(t.extents.items())[:-1]) if t.points > g.settings.max_serial or g.draw.chance(0.5) else {}
+    kept = t.without(t.dims[-1]) if t.points > g.settings.max_serial or g.draw.chance(0.5) else {}
     if not kept:
         r = RDom("r", **t.extents)
     if not g.fits([*kept.values(), bins]):
@@ -72,7 +72,7 @@ def _counted(g: Graph, kept: dict[str, int], bins: int, value: Value, terms: int
     low, high = 0.0, float(terms)
     term: Expr = Const(1, int32)
     if g.draw.chance(0.35):
-        weight = ar.scaled_down(ar.converted(ar.as_float(value), "float32"))
+        weight = ar.small_float32(value)
         low, high, term = min(weight.low * terms, 0.0), max(weight.high * terms, 0.0), weight.expr
     func[index] = zero(term.dtype)
     func[written] += term

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autosched.analysis import index as ix
 from autosched.codegen.cuda import print_cuda
-from autosched.lower.ir import KernelIR
+from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
 from autosched.lower.program import Program
 from autosched.runtime.nvrtc import compile_cubin
 from autosched.runtime.ptxas_log import KernelResources
@@ -24,7 +25,7 @@ from sass.peers import PeerKernel
 
 @dataclass(frozen=True)
 class KernelCounts:
-    """One kernel's middle block.
+    """One block of a kernel: in the middle of its interior, or of its grid where there is none.
 
     Attributes:
         name: The kernel.
@@ -34,6 +35,8 @@ class KernelCounts:
         code: Its machine code.
         execution: Counts of the block.
         needed: What the block cannot do without; None for a kernel whose IR is not known.
+        classes: Instructions of the block by what they are for.
+        interior_share: Share of all blocks that have neither clamps nor guards; 1 where all run the same code.
     """
 
     name: str
@@ -44,6 +47,7 @@ class KernelCounts:
     execution: Execution
     needed: Necessary | None = None
     classes: Mapping[str, int] = field(default_factory=dict)
+    interior_share: float = 1.0
 
     @property
     def blocks(self) -> int:
@@ -52,7 +56,7 @@ class KernelCounts:
 
     @property
     def issued(self) -> int:
-        """Instructions of all threads, as if all blocks were like the middle one."""
+        """Instructions of all threads, as if all blocks were like this one."""
         return int(self.execution.issued.sum()) * self.blocks
 
     @property
@@ -81,6 +85,7 @@ class KernelCounts:
         memory = self.execution.memory["global"]
         found: dict[str, Any] = {
             "kernel": self.name, "grid": self.launch.grid, "block": self.launch.block,
+            "interior_share": self.interior_share,
             "instructions_per_block": int(self.execution.issued.sum()),
             "warp_instructions_per_block": int(self.execution.warps.sum()),
             "undecided_branches": sum(self.execution.undecided.values()),
@@ -112,7 +117,7 @@ def measure_program(program: Program, scalars: Mapping[str, Any], costs: Operati
 
 
 def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: OperationCosts) -> KernelCounts:
-    """Return the counts of a kernel's middle block."""
+    """Return the counts of a kernel's interior."""
     printed = print_cuda(kernel)
     cubin = compile_cubin(printed.source, costs.arch, name=printed.name)
     code = disassemble(cubin.code, costs.nvdisasm)[printed.name]
@@ -121,12 +126,27 @@ def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: Operatio
     ]
     launch = launch_of(printed.grid, printed.block, arguments, costs.arch)
     counts = [n for _, n in kernel.grid_loops]
-    middle = [n // 2 for n in counts]
-    execution = run_block(code, launch, block_at(middle, counts, printed.grid))
+    position, share = interior_block(kernel)
+    execution = run_block(code, launch, block_at(position, counts, printed.grid))
     return KernelCounts(
         printed.name, launch, cubin.kernels[printed.name], printed.shared_bytes, code, execution,
-        necessary(kernel, middle, costs), classes_of(code, execution),
+        necessary(kernel, position, costs), classes_of(code, execution), share,
     )  # fmt: skip
+
+
+def interior_block(kernel: KernelIR) -> tuple[list[int], float]:
+    """Return the block in the middle of those without clamps and guards, and their share of all blocks.
+
+    Where a kernel has one body for all blocks, it is the middle block of the grid.
+    """
+    box = {name: [0, n - 1] for name, n in kernel.grid_loops}
+    if kernel.body and isinstance(kernel.body[0], If) and kernel.body[0].uniform:
+        for test in walk_values(kernel.body[0].condition):
+            if isinstance(test, CompareIndex):
+                (name,) = ix.loop_vars(test.a)
+                box[name][0 if test.op == "ge" else 1] = int(test.b)  # type: ignore[arg-type]
+    inside = math.prod(hi - lo + 1 for lo, hi in box.values())
+    return [(lo + hi + 1) // 2 for lo, hi in box.values()], inside / kernel.blocks
 
 
 def block_at(position: Sequence[int], count: Sequence[int], grid: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Structure
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
-from autosched.search.analytical import AnalyticalModel
+from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts
 from autosched.search.roots import root_kernels, schedule_roots
@@ -63,7 +63,7 @@ class Sioutas:
 
         started = time.perf_counter()
         deadline = Deadline(None if seconds is None else started + seconds)
-        run = _Run(bound, target, self.mode, deadline, cost or AnalyticalModel(target))
+        run = _Run(bound, target, self.mode, deadline, cost or analytical_model(target))
         schedule, predicted = run.schedule()
         elapsed = time.perf_counter() - started
         return Found((Ranked(schedule, predicted),), run.counts, elapsed, deadline.cut_short, "; ".join(run.notes))
@@ -174,4 +174,4 @@ class _Run:
         model = self.featurizer.model(structure)
         if model.overflow:
             return float("nan")
-        return float(self.model.cost(model, model.evaluate(params[None, :]).features)[0])
+        return float(self.model.cost(self.featurizer.evaluate([model], [params[None, :]]))[0])

@@ -64,12 +64,12 @@ def test_quantiles_and_shares() -> None:
 
 def test_script_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# Title\n\n<!-- tables -->\nold\n")
+    page.write_text("# Title\n\n<!-- tables -->\nearlier text\n")
     main = script("describe_random_pipelines").main
     assert main(["--seeds", "5", "--settings", "small", "--page", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("# Title\n\n<!-- tables -->\n")
-    assert "old" not in text
+    assert "earlier" not in text
     assert "5 distinct pipelines of 5 seeds" in text
     assert main(["--seeds", "3", "--settings", "small"]) == 0
     assert "| kind of stage | occurrences |" in capsys.readouterr().out

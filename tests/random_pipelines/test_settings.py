@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autosched.errors import InputError
+from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import CPU, SMALL, RandomPipelineSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -33,6 +34,13 @@ def test_one_weight_can_be_overridden() -> None:
     found = composed("small", "random_pipelines.kinds.flip=0", "random_pipelines.stages=[2,5]")
     assert found.kinds == {**SMALL.kinds, "flip": 0}
     assert found.stages == (2, 5)
+
+
+def test_order_of_weights_does_not_matter() -> None:
+    kinds = {"flip": 1.0, "conv2d": 2.0, "activation": 1.0}
+    backwards = dict(reversed(kinds.items()))
+    first, second = (random_pipeline(4, RandomPipelineSettings(kinds=k)) for k in (kinds, backwards))
+    assert first.pipeline.hash == second.pipeline.hash
 
 
 @pytest.mark.parametrize(
