@@ -68,7 +68,7 @@ class Batch:
     def __init__(self, plans: Sequence[KernelPlan], params: Sequence[Ints], dims: int) -> None:
         self.plans = plans
         sizes = [len(p) for p in params]
-        self.bounds = [0, *np.cumsum(sizes).tolist()]
+        self.bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
         self.structure = np.repeat(np.arange(len(plans)), sizes)
         width = max(2 * dims, *(p.shape[1] for p in params)) + dims  # rows are read a whole number of dimensions wide
         self.params = np.ones((self.bounds[-1], width), np.int64)
@@ -87,8 +87,3 @@ class Batch:
     def count(self) -> int:
         """Candidates."""
         return self.bounds[-1]
-
-    @property
-    def last_nests(self) -> Ints:
-        """``int64[M]``, one beyond the last nest of each candidate."""
-        return self.nests.start + self.nests.count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -177,7 +177,7 @@ class Demands:
                 found[spot.func] = extents[:, : len(self.bound.funcs[spot.func].dims)]
         return found
 
-    def _known(self, keys: Ints, places: Ints, add: object) -> Ints:
+    def _known(self, keys: Ints, places: Ints, add: Callable[[Ints, BlockPlace | ThreadPlace], int]) -> Ints:
         """Return positions of rows by key; those not yet known are added, place by place."""
         unique, first, which = np.unique(keys, return_index=True, return_inverse=True)
         listed = unique.tolist()
@@ -187,7 +187,7 @@ class Demands:
             of_place = places[rows]
             for place in np.unique(of_place).tolist():
                 chosen = np.flatnonzero(of_place == place)
-                start = add(rows[chosen], self.places[place])  # type: ignore[operator]
+                start = add(rows[chosen], self.places[place])
                 for k, c in enumerate(chosen.tolist()):
                     self._position[listed[missing[c]]] = start + k
         return np.array([self._position[k] for k in listed], np.int64)[which]
@@ -218,10 +218,10 @@ class Demands:
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
         """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
         middle = count // 2
-        which = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
+        which: Ints = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
         tiles = np.tile(tile, (FEW_BLOCKS, 1))
-        low = lows + which * tiles
-        high = np.minimum(low + tiles - 1, lows + sizes - 1)
+        low: Ints = lows + which * tiles
+        high: Ints = np.minimum(low + tiles - 1, lows + sizes - 1)
         consumers = []
         for s in place.stages:
             stage = self.bound.stage(s.func, s.number)
@@ -248,9 +248,7 @@ class Demands:
     def _add_threads(self, place: BlockPlace | ThreadPlace, rows: NestRows, hosts: Ints) -> int:
         assert isinstance(place, ThreadPlace)
         outer = self._host(place, rows, hosts)
-        found = place_in_thread(
-            self.bound, place.func, outer, place.enclosing, place.inside, thorough=self.thorough
-        )
+        found = place_in_thread(self.bound, place.func, outer, place.enclosing, place.inside, thorough=self.thorough)
         self._widen(len(place.names))
         n, d = found.low.shape
         whole = self.kinds.dims
@@ -324,4 +322,3 @@ def _wide(values: Ints, shape: tuple[int, ...], fill: int) -> Ints:
     found = np.full((len(values), *shape), fill, np.int64)
     found[tuple(slice(n) for n in values.shape)] = values
     return found
-

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.demand import Demands
@@ -35,7 +34,7 @@ class EntryPool:
         self.amortised = amortised
         self.start = Growing()
         self.times = Growing()
-        self.full = Growing((kinds.dims,), bool)
+        self.full = Growing((kinds.dims,))
         self.remainders = Growing((kinds.ranks,))
         self.first = Growing()
         self.length = Growing()
@@ -116,7 +115,7 @@ class Accesses:
 
     def _rest(self, factors: Ints, onward: Ints) -> Ints:
         quotient = self.kinds["quotient"]
-        found = np.full_like(self.base, -1)
+        found: Ints = np.full_like(self.base, -1)
         rows = np.flatnonzero(self.kinds["divides"])
         if len(rows):
             q = quotient[rows]
@@ -151,7 +150,9 @@ class Accesses:
 
         def enumerate_(row: int) -> Entries:
             before = [
-                self._visit(int(earlier[p]), row, guarded, shift[p]) for p in range(first[row], first[row + 1]) if alike[p]
+                self._visit(int(earlier[p]), row, guarded, shift[p])
+                for p in range(first[row], first[row + 1])
+                if alike[p]
             ]
             how = Counting.EVERY if kinds["own"][row] else Counting.DISTINCT if pool.amortised else Counting.WRITTEN
             moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL

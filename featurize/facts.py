@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.structure import Structure, storage_order, tiled_dims
 from autosched.schedule.banks import walked_across_by
 from autosched.schedule.plan import owns_tile

@@ -160,7 +160,7 @@ class Filler:
         others = (kinds["store"] == 0) & (kinds["own"] == 0)
 
         def summed(values: Ints | Floats, where: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
-            return np.bincount(reader, np.where(where, values, 0), len(self.batch.hosts))
+            return np.asarray(np.bincount(reader, np.where(where, values, 0), len(self.batch.hosts)), np.float64)
 
         for memory, kind in enumerate(MEMORIES):
             here = others & (kinds["memory"] == memory)

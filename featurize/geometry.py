@@ -139,7 +139,11 @@ def _place_in_threads(
     rows.low[inner], rows.onward[inner], rows.extents[inner] = found.low, found.onward, found.extents
     rows.points[inner] = rows.covered[inner] = rows.serial[inner] = rows.partial[inner] = points
     rows.step[inner], rows.limits[inner] = found.step, found.limits
-    rows.threads[inner], rows.axes[inner], rows.active[inner] = rows.threads[hosts], rows.axes[hosts], rows.active[hosts]
+    rows.threads[inner], rows.axes[inner], rows.active[inner] = (
+        rows.threads[hosts],
+        rows.axes[hosts],
+        rows.active[hosts],
+    )
     loops = min(rows.loops.shape[1], found.loops.shape[1])
     rows.loops[inner, :loops] = found.loops[:, :loops]
     rows.linear[inner] = found.linear

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +36,19 @@ def coefficients(which: Ints) -> Ints:
 class Growing:
     """Rows of one shape in an array with room for more."""
 
-    def __init__(self, shape: tuple[int, ...] = (), dtype: type = np.int64) -> None:
-        self._held = np.zeros((MIN_CAPACITY, *shape), dtype)
+    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+        self._held: Ints = np.zeros((MIN_CAPACITY, *shape), np.int64)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """The rows so far; not valid after more were added."""
         return self._held[: self._count]
 
-    def extend(self, rows: NDArray[np.int64]) -> int:
+    def extend(self, rows: NDArray[Any]) -> int:
         """Append rows and return the position of the first."""
         start, self._count = self._count, self._count + len(rows)
         if self._count > len(self._held):

@@ -26,7 +26,9 @@ WORD_BYTES = 4
 BLOCK_X, BLOCK_Y, FIRST_LANE, ACTIVE_X, ACTIVE_Y, ACTIVE_Z, STEP_X, STEP_Y, STEP_Z, START = range(10)
 LINEAR_COLUMNS = 10
 QUOTIENT_COLUMNS = 6
-"""Zeros, or further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step."""
+"""Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step.
+All zeros where there is no such index."""
+
 
 def alike_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Return a key of each different row, the first position of it, and the number of the key of every row.

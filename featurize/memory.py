@@ -38,7 +38,7 @@ from autosched.featurize.lanes import (
 )
 from autosched.featurize.memories import GLOBAL, REGISTER
 from autosched.featurize.nests import AXES
-from autosched.featurize.rows import Bools, Ints, NestRows
+from autosched.featurize.rows import Bools, Ints
 
 Floats = NDArray[np.float64]
 
@@ -217,7 +217,9 @@ def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -
         return
     kinds, nests = accesses.kinds, accesses.nests
     nest = accesses.batch.readers[rows]
-    points = nests.serial[nest].prod(axis=1) * nests.kinds["reductions"][nest] * nests.times[nest] * kinds["count"][rows]
+    points = (
+        nests.serial[nest].prod(axis=1) * nests.kinds["reductions"][nest] * nests.times[nest] * kinds["count"][rows]
+    )
     requests = points * (warps.regular + warps.tail)[nest]
     lanes = points * warps.threads[nest]
     memory = kinds["memory"][rows]

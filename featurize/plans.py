@@ -99,11 +99,11 @@ class Planner:
         for stage, k in position.items():
             first.setdefault(stage.func, k)
         levels = [ROOT if (spot := s.spot(r.func)) is None else LEVELS[spot.level] for r in facts.rows]
-        together = [s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)]
-        where = tuple(zip(facts.rows, levels, together, strict=True))
-        kinds = [
-            self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in where
+        together = [
+            s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)
         ]
+        where = tuple(zip(facts.rows, levels, together, strict=True))
+        kinds = [self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in where]
         hosts, demands, rounds = self._hosts(facts, levels, position)
         threads = dict(layout.members)
         columns = [threads[r.func].start if v == BLOCK else 0 for r, v in zip(facts.rows, levels, strict=True)]
@@ -125,8 +125,12 @@ class Planner:
             columns=np.array(columns, np.int64),
             demands=np.array(demands, np.int64),
             rounds=np.array(rounds, np.int64),
-            layouts=np.array([self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]),
-            loops=max((self.demands.loops_around(p) for p, v in zip(demands, levels, strict=True) if v == THREAD), default=0),
+            layouts=np.array(
+                [self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]
+            ),
+            loops=max(
+                (self.demands.loops_around(p) for p, v in zip(demands, levels, strict=True) if v == THREAD), default=0
+            ),
             accesses=np.array(accesses, np.int64),
             readers=np.array([k for k, _, _ in groups], np.int64),
             sources=np.array(sources, np.int64),
@@ -213,5 +217,7 @@ def _comparable(a: AccessGroup, b: AccessGroup) -> bool:
         (a.source, a.component) == (b.source, b.component)
         and a.is_affine
         and b.is_affine
-        and all(r is not None and s is not None and r.quotient == s.quotient for r, s in zip(a.rows, b.rows, strict=True))
+        and all(
+            r is not None and s is not None and r.quotient == s.quotient for r, s in zip(a.rows, b.rows, strict=True)
+        )
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.facts import StructureFacts
@@ -53,7 +52,7 @@ def walked_across(batch: Batch, facts: Sequence[StructureFacts], nests: NestRows
         alike = batch.nests.start[candidates[which == k]]
         for r in mine:
             found[alike + r] = True
-    return found & (level == BLOCK)
+    return np.asarray(found & (level == BLOCK))
 
 
 def shared_strides(kinds: Gathered, extents: Ints, across: Bools) -> tuple[Ints, Ints]:

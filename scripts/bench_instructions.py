@@ -11,12 +11,14 @@ middle of the interior, is executed as machine code: integers for every thread, 
 
 * A branch that depends on data goes the shorter way, past the slow path of a division; such are counted (``?``).
 * Addresses that depend on data count as requests only, not as transactions.
-* Totals take every block for one of the interior. Column ``inner`` is the share that runs this code.
+* Totals take every block for one of the interior. ``inner`` is the share that runs this code; in ``all/pt`` the others
+  count as the block beside the interior does.
 
 Columns: ``instr/pt`` instructions of threads for a point of the pipeline's outputs; ``needed/pt`` those that
-`sass.necessary` says are needed, arithmetic on common subexpressions once, one load for each distinct element and thread,
-and stores; ``ratio`` of the two; ``lanes`` the share of the lanes of issued instructions that do something; ``sectors``
-transactions with global memory over the distinct sectors of the block; registers and spilled bytes by ptxas.
+`sass.necessary` says are needed, arithmetic on common subexpressions once, one load for each distinct element and
+thread, and stores; ``ratio`` of the two; ``lanes`` the share of the lanes of issued instructions that do something;
+``sectors`` transactions with global memory over the distinct sectors of the block; registers and spilled bytes by
+ptxas.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ from autosched.target import get_target
 
 APPS = "blur,unsharp,harris,camera_pipe,interpolate"
 HEADER = (
-    f"{'kernel':34} {'blocks':>8} {'threads':>7} {'instr/pt':>9} {'needed/pt':>9} {'ratio':>6} {'lanes':>6} {'inner':>6} "
-    f"{'sectors':>7} {'regs':>5} {'spill':>6}"
+    f"{'kernel':34} {'blocks':>8} {'threads':>7} {'instr/pt':>9} {'needed/pt':>9} {'ratio':>6} {'lanes':>6} "
+    f"{'inner':>6} {'all/pt':>8} {'sectors':>7} {'regs':>5} {'spill':>6}"
 )
 
 
@@ -86,12 +88,13 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     moved = sum(k.sectors()[0] * k.blocks for k in kernels)
     distinct = sum(k.sectors()[1] * k.blocks for k in kernels)
     inner = sum(k.interior_share * k.issued for k in kernels) / max(issued, 1)
+    everywhere = sum(k.issued_with_border for k in kernels)
     undecided = any(k.execution.undecided for k in kernels)
     sizes = f"{kernels[0].blocks:8} {kernels[0].launch.threads:7}" if len(kernels) == 1 else " " * 16
     spilled = sum(k.resources.spill_store_bytes + k.resources.spill_load_bytes for k in kernels)
     return (
         f"{name[:34]:34} {sizes} {issued / points:9.2f} {_number(needed / points, needed, 9)} "
-        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} "
+        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} {everywhere / points:8.2f} "
         f"{_number(moved / max(distinct, 1), distinct, 7)} {max(k.resources.registers for k in kernels):5} {spilled:6}"
         f"{' ?' if undecided else ''}"
     )

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -19,8 +21,10 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +48,28 @@ TOLERANCE = Tolerance(rtol=1e-2, atol=1e-3, bad_fraction=0.02)
 """For functions that are rounded differently, and comparisons that this flips."""
 GRACE = 1.0
 """Seconds that a search may take beyond its budget before it is mentioned."""
-PIPELINES_A_PROCESS = 25
+PIPELINES_A_POOL = 24
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is checked of each pipeline."""
+    """What is checked of each pipeline.
+
+    Attributes:
+        strategies: Their names.
+        targets: Their names.
+        seconds: Time budget of a search.
+        run_every: One seed in so many is also made into a small pipeline that is run; 0 for none.
+        limit: Seconds after which a search is stopped and has failed.
+        memory_gb: Address space of a search, in GB.
+    """
 
     strategies: tuple[str, ...]
     targets: tuple[str, ...]
     seconds: float
     run_every: int
+    limit: float
+    memory_gb: int
 
 
 @dataclass
@@ -91,11 +106,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", default="h200,cpu", help="names, separated by commas")
     parser.add_argument("--seconds-each", type=float, default=5.0, help="time budget of each search")
     parser.add_argument("--run-every", type=int, default=20, help="run one small pipeline in so many; 0 runs none")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a search is stopped")
+    parser.add_argument("--memory", type=int, default=4, help="GB of address space a search may use")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     args = parser.parse_args(arguments)
     options = Options(
-        tuple(args.strategies.split(",")), tuple(args.targets.split(",")), args.seconds_each, args.run_every
-    )
+        tuple(args.strategies.split(",")), tuple(args.targets.split(",")), args.seconds_each, args.run_every,
+        args.limit, args.memory,
+    )  # fmt: skip
     os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     started = time.perf_counter()
     everything = Outcome()
@@ -116,14 +134,34 @@ def outcomes(seeds: Sequence[int], options: Options, jobs: int) -> Iterator[Outc
     if jobs == 1:
         yield from (check_seed(seed, options) for seed in seeds)
         return
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=PIPELINES_A_PROCESS) as pool:  # it never unloads its libraries
-        pending = {pool.submit(check_seed, seed, options): seed for seed in seeds}
-        for future in as_completed(pending):
-            error = future.exception()
-            if error is None:
-                yield future.result()
-            else:
-                yield Outcome(failures=[f"seed {pending[future]}: its process, or one beside it, died: {error}"])
+    for start in range(0, len(seeds), PIPELINES_A_POOL):  # a process that dies takes no more than its pool with it
+        with ProcessPoolExecutor(jobs) as pool:
+            pending = {pool.submit(check_seed, s, options): s for s in seeds[start : start + PIPELINES_A_POOL]}
+            for future in as_completed(pending):
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                else:
+                    yield Outcome(failures=[f"seed {pending[future]}: its process, or one beside it, died: {error}"])
+
+
+@contextmanager
+def limited(options: Options) -> Iterator[None]:
+    """Raise MemoryError or TimeoutError where what is inside needs far more than it may."""
+
+    def stop(signum: int, frame: FrameType | None) -> NoReturn:
+        raise TimeoutError(f"stopped after {options.limit:g} s")
+
+    before, limits = signal.signal(signal.SIGALRM, stop), resource.getrlimit(resource.RLIMIT_AS)
+    most = options.memory_gb << 30 if limits[1] == resource.RLIM_INFINITY else min(options.memory_gb << 30, limits[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
+    signal.setitimer(signal.ITIMER_REAL, options.limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def check_seed(seed: int, options: Options) -> Outcome:
@@ -154,7 +192,7 @@ def check_pipeline(seed: int, settings: RandomPipelineSettings | None, options: 
         for name in options.strategies:
             where = f"{what}, {name} for {target.name}"
             try:
-                schedule = searched(bound, target, name, seed, options.seconds, where, outcome)
+                schedule = searched(bound, target, name, seed, options, where, outcome)
                 if settings is not None:
                     compare(pipeline, bound, schedule, target, inputs, expected, where, outcome)
             except Exception as e:
@@ -162,22 +200,23 @@ def check_pipeline(seed: int, settings: RandomPipelineSettings | None, options: 
 
 
 def searched(
-    bound: BoundPipeline, target: Target, name: str, seed: int, seconds: float, where: str, outcome: Outcome
+    bound: BoundPipeline, target: Target, name: str, seed: int, options: Options, where: str, outcome: Outcome
 ) -> Schedule:
     """Return a strategy's schedule, after validation; remark on fallbacks and exceeded budgets."""
     strategy: Strategy = STRATEGIES[name]
-    found = strategy.search(bound, target, seconds=seconds, seed=seed)
+    with limited(options):
+        found = strategy.search(bound, target, seconds=options.seconds, seed=seed)
     key = f"{name} for {target.name}"
     outcome.counts[f"searches, {key}"] += 1
     outcome.slowest[key] = max(outcome.slowest.get(key, (0.0, seed)), (found.seconds, seed))
     if found.cut_short:
         outcome.counts[f"cut short, {key}"] += 1
-    if found.note:
+    if found.note and not found.cut_short:
         outcome.counts[f"with a note, {key}"] += 1
         outcome.remarks.append(f"{where}: {found.note}")
-    if found.seconds > seconds + GRACE:
+    if found.seconds > options.seconds + GRACE:
         outcome.counts[f"over the budget, {key}"] += 1
-        outcome.remarks.append(f"{where}: took {found.seconds:.1f} s of {seconds:g}, {len(bound.funcs)} Funcs")
+        outcome.remarks.append(f"{where}: took {found.seconds:.1f} s of {options.seconds:g}, {len(bound.funcs)} Funcs")
     for ranked in found.ranked:
         validate(bound, ranked.schedule, target)
     return found.best
@@ -221,7 +260,8 @@ def report(outcome: Outcome, seconds: float) -> None:
 
 def _described(e: Exception) -> str:
     """Return an exception on one line, with where it came from."""
-    frame = traceback.extract_tb(e.__traceback__)[-1]
+    frames = traceback.extract_tb(e.__traceback__)
+    frame = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])  # not where it was stopped
     text = " ".join(str(e).split())[:400]
     return f"{type(e).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}: {text}"
 

@@ -4,7 +4,8 @@
     python scripts/compare_strategies.py --target cpu --run [--rounds 10]
 
 Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C and
-timed in turn, and each result is compared with the first one's, bit for bit.
+timed in turn, the least of all rounds, and each result is compared with the first one's, bit for bit. Where other
+processes are busy, OMP_NUM_THREADS=1 gives steadier times.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -42,7 +42,7 @@ def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float
 
 
 def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> list[float]:
-    """Return the median seconds of each schedule through C, taken in turn."""
+    """Return the least seconds of each schedule through C, taken in turn: what other processes disturb least."""
     kernels = [s.compile("cpu") for s in scheduled]
     results = [k(inputs) for k in kernels]
     for result in results[1:]:
@@ -54,7 +54,7 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
             started = time.perf_counter()
             kernel(inputs)
             times[k].append(time.perf_counter() - started)
-    return [statistics.median(t) for t in times]
+    return [min(t) for t in times]
 
 
 def _arrays(result: Any) -> tuple[Any, ...]:
@@ -86,13 +86,16 @@ def main() -> int:
         row: dict[str, Any] = {"app": app_name, "predicted": seconds, "notes": {n: f.note for n, f in found.items()}}
         others = min((s for n, s in seconds.items() if n != "beam"), default=math.nan)
         ratio = others / seconds["beam"] if "beam" in seconds else math.nan
-        worse += ratio < 1
         print(f"{app_name:26}" + "".join(f"{seconds[n] * 1e6:16.1f}" for n in names) + f"{ratio:11.2f}", flush=True)
         if options.run:
             inputs = app.make_inputs()
             scheduled = [ScheduledPipeline(bound, found[n].best, target, params) for n in names]
             row["seconds"] = dict(zip(names, timed(scheduled, inputs, options.rounds), strict=True))
-            print(f"{'  measured':26}" + "".join(f"{row['seconds'][n] * 1e6:16.1f}" for n in names), flush=True)
+            print(f"{'  measured':26}" + "".join(f"{row['seconds'][n] * 1e6:16.1f}" for n in names), end="")
+            others = min((s for n, s in row["seconds"].items() if n != "beam"), default=math.nan)
+            ratio = others / row["seconds"].get("beam", math.nan)
+            print(f"{ratio:11.2f}", flush=True)
+        worse += ratio < 1
         rows.append(row)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -1,6 +1,7 @@
 """A timing model for the C backend, where a block is an iteration of an OpenMP loop and its lanes an inner loop.
 
-The times of a kernel's parts add up, each a count times the time of one (`CPU_RATES`).
+The time of each part of the work is a count times the time of one (`CPU_RATES`). The parts add up, but for those of
+memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum of both squares.
 
 * A *row* is one run of a lane loop. Its whole vectors, of as many lanes as the narrowest array it touches allows, run as
   vector instructions: arithmetic, and accesses that are contiguous or the same in all lanes. What is left of the row
@@ -10,7 +11,8 @@ The times of a kernel's parts add up, each a count times the time of one (`CPU_R
 * Conditions joined by ``&&`` make branches, which the processor guesses; they and elementary functions, which are calls,
   keep gcc from forming vectors at all.
 * Blocks at the border of the domain run code with clamps, which is scalar where clamps are along the lanes. How many
-  blocks these are follows from the numbers of blocks along the lanes and across them.
+  blocks these are follows from the numbers of blocks along the lanes and across them. What is computed inside a thread
+  at points that are clamped is slow in all blocks.
 * The running sums of a reduction stay in registers if they are few. If they are very few, each addition waits for the
   one before.
 * Bytes that blocks read and write come from the last-level cache; those a kernel touches beyond half the size of that
@@ -37,28 +39,30 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 
 CPU_RATES = {
-    "vector_arithmetic": 0.16e-9,
-    "vector_accesses": 0.28e-9,
+    "vector_arithmetic": 0.2e-9,
+    "vector_accesses": 0.32e-9,
     "divisions": 0.9e-9,
-    "strided_accesses": 0.12e-9,
-    "gathered_accesses": 0.4e-9,
-    "scalar": 0.12e-9,
-    "branches": 2.0e-9,
-    "stalls": 0.25e-9,
-    "clamped_accesses": 0.3e-9,
-    "calls": 6.0e-9,
-    "rows": 0.6e-9,
-    "blocks": 15.0e-9,
-    "cache_bytes": 0.025e-9,
-    "memory_bytes": 0.03e-9,
-    "streams": 2.5e-9,
-    "kernels": 3500e-9,
+    "strided_accesses": 0.15e-9,
+    "gathered_accesses": 0.45e-9,
+    "scalar": 0.1e-9,
+    "branches": 2.5e-9,
+    "stalls": 0.2e-9,
+    "clamped_accesses": 0.35e-9,
+    "calls": 6e-9,
+    "rows": 1e-9,
+    "blocks": 15e-9,
+    "cache_bytes": 0.03e-9,
+    "memory_bytes": 0.04e-9,
+    "streams": 4e-9,
+    "kernels": 3000e-9,
 }
 """Seconds of one core for one of each thing that is counted, fitted to measured kernels by `scripts/fit_cpu_model.py`
 on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core) with gcc 12. Another machine of the
 kind has the same order of schedules nearly always; the script says how good it is and what would be better."""
 
 CPU_COMPONENTS = tuple(CPU_RATES)
+OF_MEMORY = ("cache_bytes", "memory_bytes", "streams")
+"""Parts that the processor overlaps with the others."""
 CACHE_LINE = 64
 SHARE_OF_CACHE = 0.5
 """Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
@@ -89,10 +93,22 @@ class CpuModel:
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
         total = np.zeros(found.batch.count)
-        rates = np.array(list(CPU_RATES.values()))
         for model, first, end in zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False):
             rows = len(model.rows) + len(model.inlined)
-            total[first:end] = self.counts(model, found.features[first:end, :rows]) @ rates
+            total[first:end] = self.total(self.counts(model, found.features[first:end, :rows]))
+        return total
+
+    @staticmethod
+    def total(counts: Floats, rates: Floats | None = None) -> Floats:
+        """Return the seconds of work that was counted, ``float64[N]``.
+
+        Args:
+            counts: What `counts` returns.
+            rates: Seconds of one of each, ``float64[len(CPU_COMPONENTS)]``; `CPU_RATES` when left out.
+        """
+        seconds = counts * (np.array(list(CPU_RATES.values())) if rates is None else rates)
+        memory = np.isin(CPU_COMPONENTS, OF_MEMORY)
+        total: Floats = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~memory].sum(axis=1))
         return total
 
     def parts(self, model: KernelModel, features: Floats) -> dict[str, Floats]:
@@ -120,8 +136,10 @@ class CpuModel:
         for row, (stage, work) in enumerate(zip(model.rows, self._works(model), strict=True)):
             own = f[:, row]
             lanes_of[stage] = lanes = _lanes(model, stage, own, lanes_of)
-            self._count(counts, own, work, lanes, filled, interior if work.clamped else np.ones(len(f)))
-            if level_of(model, stage) is Level.THREAD:  # the features tell what one evaluation reads
+            in_thread = level_of(model, stage) is Level.THREAD
+            unclamped = 1.0 if not work.clamped else 0.0 if in_thread else interior
+            self._count(counts, own, work, lanes, filled, unclamped)
+            if in_thread:  # the features tell what one evaluation reads
                 read += own[:, INDEX["num_scalars"]] * work.fresh * filled
             else:
                 read += own[:, INDEX["unique_bytes_read_per_task"]] * blocks * filled
@@ -140,7 +158,7 @@ class CpuModel:
         return result
 
     def _count(
-        self, counts: dict[str, Floats], f: Floats, work: LaneWork, lanes: Floats, filled: Floats, interior: Floats
+        self, counts: dict[str, Floats], f: Floats, work: LaneWork, lanes: Floats, filled: Floats, unclamped: Floats | float
     ) -> None:
         """Add the work of one stage in all blocks."""
         width = self.target.warp_size
@@ -150,7 +168,7 @@ class CpuModel:
         single, double, whole, special = (
             f[:, INDEX[f"{unit}_operations_per_block"]] * blocks for unit in ("float", "double", "integer", "special")
         )
-        together = np.floor(lanes / vector) * vector / lanes * interior * (not (work.branches or work.calls))
+        together = np.floor(lanes / vector) * vector / lanes * unclamped * (not (work.branches or work.calls))
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes / vector
@@ -163,7 +181,7 @@ class CpuModel:
         idle = np.where(reduces, np.maximum(CHAINS - sums, 0), 0)
         counts["stalls"] += evaluations / (points * lanes) * idle * together
         counts["scalar"] += (single + double + whole + special + evaluations * work.accesses) * (1 - together)
-        counts["clamped_accesses"] += evaluations * work.clamped * (1 - interior)
+        counts["clamped_accesses"] += evaluations * work.clamped * (1 - unclamped)
         counts["branches"] += evaluations * work.branches
         counts["calls"] += evaluations * work.calls
         counts["rows"] += evaluations / lanes

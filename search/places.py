@@ -117,9 +117,7 @@ class Places:
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
             depth = (
-                len(model.grid.dims)
-                if structure.spot(reader.func) is None
-                else len(self.bound.funcs[reader.func].dims)
+                len(model.grid.dims) if structure.spot(reader.func) is None else len(self.bound.funcs[reader.func].dims)
             )
             chain = [(reader, depth)]
             spot = structure.spot(reader.func)

@@ -99,4 +99,4 @@ def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools, Bool
         calls = features[items.candidate, row, INDEX["inlined_calls"]]
         many = calls / needed[items.candidate, row] > s.max_recompute
         again |= np.bincount(items.candidate, many & ~trivial, batch.count) > 0
-    return again, often, idle
+    return np.asarray(again), np.asarray(often), np.asarray(idle)

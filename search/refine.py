@@ -56,8 +56,10 @@ class Refinement:
         best = next((s for s in found if self._legal(s)), None)
         self.retiler = Retiler(self._evaluator, self._decider)
         if best:
-            print("start",best.cost*1e6)
-            best = self.retiler.improved(best)
+            import os
+            m=int(os.environ.get("RS","1"))
+            print("start",best.cost*1e6,"one",self.retiler.improved(best).cost*1e6)
+            best=min([self.retiler.improved(x) for x in found[:m]],key=lambda s: comparable(s.cost))
             print("retiled",best.cost*1e6, best and self._legal(best))
         improved: list[State] = [best]
         tried: set[tuple[object, ...]] = set()
@@ -188,8 +190,10 @@ class _Again:
 
     def best(self) -> State | None:
         """Return the cheapest state."""
-        retiler, kept = self.retiler, self.kept
-        return min((retiler.improved(s, kept) for s in self._costed(self.states)), key=lambda s: comparable(s.cost), default=None)
+        import os
+        n=int(os.environ.get("RT","99"))
+        states = sorted(self._costed(self.states), key=lambda s: comparable(s.cost))
+        return min((self.retiler.improved(s) for s in states[:n]), key=lambda s: comparable(s.cost), default=None)
 
 
 def inside(structure: Structure) -> frozenset[str]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autosched.featurize.build import build_kernel
 from autosched.featurize.structure import Columns, Structure
+from autosched.schedule.validate import kernel_reasons
 from autosched.search.cost import comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -66,8 +68,14 @@ class Retiler:
         rows = [params, *variants]
         self.evaluator.evaluate((structure, r) for r in rows)
         verdicts = [self.evaluator.known(structure, r) for r in rows]
-        legal = [k for k, v in enumerate(verdicts) if k == 0 or not v.reason]
-        return rows[min(legal, key=lambda k: comparable(verdicts[k].cost))]
+        now = comparable(verdicts[0].cost)
+        better = [k for k, v in enumerate(verdicts) if comparable(v.cost) < now and not v.reason]
+        better.sort(key=lambda k: comparable(verdicts[k].cost))
+        return next((rows[k] for k in better if self._legal(structure, rows[k])), params)
+
+    def _legal(self, structure: Structure, params: Params) -> bool:
+        kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
+        return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 
     def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Params]:
         """Return all tiles of the root, each with the threads that Members have, as far as their regions allow."""

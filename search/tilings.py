@@ -125,11 +125,11 @@ def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings
     choices = []
     for k, n in enumerate(extents):
         if k == vector and target.kind == "cpu":
-            choices.append([min(n, target.max_block_dim[0])])  # see `cpu_lanes`
+            choices.append([n] if n <= target.max_block_dim[0] else [])  # see `cpu_lanes`
             continue
         sizes = thread_sizes(n, vector=k == vector, alone=False, settings=settings, most=target.max_threads_per_block)
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
-    table = np.array(list(itertools.product(*choices)), np.int64)
+    table = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(extents))
     legal = (table.prod(axis=1) <= target.max_threads_per_block) & ((table > 1).sum(axis=1) <= 3)
     chosen: Ints = table[legal]
     return chosen

@@ -2,9 +2,9 @@
 
     (uint8)((uint16)((uint16)a + (uint16)b) + 1) >> 1)   ->   ((int)a + (int)b + 1) >> 1
 
-A GPU computes in 32 bits; every conversion to a narrower type is an instruction that cuts off bits. Ranges of values show
-which of them cut off nothing: those are dropped. Others stay, so that arithmetic wraps as the types say. Each value keeps
-its number, and memory its types.
+A GPU computes in 32 bits; every conversion to a narrower type is an instruction that cuts off bits. Ranges of values
+show which of them cut off nothing: those are dropped. Others stay, so that arithmetic wraps as the types say. Each
+value keeps its number, and memory its types.
 
 Not for processors with vectors, where narrow lanes are more lanes.
 """

@@ -30,7 +30,7 @@ def reduction_is_unrolled(serial_points: Any, reduction_points: Any) -> Any:
     return serial_points * reduction_points <= MAX_UNROLLED_REDUCTION
 
 
-def is_promoted(serial_points: Any, components: int = 1) -> Any:
+def is_promoted(serial_points: Any, components: Any = 1) -> Any:
     """Return whether a thread keeps the points it updates in registers."""
     return (serial_points * components <= MAX_PROMOTED) & is_unrolled(serial_points)
 

@@ -106,10 +106,8 @@ def _scaled_add(i: Instruction, s: Sources) -> Results:
     if not i.has("HI"):
         total = ((s.word(0) << shift) & MASK) + s.raw(1)
         return Results((total & MASK,), (total > MASK,))
-    if i.has("SX32"):
-        wide = _pair(np.where(s.word(0) >= 1 << 31, MASK, 0), s.word(0))
-    else:
-        wide = _pair(s.word(2), s.word(0))
+    above = np.where(s.word(0) >= 1 << 31, MASK, 0) if i.has("SX32") else s.word(2)
+    wide = _pair(above, s.word(0))
     moved = ((wide << shift.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
     total = moved + s.raw(1) + (s.carry() if i.has("X") else 0)
     return Results((total & MASK,), (total > MASK,))

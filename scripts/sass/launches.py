@@ -53,9 +53,7 @@ def launch_of(
     return raw_launch(grid, block, bytes(data), arch)
 
 
-def raw_launch(
-    grid: tuple[int, int, int], block: tuple[int, int, int], parameters: bytes, arch: str
-) -> Launch:
+def raw_launch(grid: tuple[int, int, int], block: tuple[int, int, int], parameters: bytes, arch: str) -> Launch:
     """Return a launch with parameters as they lie in memory."""
     constants = {4 * k: int(n) for k, n in enumerate((*block, *grid))}
     words = np.frombuffer(parameters + bytes(-len(parameters) % 4), np.uint32)

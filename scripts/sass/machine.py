@@ -18,25 +18,16 @@ from typing import Any
 import numpy as np
 
 from sass.flow import Flow, branch_target
-from sass.instructions import (
-    BYTES,
-    PREDICATES,
-    REGISTERS,
-    TRUE,
-    ZERO,
-    Code,
-    Instruction,
-    Kind,
-    Operand,
-)
+from sass.instructions import BYTES, PREDICATES, REGISTERS, TRUE, ZERO, Code, Instruction, Kind, Operand
 from sass.integers import MASK, MEANING, Flags, Sources, Words
 from sass.memory import WARP, Traffic, access_bytes, count_requests, parse_address
+from sass.operands import half_words, split_operands
 
 MAX_ISSUED = 20_000_000
 """Instructions of all threads after which a loop is taken to be endless."""
 _LOADS = {"LDG": False, "LDS": True, "LD": False}
 _STORES = {"STG": False, "STS": True, "ST": False, "RED": False}
-_COMPARISONS = frozenset({"ISETP", "UISETP", "PLOP3", "UPLOP3", "FSETP", "DSETP", "HSETP2", "VOTE", "VOTEU"})
+_Outcome = tuple[list[Words] | None, list[Flags] | None, Flags]
 _NO_RESULT = frozenset({"BSSY", "BSYNC", "BAR", "NOP", "WARPSYNC", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"})
 
 
@@ -118,11 +109,12 @@ class _Machine:
             "SR_LANEID": thread % WARP, "SR_CgaCtaId": 0, "SRZ": 0,
         }  # fmt: skip
         self.pc = np.zeros(n, np.int64)
-        counts = [np.zeros(len(code.instructions), np.int64) for _ in range(3)]
-        self.result = Execution(n, *counts)
+        length = len(code.instructions)
+        self.result = Execution(n, np.zeros(length, np.int64), np.zeros(length, np.int64), np.zeros(length, np.int64))
         self.addresses = {
             k: parse_address(i.address.text) for k, i in enumerate(code.instructions) if i.address is not None
         }
+        self.split = [split_operands(i) for i in code.instructions]
         self.issued = 0
 
     def run(self) -> Execution:
@@ -213,15 +205,14 @@ class _Machine:
         """Execute an instruction that writes registers or predicates, and say what they become otherwise."""
         if i.opcode in _STORES:
             return
-        registers, predicates, sources, flags = split_operands(i)
+        registers, predicates, sources, flags = self.split[at]
         words, word_flags, known = self._evaluate(i, sources, flags, len(registers))
         indexing = lanes & known & guard_known
         self.result.indexing[at] += int(indexing.sum())
         known = known & guard_known
         for k, r in enumerate(registers):
-            if r in (ZERO,):
-                continue
-            self._write(self.values, self.known, r, words[k] if words is not None else None, acting, known)
+            if r != ZERO:
+                self._write(self.values, self.known, r, words[k] if words else None, acting, known)
         for k, p in enumerate(predicates):
             if p != TRUE:
                 self._write(self.flags, self.flags_known, p, word_flags[k] if word_flags else None, acting, known)
@@ -234,46 +225,39 @@ class _Machine:
         to[k] = np.where(acting, value, to[k])
         to_known[k] = np.where(acting, known, to_known[k])
 
-    def _evaluate(
-        self, i: Instruction, sources: list[Operand], flags: list[Operand], width: int
-    ) -> tuple[list[Words] | None, list[Flags] | None, Flags]:
+    def _evaluate(self, i: Instruction, sources: list[Operand], flags: list[Operand], width: int) -> _Outcome:
         """Return words, predicates and where they are known."""
         n = self.result.threads
-        nowhere = np.zeros(n, bool)
-        if i.opcode in ("S2R", "S2UR", "CS2R"):
-            value = self.special.get(i.operands[1].text)
-            if value is None:
-                return None, None, nowhere
-            first = np.broadcast_to(np.asarray(value, np.int64), (n,))
-            return [first, np.zeros(n, np.int64)], None, ~nowhere
-        if i.opcode in ("LDC", "ULDC") and sources and sources[0].kind is Kind.CONSTANT:
-            words = [self._constant(sources[0].number + 4 * k) for k in range(width)]
-            if any(w is None for w in words):
-                return None, None, nowhere
-            return [np.full(n, w, np.int64) for w in words], None, ~nowhere
-        if i.opcode == "HFMA2" and [o.text.lstrip("-") for o in i.operands[1:3]] == ["RZ", "RZ"]:
-            return [np.full(n, _half_words(*i.operands[3:5]), np.int64)], None, ~nowhere
+        constant = self._constant_words(i, sources, width)
+        if constant is not None:
+            return [np.broadcast_to(np.asarray(w, np.int64), (n,)) for w in constant], None, np.ones(n, bool)
         meaning = MEANING.get(i.opcode)
         if meaning is None or any(o.kind is Kind.OTHER for o in sources):
-            return None, None, nowhere
+            return None, None, np.zeros(n, bool)
         read = [self._word(o) for o in sources]
         read_flags = [self._flag(o) for o in flags]
-        wide = i.opcode in ("IMAD", "UIMAD") and (i.has("WIDE") or i.has("HI"))
-        high = [self._high(o) if wide and k == 2 else (w, f) for k, (o, (w, f)) in enumerate(zip(sources, read, strict=True))]
-        known = np.logical_and.reduce([~nowhere, *(f for _, f in read), *(f for _, f in read_flags), *(f for _, f in high)])
-        found = meaning(
-            i,
-            Sources(
-                [w for w, _ in read],
-                [w for w, _ in high],
-                [o.negated for o in sources],
-                [o.inverted for o in sources],
-                [f for f, _ in read_flags],
-            ),
-        )
+        high = list(read)
+        if i.opcode in ("IMAD", "UIMAD") and (i.has("WIDE") or i.has("HI")):  # the addend has 64 bits
+            high[2] = self._high(sources[2])
+        known = np.logical_and.reduce([np.ones(n, bool), *(f for _, f in (*read, *read_flags, *high))])
+        signs = [o.negated for o in sources], [o.inverted for o in sources]
+        words = Sources([w for w, _ in read], [w for w, _ in high], *signs, [f for f, _ in read_flags])
+        found = meaning(i, words)
         if found is None:
-            return None, None, nowhere
+            return None, None, np.zeros(n, bool)
         return list(found.words), list(found.flags), known
+
+    def _constant_words(self, i: Instruction, sources: list[Operand], width: int) -> list[Any] | None:
+        """Return the words that an instruction fetches which reads no register, or None."""
+        if i.opcode in ("S2R", "S2UR", "CS2R"):
+            value = self.special.get(i.operands[1].text)
+            return None if value is None else [value, 0]
+        if i.opcode in ("LDC", "ULDC") and sources and sources[0].kind is Kind.CONSTANT:
+            words = [self._constant(sources[0].number + 4 * k) for k in range(width)]
+            return None if None in words else words
+        if i.opcode == "HFMA2" and [o.text.lstrip("-") for o in i.operands[1:3]] == ["RZ", "RZ"]:
+            return [half_words(*i.operands[3:5])]
+        return None
 
     def _word(self, o: Operand) -> tuple[Words, Flags]:
         n = self.result.threads
@@ -295,44 +279,3 @@ class _Machine:
 
     def _constant(self, byte: int) -> int | None:
         return self.launch.constants.get(byte)
-
-
-def _half_words(high: Operand, low: Operand) -> int:
-    """Return the word whose halves are two float16 literals: the compiler moves constants so."""
-    bits = np.array([float(low.text), float(high.text)], np.float16).view(np.uint16)
-    return int(bits[0]) | int(bits[1]) << 16
-
-
-def split_operands(i: Instruction) -> tuple[list[int], list[int], list[Operand], list[Operand]]:
-    """Return registers and predicates that an instruction writes, and words and predicates that it reads."""
-    rest = list(i.operands)
-    predicates: list[int] = []
-    registers: list[int] = []
-    while rest and rest[0].kind is Kind.PREDICATE:
-        if i.opcode in _COMPARISONS and len(predicates) == 2:
-            break
-        predicates.append(rest.pop(0).number)
-    if i.opcode not in _COMPARISONS and rest and rest[0].kind is Kind.REGISTER:
-        first = rest.pop(0).number
-        registers = [first + k if first != ZERO else ZERO for k in range(result_words(i))]
-        while rest and rest[0].kind is Kind.PREDICATE and not predicates_are_sources(i, rest):
-            predicates.append(rest.pop(0).number)
-    flags = [o for o in rest if o.kind is Kind.PREDICATE]
-    return registers, predicates, [o for o in rest if o.kind is not Kind.PREDICATE], flags
-
-
-def predicates_are_sources(i: Instruction, rest: list[Operand]) -> bool:
-    """Whether the predicates behind the destination are read: no word follows them."""
-    return all(o.kind is Kind.PREDICATE for o in rest)
-
-
-def result_words(i: Instruction) -> int:
-    """Return how many registers an instruction writes."""
-    if i.opcode in ("LDG", "LDS", "LDL", "LD", "LDC", "ULDC"):
-        return max(access_bytes(i) // 4, 1)
-    if i.opcode == "CS2R":
-        return 1 if i.has("32") else 2
-    wide = i.has("WIDE") or i.opcode in ("DADD", "DMUL", "DFMA", "DMNMX") or i.modifiers[:1] == ("F64",)
-    if i.opcode in ("HMMA", "IMMA", "LDSM"):
-        return 4
-    return 2 if wide else 1

@@ -37,6 +37,7 @@ class KernelCounts:
         needed: What the block cannot do without; None for a kernel whose IR is not known.
         classes: Instructions of the block by what they are for.
         interior_share: Share of all blocks that have neither clamps nor guards; 1 where all run the same code.
+        border_issued: Instructions of the threads of a block beside the interior.
     """
 
     name: str
@@ -48,6 +49,7 @@ class KernelCounts:
     needed: Necessary | None = None
     classes: Mapping[str, int] = field(default_factory=dict)
     interior_share: float = 1.0
+    border_issued: int = 0
 
     @property
     def blocks(self) -> int:
@@ -58,6 +60,12 @@ class KernelCounts:
     def issued(self) -> int:
         """Instructions of all threads, as if all blocks were like this one."""
         return int(self.execution.issued.sum()) * self.blocks
+
+    @property
+    def issued_with_border(self) -> int:
+        """Instructions of all threads, with blocks outside the interior taken for the one beside it."""
+        inside = self.interior_share * int(self.execution.issued.sum())
+        return round((inside + (1 - self.interior_share) * self.border_issued) * self.blocks)
 
     @property
     def slots(self) -> int:
@@ -85,7 +93,7 @@ class KernelCounts:
         memory = self.execution.memory["global"]
         found: dict[str, Any] = {
             "kernel": self.name, "grid": self.launch.grid, "block": self.launch.block,
-            "interior_share": self.interior_share,
+            "interior_share": self.interior_share, "border_instructions_per_block": self.border_issued,
             "instructions_per_block": int(self.execution.issued.sum()),
             "warp_instructions_per_block": int(self.execution.warps.sum()),
             "undecided_branches": sum(self.execution.undecided.values()),
@@ -128,9 +136,12 @@ def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: Operatio
     counts = [n for _, n in kernel.grid_loops]
     position, share = interior_block(kernel)
     execution = run_block(code, launch, block_at(position, counts, printed.grid))
+    outside = border_block(kernel)
+    border = execution if outside is None else run_block(code, launch, block_at(outside, counts, printed.grid))
     return KernelCounts(
         printed.name, launch, cubin.kernels[printed.name], printed.shared_bytes, code, execution,
         necessary(kernel, position, costs), classes_of(code, execution), share,
+        int(border.issued.sum()),
     )  # fmt: skip
 
 
@@ -139,14 +150,34 @@ def interior_block(kernel: KernelIR) -> tuple[list[int], float]:
 
     Where a kernel has one body for all blocks, it is the middle block of the grid.
     """
-    box = {name: [0, n - 1] for name, n in kernel.grid_loops}
+    box = _interior(kernel)
+    inside = math.prod(hi - lo + 1 for lo, hi in box)
+    return [(lo + hi + 1) // 2 for lo, hi in box], inside / kernel.blocks
+
+
+def border_block(kernel: KernelIR) -> list[int] | None:
+    """Return the block beside the interior along the loop that has most blocks outside, None if there are none."""
+    box = _interior(kernel)
+    outside = [1 - (hi - lo + 1) / n for (lo, hi), (_, n) in zip(box, kernel.grid_loops, strict=True)]
+    if not any(outside):
+        return None
+    k = outside.index(max(outside))
+    position, _ = interior_block(kernel)
+    lo, hi = box[k]
+    position[k] = hi + 1 if hi + 1 < kernel.grid_loops[k][1] else lo - 1
+    return position
+
+
+def _interior(kernel: KernelIR) -> list[tuple[int, int]]:
+    """Return the first and last interior block of each block loop."""
+    box = {name: (0, n - 1) for name, n in kernel.grid_loops}
     if kernel.body and isinstance(kernel.body[0], If) and kernel.body[0].uniform:
         for test in walk_values(kernel.body[0].condition):
             if isinstance(test, CompareIndex):
                 (name,) = ix.loop_vars(test.a)
-                box[name][0 if test.op == "ge" else 1] = int(test.b)  # type: ignore[arg-type]
-    inside = math.prod(hi - lo + 1 for lo, hi in box.values())
-    return [(lo + hi + 1) // 2 for lo, hi in box.values()], inside / kernel.blocks
+                lo, hi = box[name]
+                box[name] = (int(test.b), hi) if test.op == "ge" else (lo, int(test.b))
+    return list(box.values())
 
 
 def block_at(position: Sequence[int], count: Sequence[int], grid: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -105,4 +105,3 @@ def _count_wavefronts(into: Traffic, what: str, bytes_: int, addresses: Words, l
         distinct = np.unique(first[:, None] + np.arange(words))
         into.transactions[what] += int(np.bincount(distinct % BANKS).max())
         into.ideal[what] += 1
-

@@ -123,7 +123,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.index.update({name: int(k) for (name, _), k in zip(self.kernel.grid_loops, self.block, strict=True)})
-        x, y, z = self.kernel.block
+        x, y, _ = self.kernel.block
         thread = np.arange(self.kernel.threads)
         self.axes = (thread % x, thread // x % y, thread // (x * y))
 

@@ -145,9 +145,7 @@ class GroupPricer:
         threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
         for spot in structure.spots:
             params[:, layout.threads_of(spot.func)] = self._member_threads(spot.func, extents[spot.func], threaded)
-        nests = [
-            self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages
-        ]
+        nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages]
         footprint = np.zeros(len(params), np.int64)
         for spot in structure.spots:
             func = self.bound.funcs[spot.func]

@@ -22,7 +22,7 @@ from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-HEAD = 'extern "C" __global__ void k(const float* __restrict__ x, const int* __restrict__ m, float* __restrict__ o, int n)'
+HEAD = 'extern "C" __global__ void k(const float* x, const int* m, float* o, int n)'
 THREADS = 64
 
 

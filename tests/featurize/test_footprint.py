@@ -5,11 +5,37 @@ from __future__ import annotations
 import numpy as np
 
 from autosched.featurize.accesses import AccessGroup, Row
-from autosched.featurize.memory import footprint
+from autosched.featurize.footprint import Boxes
+from autosched.featurize.nests import Ints
 
 
 def row(*coefficients: tuple[str, int], quotient: int = 1) -> Row:
     return Row(coefficients, 0, quotient, exact=True)
+
+
+def footprint(
+    group: AccessGroup, extents: Ints, dims: dict[str, int], reductions: dict[str, int]
+) -> tuple[Ints, Ints]:
+    """Return elements and lines that a group reads over boxes ``int64[N, dims]``."""
+    n, d = extents.shape
+    factors = np.zeros((n, len(group.rows), d), np.int64)
+    reach = np.zeros((n, len(group.rows)), np.int64)
+    for k, r in enumerate(group.rows):
+        for name, c in r.coefficients if r is not None else ():
+            if name in dims:
+                factors[:, k, dims[name]] = abs(c)
+            else:
+                reach[:, k] += abs(c) * (reductions[name] - 1)
+    constants = np.array(group.offsets)
+    boxes = Boxes(
+        factors=factors,
+        spread=np.tile(constants.max(axis=0) - constants.min(axis=0), (n, 1)),
+        quotient=np.array([[1 if r is None else r.quotient for r in group.rows]] * n),
+        known=np.array([[r is not None for r in group.rows]] * n),
+        fastest=np.array([[k == len(group.rows) - 1 for k in range(len(group.rows))]] * n),
+        accesses=np.full(n, len(group.offsets)),
+    )
+    return boxes.read(extents, reach, int(np.prod(list(reductions.values()), dtype=int)))
 
 
 def test_a_stencil_reads_a_box() -> None:

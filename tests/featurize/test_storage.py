@@ -24,8 +24,9 @@ requests = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3)), min_size=
 def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], align: int) -> None:
     placed = [Placed(f"b{k}", size, k, k + life) for k, (size, life) in enumerate(buffers)]
     _, expected = place(placed, align)
-    sizes = [np.array([size, size]) for size, _ in buffers]
-    found = first_fit(sizes, [(p.first, p.last) for p in placed], align)
+    absent = 0, 0, -1
+    rows = np.array([[(size, p.first, p.last) for (size, _), p in zip(buffers, placed, strict=True)] + [absent]] * 2)
+    found = first_fit(rows[:, :, 0], rows[:, :, 1], rows[:, :, 2], align)
     assert found.tolist() == [expected, expected]
 
 
@@ -45,8 +46,11 @@ def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
             extents = dict(zip(a.func.dims, found.geometry.extents[func][0].tolist(), strict=True))
             if a.level is Level.BLOCK:
                 assert tuple(extents[d] for d in a.dims) == a.extents
-                own = np.array([[extents[d] for d in a.func.dims]])
-                strides, count = shared_strides(model.bound, func, own, np.array([func in across]))
+                position = next(k for k, r in enumerate(model.rows) if r.func == func)
+                kinds = drawn.featurizer.kinds.nests.of(model.plan.nests[[position]])
+                own = np.ones((1, drawn.featurizer.kinds.dims), np.int64)
+                own[0, : len(extents)] = list(extents.values())
+                strides, count = shared_strides(kinds, own, np.array([func in across]))
                 assert tuple(strides[0, a.func.dims.index(d)] for d in a.dims) == a.strides
                 assert max(count[0], 1) == a.count
             else:

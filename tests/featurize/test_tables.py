@@ -38,8 +38,7 @@ def tile(*serial: int, partial: Sequence[int] | None = None) -> Tile:
 def entries(
     table: OffsetTable, of: Tile, how: Counting, earlier: Sequence[Visit] = (), guarded: bool = False
 ) -> Entries:
-    visit = Visit(table, of, guarded=guarded)
-    return table.of((of.serial, of.limits.tobytes(), len(earlier), guarded), lambda: (visit, earlier), STEPS, how)
+    return table.entries(Visit(table, of, guarded=guarded), earlier, STEPS, how)
 
 
 stencils = st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=1, max_size=9, unique=True)
@@ -117,7 +116,7 @@ def test_what_an_earlier_nest_loaded_is_not_loaded_again() -> None:
 
 def _entries(table: OffsetTable, before: Visit, how: Counting) -> list[int]:
     one = tile(1, 1)
-    found = table.of(object(), lambda: (Visit(table, one), [before]), STEPS, how)
+    found = table.entries(Visit(table, one), [before], STEPS, how)
     return [t for t in found.times.tolist() for _ in range(t)]
 
 
@@ -126,8 +125,8 @@ def test_a_nest_inside_one_thread_moves_with_the_loops_around_it() -> None:
     moves = np.array([[0, 1]])
     inner = Tile((1, 1), np.ones((1, 2), np.int64), (4,), moves, np.array([[2]]))
     visit = Visit(table, inner, (("g", "x"),), (False,))
-    found = table.of("key", lambda: (visit, []), STEPS, Counting.DISTINCT)
+    found = table.entries(visit, [], STEPS, Counting.DISTINCT)
     assert found.times.sum() == 6  # x - 1 to x + 1 for four neighbours
     assert sum(t for t, f in zip(found.times.tolist(), found.full.tolist(), strict=True) if f[0]) == 4
-    every = table.of("key", lambda: (visit, []), STEPS, Counting.EVERY)
+    every = table.entries(visit, [], STEPS, Counting.EVERY)
     assert every.times.sum() == 12

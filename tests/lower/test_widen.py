@@ -80,8 +80,9 @@ def function(name: str, body: tuple[Stmt, ...]) -> str:
     assert isinstance(store, Store)
     params = [f"GLOBAL_IN({storage_type(d)}, x{k}, 0)" for k, d in enumerate(INPUTS)]
     lines = "\n".join(f"        {simple_statement(s)}" for s in body)
+    params.append(f"GLOBAL_OUT({storage_type(store.buffer.dtype)}, out, 0)")
     return (
-        f"void {name}({', '.join(params)}, GLOBAL_OUT({storage_type(store.buffer.dtype)}, out, 0), const int count) {{\n"
+        f"void {name}({', '.join(params)}, const int count) {{\n"
         f"    for (int i = 0; i < count; i++) {{\n{lines}\n    }}\n}}\n"
     )
 
