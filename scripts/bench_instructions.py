@@ -94,8 +94,8 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     spilled = sum(k.resources.spill_store_bytes + k.resources.spill_load_bytes for k in kernels)
     return (
         f"{name[:34]:34} {sizes} {issued / points:9.2f} {_number(needed / points, needed, 9)} "
-        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} {everywhere / points:8.2f} "
-        f"{_number(moved / max(distinct, 1), distinct, 7)} {max(k.resources.registers for k in kernels):5} {spilled:6}"
+        f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} "
+        f"{everywhere / points:8.2f} {_number(moved / max(distinct, 1), distinct, 7)} {max(k.resources.registers for k in kernels):5} {spilled:6}"
         f"{' ?' if undecided else ''}"
     )
 
