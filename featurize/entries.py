@@ -20,6 +20,9 @@ from autosched.featurize.visits import Visit
 KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
 """Where the coefficients of keys and of pairs begin, far from those of a thread's points."""
 
+MOST_LISTED = 1 << 15
+"""Points of a thread, with the loops around; those of legal kernels are far fewer."""
+
 
 class EntryPool:
     """Entries of everything met so far.
@@ -86,6 +89,7 @@ class Accesses:
         origin: ``int64[A, Q]``, lowest point of the source.
         rest: ``int64[A, Q]``, remainder of each index before its floor division at the lowest point; -1 where there
             is none or it is not the same for all threads and blocks.
+        listed: ``bool[A]``, whether indices are affine, and a thread makes few enough accesses to list them all.
     """
 
     def __init__(self, batch: Batch, kinds: Kinds, demands: Demands, nests: NestRows, strides: Ints) -> None:
@@ -112,6 +116,9 @@ class Accesses:
         self.origin[inside, :common] = nests.low[source, :common]
         self.strides = elements * self.kinds["itemsize"][:, None]
         self.rest = self._rest(factors, nests.onward[reader])
+        # in floating point, as candidates that are pruned may have any number of points
+        points = nests.serial.astype(np.float64).prod(axis=1) * (nests.loops[:, :, 0] + 1.0).prod(axis=1)
+        self.listed: Bools = (self.kinds["affine"] > 0) & (points <= MOST_LISTED)[reader]
 
     def _rest(self, factors: Ints, onward: Ints) -> Ints:
         quotient = self.kinds["quotient"]
@@ -125,7 +132,7 @@ class Accesses:
         return found
 
     def entries(self, pool: EntryPool) -> Ints:
-        """Return the number of each group's entries, 0 for accesses at indices that are not affine."""
+        """Return the number of each group's entries, 0 for those that are not `listed`."""
         batch, kinds = self.batch, self.kinds
         guarded = np.zeros(len(self.nests.low), bool) if pool.amortised else self.nests.guarded
         layouts = batch.nests.take([p.layouts for p in batch.plans])
@@ -161,7 +168,7 @@ class Accesses:
             table = self.all.tables[int(kinds["table"][row])]
             return table.entries(self._visit(row, row, guarded), before, tuple(steps[:rank].tolist()), how)
 
-        return pool.of(keys, kinds["affine"] > 0, enumerate_)
+        return pool.of(keys, self.listed, enumerate_)
 
     def _visit(self, row: int, reader: int, guarded: Bools, shift: Ints | int = 0) -> Visit:
         """Return what a thread does at a group of accesses, its indices compared with those of a reader."""

@@ -3,8 +3,9 @@
 Affine accesses are counted lane by lane. `Traffic.exact` says of which the addresses are known exactly; these are the
 approximations where it is false:
 
-* An index that is not affine (data, products, remainders): every lane needs a sector of its own, or a share of
-  `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared between points.
+* An index that is not affine (data, products, remainders), and a thread with too many points to be unrolled: every
+  lane needs a sector of its own, or a share of `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared
+  between points.
 * A floor division inside a sum, or several of them in one index: they are taken together, ``(2 * (x // 2) + 1)`` as
   ``x + 1``.
 * An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
@@ -112,10 +113,10 @@ def traffic(
     first, length = pool.first.rows[number[in_registers]], pool.length.rows[number[in_registers]]
     whole = np.concatenate([[0], np.cumsum(pool.times.rows)])
     sums[4, in_registers] = whole[first + length] - whole[first]
-    exact = (kinds["exact"] > 0) & nests.linear[reader]
+    exact = (kinds["exact"] > 0) & nests.linear[reader] & accesses.listed
     if every_warp:
         exact &= (kinds["everywhere"] > 0) | nests.central[reader]
-    _add_gathers(sums, accesses, kinds["affine"] == 0, warps)
+    _add_gathers(sums, accesses, ~accesses.listed, warps)
     again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
     sums *= np.where(kinds["repeats"] > 0, again, 1)
     return Traffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], exact)

@@ -92,10 +92,11 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     undecided = any(k.execution.undecided for k in kernels)
     sizes = f"{kernels[0].blocks:8} {kernels[0].launch.threads:7}" if len(kernels) == 1 else " " * 16
     spilled = sum(k.resources.spill_store_bytes + k.resources.spill_load_bytes for k in kernels)
+    registers = max(k.resources.registers for k in kernels)
     return (
         f"{name[:34]:34} {sizes} {issued / points:9.2f} {_number(needed / points, needed, 9)} "
         f"{_number(issued / max(needed, 1), needed, 6)} {issued / max(slots, 1):6.2f} {inner:6.2f} "
-        f"{everywhere / points:8.2f} {_number(moved / max(distinct, 1), distinct, 7)} {max(k.resources.registers for k in kernels):5} {spilled:6}"
+        f"{everywhere / points:8.2f} {_number(moved / max(distinct, 1), distinct, 7)} {registers:5} {spilled:6}"
         f"{' ?' if undecided else ''}"
     )
 

@@ -6,7 +6,7 @@ memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum 
 * A *row* is one run of a lane loop. Its whole vectors, of as many lanes as the narrowest array it touches allows, run as
   vector instructions: arithmetic, and accesses that are contiguous or the same in all lanes. What is left of the row
   runs lane by lane.
-* Lanes that access elements two to four apart need shuffles; those further apart, at quotients of the lane (``f[x //
+* Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those further apart, at quotients of the lane (``f[x //
   2]``) or where data says, go one by one.
 * Conditions joined by ``&&`` make branches, which the processor guesses; they and elementary functions, which are calls,
   keep gcc from forming vectors at all.
@@ -68,6 +68,8 @@ SHARE_OF_CACHE = 0.5
 """Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
+STRIDED_BELOW = 0.6
+"""Share of the bytes moved that a store uses, below which its lanes lie apart."""
 CHAINS = 8
 """Additions that a core has under way at once."""
 
@@ -138,7 +140,8 @@ class CpuModel:
             lanes_of[stage] = lanes = _lanes(model, stage, own, lanes_of)
             in_thread = level_of(model, stage) is Level.THREAD
             unclamped = 1.0 if not work.clamped else 0.0 if in_thread else interior
-            self._count(counts, own, work, lanes, filled, unclamped)
+            apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own)
+            self._count(counts, own, work, lanes, filled, unclamped, apart)
             if in_thread:  # the features tell what one evaluation reads
                 read += own[:, INDEX["num_scalars"]] * work.fresh * filled
             else:
@@ -158,8 +161,9 @@ class CpuModel:
         return result
 
     def _count(
-        self, counts: dict[str, Floats], f: Floats, work: LaneWork, lanes: Floats, filled: Floats, unclamped: Floats | float
-    ) -> None:
+        self, counts: dict[str, Floats], f: Floats, work: LaneWork, lanes: Floats, filled: Floats,
+        unclamped: Floats | float, apart: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
         """Add the work of one stage in all blocks."""
         width = self.target.warp_size
         vector = LANE_BYTES * width / work.narrowest
@@ -174,9 +178,10 @@ class CpuModel:
         sums = points * lanes / vector
         accesses = work.wide - np.where(reduces & (sums <= ACCUMULATORS), work.own, 0)
         counts["vector_arithmetic"] += (single + 2 * double + whole) / width * together
-        counts["vector_accesses"] += evaluations * accesses / width * together
+        counts["vector_accesses"] += evaluations * accesses / width * together * ~apart
         counts["divisions"] += special / width * together
-        counts["strided_accesses"] += evaluations * work.strided * together
+        strided = np.where(apart, work.accesses - work.gathered, work.strided)
+        counts["strided_accesses"] += evaluations * strided * together
         counts["gathered_accesses"] += evaluations * work.gathered * together
         idle = np.where(reduces, np.maximum(CHAINS - sums, 0), 0)
         counts["stalls"] += evaluations / (points * lanes) * idle * together
@@ -202,6 +207,15 @@ def _interior(root: Floats, blocks: Floats, row_bytes: Floats) -> Floats:
     outer = np.maximum(blocks / np.maximum(inner, 1), 1)
     share: Floats = np.maximum(1 - 2 / np.maximum(inner, 1), 0) * np.maximum(1 - 2 / outer, 0)
     return share
+
+
+def _lanes_apart(model: KernelModel, stage: StageId, f: Floats) -> NDArray[np.bool_]:
+    """Return whether each lane has several points in a row, so that neighbouring lanes store with a stride."""
+    size = min(d.bytes_ for d in model.bound.funcs[stage.func].dtypes)
+    if level_of(model, stage) is Level.ROOT:
+        return np.asarray(f[:, INDEX["global_mem_store_efficiency"]] < STRIDED_BELOW)
+    contiguous = min(size / LANE_BYTES, 1)  # a pass through shared memory moves 4 bytes for each lane
+    return np.asarray(f[:, INDEX["shared_mem_store_efficiency"]] < STRIDED_BELOW * contiguous)
 
 
 def _lanes(model: KernelModel, stage: StageId, f: Floats, known: dict[StageId, Floats]) -> Floats:

@@ -69,12 +69,11 @@ class BeamSearch:
             found += self._one_pass(number, members=True, last=number == passes - 1)
             if self._late():
                 break
-        if s.thaw and self.frozen and not self._late():
-            self.frozen = {}
-            found += self._one_pass(0, members=True, last=True)
         found.sort(key=lambda state: comparable(state.cost))
-        if s.refine and not self.cut_short:
-            found = Refinement(self.expander, self._late).run(found) + found
+        if s.refine and not self._late():
+            found = sorted(
+                Refinement(self.expander, self._late).run(found) + found, key=lambda state: comparable(state.cost)
+            )
         return found
 
     def _late(self) -> bool:

@@ -19,6 +19,9 @@ VECTORISED = ("floor", "ceil", "trunc", "round", "sqrt", "hash_u32")
 NARROW_STRIDE = 4
 """Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
 
+UNEVEN = 1 << 20
+"""How far lanes that stand at quotients move: too far for vectors."""
+
 Moves = dict[str, int]
 """How far each dimension of a stage moves from a lane to the next."""
 
@@ -96,7 +99,7 @@ def _moves(model: KernelModel, stage: StageId, known: dict[StageId, Moves]) -> M
             for dim, row in zip(func.dims, group.rows, strict=True):
                 if row is not None:
                     step = sum(c * known[spot.host].get(loop, 0) for loop, c in row.coefficients)
-                    found[dim] = max(found.get(dim, 0), step)
+                    found[dim] = max(found.get(dim, 0), UNEVEN if step and row.quotient > 1 else step)
     return found
 
 
@@ -143,9 +146,11 @@ def _lane_step(model: KernelModel, group: AccessGroup, moves: Moves) -> int | No
     spot = model.structure.spot(group.source)
     if (spot is not None and spot.level is Level.THREAD) or not group.rows:
         return 1  # an array inside a thread has a place for each lane
-    fastest = len(group.rows) - 1
     if func is not None and spot is not None:
         fastest = func.dims.index(storage_order(func)[-1])
+    else:
+        extents = model.bound.inputs[group.source].shape if func is None else func.extents
+        fastest = max((k for k, n in enumerate(extents) if n > 1), default=0)
     # Where none of the rows is exact it is the load that may be left out, no floor.
     floors = any(r is not None and r.exact for r in group.rows)
     step = 0

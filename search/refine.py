@@ -1,30 +1,30 @@
-"""Large-neighbourhood search around a complete state: a few Funcs are decided again, everything else is held.
+"""Large-neighbourhood search around the best complete state; this goes beyond the paper.
 
 Freezing makes a search quick and its result dearer: most Funcs keep a place that was chosen before any fusion was
-looked at. Here the result is taken as it is, the Funcs around one point of it are set free, and a narrow beam decides
-them again. Kernels that no free Func touches stay as they are, and what they cost is known.
+looked at, and tiles of a root are chosen before it is known what is computed inside. Here complete states are taken as
+they are. First their kernels get other tiles; then windows of a few Funcs are set free, and a narrow beam decides them
+again while everything else is held. Kernels that no free Func touches stay as they are, and what they cost is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from autosched.featurize.structure import Structure
+from autosched.featurize.describe import describe_kernel
+from autosched.schedule.types import Level, Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.cost import comparable
-from autosched.search.decide import Decider, Decision
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
 from autosched.search.finish import schedule_of
-from autosched.search.hold import Held, held_decisions, offer
 from autosched.search.retile import Retiler
-from autosched.search.state import Params, State
+from autosched.search.roots import schedule_roots
+from autosched.search.state import Piece, State
+from autosched.search.window import WindowSearch, touched, windows
 
-EVERY_OPTION = 4
-"""Depth of the structural hash at which no two options are alike, so that none is left out by sampling."""
-MOST_FREE = 8
-"""Funcs decided again at once."""
+STARTS = 8
+"""States of the search that get other tiles before the best is refined further."""
 
 
 @dataclass
@@ -38,168 +38,85 @@ class Refinement:
 
     expander: Expander
     late: Callable[[], bool]
+    _retiler: Retiler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._retiler = Retiler(self._evaluator, self.expander.decider)
 
     @property
     def _evaluator(self) -> Evaluator:
         return self.expander.evaluator
 
-    @property
-    def _decider(self) -> Decider:
-        return self.expander.decider
-
     def run(self, found: list[State]) -> list[State]:
-        """Return what refining the best state led to, cheapest first; nothing where it cannot be improved.
+        """Return legal states, cheapest first: what the refinement started from, and what it came to.
+
+        The baseline schedule is one of those that it starts from, so that no result is dearer.
 
         Args:
             found: Complete states, cheapest first.
         """
-        best = next((s for s in found if self._legal(s)), None)
-        self.retiler = Retiler(self._evaluator, self._decider)
-        if best:
-            import os
-            m=int(os.environ.get("RS","1"))
-            print("start",best.cost*1e6,"one",self.retiler.improved(best).cost*1e6)
-            best=min([self.retiler.improved(x) for x in found[:m]],key=lambda s: comparable(s.cost))
-            print("retiled",best.cost*1e6, best and self._legal(best))
-        improved: list[State] = [best]
+        reached = self._starts(found)
         tried: set[tuple[object, ...]] = set()
-        for _ in range(self._evaluator.settings.refine):
-            before = best
-            for window in self._windows(best) if best is not None else ():
-                if best is None or self.late():
-                    break
-                key = self._key(best, window)
-                if key in tried:
-                    continue
-                tried.add(key)
-                other = self._decided_again(best, window)
-                if other is not None and comparable(other.cost) < comparable(best.cost) and self._legal(other):
-                    best = other
-                    improved.insert(0, best)
-            if best is before:
+        for _ in range(self._evaluator.settings.refine if reached else 0):
+            before = reached[0]
+            for window in windows(self._evaluator.bound, before):
+                if self.late():
+                    return reached
+                key = self._key(reached[0], window)
+                if key not in tried:
+                    tried.add(key)
+                    other = self._decided_again(reached[0], window)
+                    if other is not None:
+                        reached.insert(0, other)
+            if reached[0] is before:
                 break
-        return improved
+        return reached
 
-    def _legal(self, state: State) -> bool:
+    def _starts(self, found: list[State]) -> list[State]:
+        baseline = schedule_roots(self._evaluator.bound, self._evaluator.target)
+        starts = []
+        for state in (self.state_of(baseline), *found[:STARTS]):
+            if self.late():
+                break
+            starts.append(self._retiler.retiled(state))
+        starts.sort(key=lambda s: comparable(s.cost))
+        legal = (k for k, s in enumerate(starts) if self._is_legal(s))
+        return starts[next(legal, len(starts)) :]
+
+    def state_of(self, schedule: Schedule) -> State:
+        """Return the complete state that comes nearest to a schedule of any origin."""
         evaluator = self._evaluator
-        return not reasons(evaluator.bound, schedule_of(evaluator, state), evaluator.target)
-
-    def _windows(self, state: State) -> Iterator[frozenset[str]]:
-        """Yield sets of Funcs to decide again, those in the costliest kernels first."""
-        bound = self._evaluator.bound
-        cost = dict.fromkeys(bound.funcs, 0.0)
-        for piece, seconds in zip(state.pieces, state.costs, strict=True):
-            for name in inside(piece.structure):
-                cost[name] += seconds
-        order = {name: k for k, name in enumerate(bound.funcs)}
-        for name in sorted(bound.funcs, key=lambda n: (-cost[n], order[n])):
-            consumers = set(bound.funcs[name].consumers)
-            producers = {p for p, f in bound.funcs.items() if name in f.consumers}
-            near = sorted((consumers | producers) - {name}, key=lambda n: (-cost[n], order[n]))
-            yield frozenset([name, *near[: MOST_FREE - 1]])
-
-    def _key(self, state: State, window: frozenset[str]) -> tuple[object, ...]:
-        touched = (state.pieces[k] for k in self._touched(state, window))
-        return window, frozenset((p.structure, p.params) for p in touched)
-
-    def _touched(self, state: State, window: frozenset[str]) -> list[int]:
-        """Return the positions of the kernels that compute or read a Func; those that share a root go together."""
-        places = self._decider.places
-        structures = [p.structure for p in state.pieces]
-        roots = {s.func for s in structures if window & (inside(s) | places.reads(s))}
-        return [k for k, s in enumerate(structures) if s.func in roots]
+        levels: dict[str, Level] = {}
+        pieces = []
+        for kernel in schedule.kernels:
+            structure, params = describe_kernel(evaluator.bound, kernel)
+            pieces.append(Piece(self.expander.decider.places.one(structure), params, tiled=True))
+            levels |= dict.fromkeys(structure.inlined, Level.INLINE)
+            levels |= {spot.func: spot.level for spot in structure.spots}
+            levels[structure.func] = Level.ROOT
+        evaluator.evaluate((p.structure, p.params) for p in pieces)
+        costs = tuple(evaluator.known(p.structure, p.params).cost for p in pieces)
+        return State(tuple(pieces), costs, levels, sum(costs), 0)
 
     def _decided_again(self, state: State, window: frozenset[str]) -> State | None:
-        """Return the best state in which only the Funcs of a window, and what must follow from them, are different."""
-        again = _Again(self.expander, self.retiler, state, self._touched(state, window), window)
-        for decision in self._decider.decisions():
+        """Return a cheaper legal state in which only the Funcs of a window, and what follows from them, differ."""
+        search = WindowSearch(self.expander, state, window)
+        for decision in self.expander.decider.decisions():
             if self.late():
                 return None
-            again.decide(decision)
-        return again.best()
+            search.decide(decision)
+        best = search.best()
+        if best is None:
+            return None
+        best = self._retiler.retiled(best)
+        cheaper = comparable(best.cost) < comparable(state.cost)
+        return best if cheaper and self._is_legal(best) else None
 
+    def _key(self, state: State, window: frozenset[str]) -> tuple[object, ...]:
+        """Return what the result for a window depends on."""
+        open_ = (state.pieces[k] for k in touched(self.expander.decider.places, state, window))
+        return window, frozenset((p.structure, p.params) for p in open_)
 
-class _Again:
-    """Decides the Funcs of some kernels again."""
-
-    def __init__(self, expander: Expander, retiler: Retiler, state: State, touched: list[int], window: frozenset[str]) -> None:
-        self.expander, self.window = expander, window
-        self.size = expander.evaluator.settings.refine_beam
-        self.undecided = frozenset[str]().union(*(inside(state.pieces[k].structure) for k in touched))
-        kept = [k for k in range(len(state.pieces)) if k not in touched]
-        self.retiler, self.kept = retiler, 0
-        costs = tuple(state.costs[k] for k in kept)
-        levels = {name: level for name, level in state.levels.items() if name not in self.undecided}
-        start = State(tuple(state.pieces[k] for k in kept), costs, levels, sum(costs), 0)
-        self.held: dict[str, Held] = held_decisions(expander.decider.places, state)
-        self.allowed: set[tuple[Structure, Params]] = {(p.structure, p.params) for p in state.pieces}
-        self.states: list[State] = []
-        self.same: State | None = start  # what has all decisions as they were
-
-    def decide(self, decision: Decision) -> None:
-        """Make one decision in all states; they cost nothing yet where there is no choice."""
-        if decision.func not in self.undecided:
-            return
-        held = self.held[decision.func]
-        beam = self.states + ([] if self.same is None else [self.same])
-        if self.same is not None:
-            self.same = next(iter(self._followed([self.same], decision, held)), None)
-        if decision.func in self.window:
-            found = self.expander.children(self._costed(beam), decision, {}, depth=EVERY_OPTION, size=self.size)
-            same = None if self.same is None else _kernels(self.same)
-            self.states = [s for s in found if _kernels(s) != same]
-        else:
-            self.states = self._followed(self.states, decision, held)
-        if len(self.states) > self.size:
-            self.states = sorted(self._costed(self.states), key=lambda s: comparable(s.cost))[: self.size]
-
-    def _followed(self, states: list[State], decision: Decision, held: Held) -> list[State]:
-        decider = self.expander.decider
-        decider.prefetch(states, decision)
-        found = []
-        for state in states:
-            options = offer(decider, state, decision, held, members=True)
-            if len(options) == 1:
-                found.append(decider.after(state, decision, options[0], costed=False))
-            elif options:
-                found += self.expander.children(
-                    self._costed([state]), decision, {decision.func: held}, depth=EVERY_OPTION, size=self.size
-                )
-            elif decision.group is not None:
-                found.append(replace(state, steps=state.steps + 1, parent=state))
-        return found
-
-    def _costed(self, states: list[State]) -> list[State]:
-        """Return states with the costs of all kernels, without those that have a kernel to be pruned."""
-        evaluator = self.expander.evaluator
-        fresh = [[p for p, c in zip(s.pieces, s.costs, strict=True) if c != c] for s in states]
-        evaluator.evaluate((p.structure, p.params) for pieces in fresh for p in pieces)
-        found = []
-        for state, pieces in zip(states, fresh, strict=True):
-            if pieces:
-                verdicts = [evaluator.known(p.structure, p.params) for p in state.pieces]
-                if any(
-                    v.reason and p.tiled and (p.structure, p.params) not in self.allowed
-                    for v, p in zip(verdicts, state.pieces, strict=True)
-                ):
-                    continue
-                costs = tuple(v.cost for v in verdicts)
-                state = replace(state, costs=costs, cost=sum(costs))
-            found.append(state)
-        return found
-
-    def best(self) -> State | None:
-        """Return the cheapest state."""
-        import os
-        n=int(os.environ.get("RT","99"))
-        states = sorted(self._costed(self.states), key=lambda s: comparable(s.cost))
-        return min((self.retiler.improved(s) for s in states[:n]), key=lambda s: comparable(s.cost), default=None)
-
-
-def inside(structure: Structure) -> frozenset[str]:
-    """Return the Funcs that a kernel computes."""
-    return structure.inlined.union([structure.func], (s.func for s in structure.spots))
-
-
-def _kernels(state: State) -> frozenset[tuple[Structure, Params]]:
-    return frozenset((p.structure, p.params) for p in state.pieces)
+    def _is_legal(self, state: State) -> bool:
+        evaluator = self._evaluator
+        return not reasons(evaluator.bound, schedule_of(evaluator, state), evaluator.target)

@@ -1,6 +1,6 @@
-"""Better tile sizes for a kernel whose structure stays: all tiles of its root at once, then each Member's threads.
+"""Better tile sizes for kernels whose structure stays: those of the root, then the threads of each Member.
 
-A search chooses the tiles of a root before it knows what is computed inside it; here everything is known.
+A search chooses the tiles of a root before it knows what is computed inside; here everything is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SWEEPS = 3
 
 @dataclass
 class Retiler:
-    """Finds tile sizes for kernels of one search.
+    """Finds tile sizes for the kernels of complete states, each kernel once.
 
     Args:
         evaluator: Costs kernels.
@@ -32,28 +32,24 @@ class Retiler:
 
     evaluator: Evaluator
     decider: Decider
-    _best: dict[tuple[Structure, Params], Params] = field(init=False, default_factory=dict)
+    _found: dict[tuple[Structure, Params], Params] = field(init=False, default_factory=dict)
 
-    def improved(self, state: State, kept: int = 0) -> State:
-        """Return a complete state with the best tile sizes that are found for its kernels.
-
-        Args:
-            state: The state.
-            kept: Kernels at the front that are left alone.
-        """
-        pieces = (*state.pieces[:kept], *(self._retiled(p) for p in state.pieces[kept:]))
+    def retiled(self, state: State) -> State:
+        """Return a complete state with the best tile sizes found for its kernels: never dearer, and as legal."""
+        pieces = tuple(self._retiled(p) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
-        return State(pieces, costs, state.levels, sum(costs), state.steps, state.parent)
+        return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def _retiled(self, piece: Piece) -> Piece:
         key = piece.structure, piece.params
-        if key not in self._best:
+        if key not in self._found:
             params = self._descend(*key)
-            self._best[key] = self._best[piece.structure, params] = params
-        best = self._best[key]
+            self._found[key] = self._found[piece.structure, params] = params
+        best = self._found[key]
         return piece if best == piece.params else Piece(piece.structure, best, tiled=True)
 
     def _descend(self, structure: Structure, params: Params) -> Params:
+        """Return the parameters that no change of the root's tiles alone or of one Member's threads makes cheaper."""
         layout = self.decider.places.layout(structure)
         for _ in range(SWEEPS):
             before = params
@@ -65,24 +61,22 @@ class Retiler:
         return params
 
     def _cheapest(self, structure: Structure, params: Params, variants: list[Params]) -> Params:
-        rows = [params, *variants]
-        self.evaluator.evaluate((structure, r) for r in rows)
-        verdicts = [self.evaluator.known(structure, r) for r in rows]
-        now = comparable(verdicts[0].cost)
-        better = [k for k, v in enumerate(verdicts) if comparable(v.cost) < now and not v.reason]
-        better.sort(key=lambda k: comparable(verdicts[k].cost))
-        return next((rows[k] for k in better if self._legal(structure, rows[k])), params)
+        self.evaluator.evaluate((structure, v) for v in (params, *variants))
+        verdicts = {v: self.evaluator.known(structure, v) for v in variants}
+        now = self.evaluator.known(structure, params).cost
+        cheaper = sorted((comparable(f.cost), v) for v, f in verdicts.items() if f.cost < now and not f.reason)
+        return next((v for _, v in cheaper if self._is_legal(structure, v)), params)
 
-    def _legal(self, structure: Structure, params: Params) -> bool:
+    def _is_legal(self, structure: Structure, params: Params) -> bool:
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 
     def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Params]:
-        """Return all tiles of the root, each with the threads that Members have, as far as their regions allow."""
-        tilings = self.decider.tilings(structure)
+        """Return all tiles of the root, each with the threads that Members have now, as far as their regions allow."""
         members = params[layout.root_serial.stop :]
-        rows = np.array([(*t[: layout.root_serial.stop], *members) for t in tilings], np.int64)
-        extents = self.evaluator.kernel_model(structure).member_extents(rows)
+        tilings = [(*t[: layout.root_serial.stop], *members) for t in self.decider.tilings(structure)]
+        rows = np.array(tilings, np.int64).reshape(len(tilings), -1)
+        extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
         for func, where in layout.members:
             rows[:, where] = np.minimum(rows[:, where], extents[func])
         return [tuple(r) for r in rows.tolist()]
@@ -91,5 +85,3 @@ class Retiler:
         extents = self.evaluator.kernel_model(structure).member_extents(np.array([params], np.int64))
         tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()))
         return [(*params[: where.start], *t, *params[where.stop :]) for t in tilings]
-
-

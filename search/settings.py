@@ -44,9 +44,8 @@ class SearchSettings:
     sampling: Sampling = "hierarchical"
     freeze: bool = True
     phases: int = 2
-    thaw: bool = True
-    refine: int = 4
-    refine_beam: int = 8
+    refine: int = 2
+    refine_beam: int = 4
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)

@@ -107,7 +107,7 @@ class _Run:
             group = queue.pop()
             found = self._tiled(partition, group)
             if found is None:
-                queue += partition.split(group)
+                queue += [group, *partition.split(group)]
                 continue
             kernels.append(found[0])
             total += found[1]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -227,3 +231,21 @@ def test_necessary_instructions_of_blur(nvdisasm: str) -> None:
         assert needed.loads == {"global": 3 * lanes, "shared": 0}
         assert needed.operations == {"add": 2 * lanes, "floordiv": lanes}
         assert needed.arithmetic == 3 * lanes
+
+
+def test_table_of_an_app(nvdisasm: str, tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, SCRIPTS / "bench_instructions.py", "--apps", "blur", "--strategy", "roots"]
+    done = subprocess.run([*command, "--profile", "--json", figures], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    _, header, *rows = done.stdout.splitlines()
+    assert header.split()[:5] == ["kernel", "blocks", "threads", "instr/pt", "needed/pt"]
+    total = next(r for r in rows if r.startswith("blur"))
+    found = json.loads(figures.read_text())["blur"]
+    issued = sum(k["instructions_per_block"] * math.prod(k["grid"]) for k in found["kernels"])
+    assert f"{issued / found['points']:.2f}" in total.split()
+    for k in found["kernels"]:
+        assert sum(k["classes_per_block"].values()) == k["instructions_per_block"]
+        assert 0 < k["necessary_per_block"]["total"] <= k["instructions_per_block"]
+        assert 0 < k["distinct_sectors_per_block"] <= k["transactions_per_block"]
+        assert k["registers"] > 0 and k["spill_bytes"] == 0

@@ -12,6 +12,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps.registry import get_app, load_apps
 from autosched.lower.program import lower
+from autosched.random_pipelines import random_pipeline
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.types import Level, Schedule
@@ -150,3 +151,11 @@ def test_time_is_predicted_and_what_was_done_is_counted() -> None:
     assert found.counts.considered["merge"] > 0
     assert found.counts.considered["tile"] > found.counts.kernels > 0
     assert found.counts.pruned["fewer active multiprocessors than there are"] > 0
+
+
+def test_the_output_of_a_group_that_is_split_is_still_computed() -> None:
+    bound = random_pipeline(103).bind()
+    found = Sioutas("nested").search(bound, H200)
+    assert "was split" in found.note
+    assert "baseline" not in found.note
+    assert reasons(bound, found.best, H200) == []
