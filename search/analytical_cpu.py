@@ -3,13 +3,13 @@
 The time of each part of the work is a count times the time of one (`CPU_RATES`). The parts add up, but for those of
 memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum of both squares.
 
-* A *row* is one run of a lane loop. Its whole vectors, of as many lanes as the narrowest array it touches allows, run as
-  vector instructions: arithmetic, and accesses that are contiguous or the same in all lanes. What is left of the row
+* A *row* is one run of a lane loop. Its whole vectors, of as many lanes as the narrowest array it touches allows, run
+  as vector instructions: arithmetic, and accesses that are contiguous or the same in all lanes. What is left of the row
   runs lane by lane.
-* Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those further apart, at quotients of the lane (``f[x //
-  2]``) or where data says, go one by one.
-* Conditions joined by ``&&`` make branches, which the processor guesses; they and elementary functions, which are calls,
-  keep gcc from forming vectors at all.
+* Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those
+  further apart, at quotients of the lane (``f[x // 2]``) or where data says, go one by one.
+* Conditions joined by ``&&`` make branches, which the processor guesses; they and elementary functions, which are
+  calls, keep gcc from forming vectors at all.
 * Blocks at the border of the domain run code with clamps, which is scalar where clamps are along the lanes. How many
   blocks these are follows from the numbers of blocks along the lanes and across them. What is computed inside a thread
   at points that are clamped is slow in all blocks.
@@ -129,7 +129,8 @@ class CpuModel:
         root = f[:, 0]
         counts = {name: np.zeros(len(f)) for name in CPU_COMPONENTS}
         blocks, written = root[:, INDEX["num_blocks"]], root[:, INDEX["global_bytes_at_task"]]
-        put, row_bytes = root[:, INDEX["global_bytes_written_by_kernel"]], root[:, INDEX["global_innermost_bytes_at_task"]]
+        put = root[:, INDEX["global_bytes_written_by_kernel"]]
+        row_bytes = root[:, INDEX["global_innermost_bytes_at_task"]]
         # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
         filled = np.where(written > 0, np.minimum(_per(put, written), blocks) / blocks, 1.0)
         interior = _interior(root, blocks, row_bytes)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
+from autosched.host import Host
 from autosched.lang.dtypes import float32, uint16
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
@@ -23,7 +24,6 @@ from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, CpuModel
 from autosched.search.lane_work import LaneWork, lane_works
 from autosched.search.strategy import Beam
 from autosched.target import cpu_target, get_target
-from autosched.host import Host
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
 H, W = 64, 1024
@@ -31,12 +31,11 @@ y, x = Var("y"), Var("x")
 Floats = NDArray[np.float64]
 
 
-def pointwise(value: Expr, dtype: object = float32) -> tuple[Featurizer, Structure]:
+def pointwise(value: Expr) -> tuple[Featurizer, Structure]:
     """Return the kernel of one Func over an image of H x W points."""
     f = Func("f")
     f[y, x] = value
-    image = next(e for e in [IMAGE] if e is not None)
-    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {image.name: (H, 4 * W)})
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
     return Featurizer(bound, CPU), Structure((StageId("f"),))
 
 
@@ -84,6 +83,13 @@ def test_what_keeps_vectors_from_being_formed() -> None:
     assert scalar["calls"] == H * W and scalar["scalar"] > 0 and scalar["vector_accesses"] == 0
 
 
+def test_lanes_with_several_points_in_a_row_access_memory_with_a_stride() -> None:
+    kernel = pointwise(IMAGE[y, x] * 2)
+    together, apart = counts_of(*kernel, 4, 128, 1, 1), counts_of(*kernel, 4, 128, 1, 2)
+    assert together["strided_accesses"] == 0 < together["vector_accesses"]
+    assert apart["vector_accesses"] == 0 < apart["strided_accesses"]
+
+
 def test_the_rest_of_a_row_is_scalar() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     whole, rest = counts_of(*kernel, 4, 256, 1, 1), counts_of(*kernel, 4, 250, 1, 1)
@@ -102,20 +108,18 @@ def test_narrow_elements_make_longer_vectors() -> None:
 
 
 def test_clamps_cost_at_the_border_only_and_only_along_the_lanes() -> None:
-    def clamped(**ranges: tuple[int, int]) -> dict[str, float]:
-        around = IMAGE.clamped(**ranges)
-        f = Func("f")
+    def counted(**ranges: tuple[int, int]) -> dict[str, float]:
+        around, f = IMAGE.clamped(**ranges), Func("f")
         f[y, x] = around[y - 1, x - 1] + around[y + 1, x + 1]
-        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 2, W + 2)})
+        bound = bind(Pipeline([f.over(y=(1, H), x=(1, W))]), {"image": (H + 2, W + 2)})
         structure = Structure((StageId("f"),), inlined=frozenset({next(iter(set(bound.funcs) - {"f"}))}))
         return counts_of(Featurizer(bound, CPU), structure, 4, 64, 1, 1)
 
-    both = clamped(y=(0, H), x=(0, W))
+    both = counted(y=(0, H), x=(0, W))
     assert both["clamped_accesses"] == pytest.approx(2 * H * W * (1 - 14 / 16 * 14 / 16))
     assert both["scalar"] > 0
-    f = Func("f")
-    f[y, x] = IMAGE[y, x]
-    assert counts_of(*pointwise(IMAGE[y, x]), 4, 64, 1, 1)["clamped_accesses"] == 0
+    across = counted(y=(0, H))
+    assert across["clamped_accesses"] == across["scalar"] == 0
 
 
 def test_few_running_sums_wait_and_many_go_to_memory() -> None:
