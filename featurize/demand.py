@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,7 @@ FEW_BLOCKS = 4
 """Blocks whose regions are looked at: the middle, the one after it, the first and the last."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPlace:
+class BlockPlace(NamedTuple):
     """A Func that one block of some root stages needs."""
 
     stages: tuple[StageId, ...]
@@ -32,8 +32,7 @@ class BlockPlace:
     inside: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadPlace:
+class ThreadPlace(NamedTuple):
     """A Func that one thread of a host needs.
 
     Attributes:

@@ -65,6 +65,8 @@ class Kinds:
             known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
             point_elements=0, point_lines=0,
         )  # fmt: skip
+        self.places: list[tuple[StageId, int, tuple[StageId, ...]]] = []
+        self._places: dict[tuple[StageId, int, tuple[StageId, ...]], int] = {}
         self.tables: list[OffsetTable] = []
         self._table_of: dict[object, int] = {}
         self._entries: dict[object, int] = {}
@@ -73,18 +75,26 @@ class Kinds:
         """Return a nest's dimensions outside reductions, outermost first; ``stages`` share its threads."""
         return tiled_dims(self.bound, stages) if level == ROOT else self.bound.funcs[stages[0].func].dims
 
-    def nest(self, stage: StageId, level: int, stages: tuple[StageId, ...], reached: StageAccesses) -> int:
-        """Return the kind of a nest.
+    def place(self, stage: StageId, level: int, stages: tuple[StageId, ...]) -> int:
+        """Return the number of a place for nests.
 
         Args:
-            stage: Its stage.
+            stage: Their stage.
             level: ROOT, BLOCK or THREAD.
             stages: The stages of its Func that share its loops.
-            reached: What one evaluation touches.
         """
-        key = stage, level, stages, id(reached)  # accesses live as long as their table does
+        key = stage, level, stages
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = len(self.places)
+            self.places.append(key)
+        return found
+
+    def nest(self, place: int, reached: StageAccesses) -> int:
+        """Return the kind of a nest at a place, from what one evaluation touches."""
+        key = place, id(reached)  # accesses live as long as their table does
         found = self.nests.find(key)
-        return found if found is not None else self._new_nest(key, stage, level, stages, reached)
+        return found if found is not None else self._new_nest(key, *self.places[place], reached)
 
     def _new_nest(
         self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], reached: StageAccesses
@@ -151,14 +161,13 @@ class Kinds:
             return NEVER
         return IF_SMALL
 
-    def accesses_of_nest(
-        self, stage: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool, memory: int,
-        placed: bool,
-    ) -> int:  # fmt: skip
+    def accesses_at(self, place: int, group: AccessGroup, store: bool, memory: int, placed: bool) -> int:
         """Return the kind of a group of accesses in a nest, from a memory, with or without a place in it yet."""
-        key = id(group), stage, level, stages, store, memory, placed
+        key = place, id(group), store, memory, placed
         found = self.access.find(key)
-        return found if found is not None else self._new_access(key, stage, level, stages, group, store, memory, placed)
+        if found is None:
+            found = self._new_access(key, *self.places[place], group, store, memory, placed)
+        return found
 
     def _new_access(
         self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool,

@@ -38,7 +38,7 @@ class KernelPlan:
         readers: ``int64[A]``, their nests.
         sources: ``int64[A]``, the nest that computes what is accessed, -1 if that is outside.
         groups: Nest, accesses, and whether they store.
-        where: For each nest its stage, its level, and the stages of the Func that share its loops.
+        where: Place of each nest, see `Kinds`.
         pairs: ``int64[P, 3]``: an access, one before it by the same threads, and how many pairs it had before.
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
         inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is next to nothing.
@@ -56,7 +56,7 @@ class KernelPlan:
     readers: Ints
     sources: Ints
     groups: tuple[tuple[int, AccessGroup, bool], ...]
-    where: tuple[tuple[StageId, int, tuple[StageId, ...]], ...]
+    where: tuple[int, ...]
     pairs: Ints
     buffers: Ints
     inlined: Ints
@@ -89,7 +89,7 @@ class Planner:
         for a in changed:
             k, group, store = base.groups[a]
             memory = SHARED if group.source in structure.near else GLOBAL
-            accesses[a] = self.kinds.accesses_of_nest(*base.where[k], group, store, memory, placed=False)
+            accesses[a] = self.kinds.accesses_at(base.where[k], group, store, memory, placed=False)
         return replace(base, accesses=accesses)
 
     def _plan(self, facts: StructureFacts, layout: Columns) -> KernelPlan:
@@ -102,8 +102,8 @@ class Planner:
         together = [
             s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)
         ]
-        where = tuple(zip(facts.rows, levels, together, strict=True))
-        kinds = [self.kinds.nest(r, v, t, facts.accesses[r]) for r, v, t in where]
+        where = [self.kinds.place(*w) for w in zip(facts.rows, levels, together, strict=True)]
+        kinds = [self.kinds.nest(w, facts.accesses[r]) for w, r in zip(where, facts.rows, strict=True)]
         hosts, demands, rounds = self._hosts(facts, levels, position)
         threads = dict(layout.members)
         columns = [threads[r.func].start if v == BLOCK else 0 for r, v in zip(facts.rows, levels, strict=True)]
@@ -115,7 +115,7 @@ class Planner:
                 itself = group.source == stage.func
                 spot = s.spot(group.source)
                 memory = OWN_MEMORY[levels[k] if itself else ROOT if spot is None else LEVELS[spot.level]]
-                accesses.append(self.kinds.accesses_of_nest(*where[k], group, store, memory, placed=True))
+                accesses.append(self.kinds.accesses_at(where[k], group, store, memory, placed=True))
                 sources.append(first.get(group.source, -1))
                 groups.append((k, group, store))
         calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
@@ -135,7 +135,7 @@ class Planner:
             readers=np.array([k for k, _, _ in groups], np.int64),
             sources=np.array(sources, np.int64),
             groups=tuple(groups),
-            where=where,
+            where=tuple(where),
             pairs=_pairs(facts, position, groups),
             buffers=self._buffers(facts, first),
             inlined=self._inlined(facts),

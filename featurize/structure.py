@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.schedule.types import Level, StageId
@@ -13,9 +14,8 @@ MIN_VECTOR_EXTENT = 16
 (Anderson, section 6.2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a Func is computed inside a kernel.
+class Spot(NamedTuple):
+    """Where a Func is computed inside a kernel; a named tuple, as searches hash it all the time.
 
     Attributes:
         func: The Func.

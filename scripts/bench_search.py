@@ -4,8 +4,9 @@
     python scripts/bench_search.py --growth [--json FILE]
     python scripts/bench_search.py --ablation --apps harris,unsharp [--json FILE]
 
-``sampling`` is the beam search with hierarchical sampling and freezing, 32 states and 5 passes, ``exhaustive`` that
-without either; Halide's counterparts are its autotuning script's settings and its defaults. DIR holds the programs that
+``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes; ``exhaustive``
+is that without either, ``refined`` that with our refinement after it, which is the default. Halide's counterparts are
+its autotuning script's settings, its defaults, and the script's again. DIR holds the programs that
 build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an interpreter that has the package
 ``halide``. Every search runs in a process of its own, ours and theirs in turn; times are of the search alone,
 processor seconds too, as machines are shared.
@@ -14,6 +15,7 @@ processor seconds too, as machines are shared.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import resource
@@ -26,30 +28,35 @@ from typing import Any
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
-from autosched.search.settings import SearchSettings
+from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategy import Beam, Found, Strategy
 from autosched.target import get_target
 
 TARGET = "h200"
 SETTINGS = {
-    "sampling": SearchSettings(),
-    "exhaustive": SearchSettings(sampling="exhaustive", freeze=False),
+    "sampling": PAPER,
+    "refined": SearchSettings(),
+    "exhaustive": dataclasses.replace(PAPER, sampling="exhaustive", freeze=False),
+    "all candidates": dataclasses.replace(PAPER, sampling="exhaustive"),
+    "no freezing": dataclasses.replace(PAPER, freeze=False),
+    "1 pass": dataclasses.replace(PAPER, freeze=False, passes=1),
+    "1 phase": dataclasses.replace(PAPER, phases=1),
+    "greedy": dataclasses.replace(PAPER, freeze=False, passes=1, beam_size=1),
+    "refined 1 pass": SearchSettings(freeze=False, passes=1),
 }
-HALIDE_SETTINGS = {"sampling": "anderson2021_script", "exhaustive": "anderson2021"}
+"""All that are compared; `COMPARED` with Halide, `ABLATION` with each other."""
+COMPARED = ("sampling", "refined", "exhaustive")
+ABLATION = (
+    "sampling", "all candidates", "no freezing", "exhaustive", "1 pass", "1 phase", "greedy", "refined",
+    "refined 1 pass",
+)  # fmt: skip
+HALIDE_SETTINGS = {"sampling": "anderson2021_script", "refined": "anderson2021_script", "exhaustive": "anderson2021"}
 HALIDE_NAMES = {"blur": "blur3x3", "conv_layer_nchw": "conv_layer_xyzn"}
 HALIDE_HAS = (
     "blur", "unsharp", "harris", "stencil_chain", "max_filter", "nl_means", "bilateral_grid", "local_laplacian",
     "interpolate", "conv_layer", "conv_layer_nchw", "depthwise_separable_conv", "sgemm", "iir_blur", "hist",
 )  # fmt: skip
 CHAIN_LENGTHS = (8, 16, 32, 64, 128)
-ABLATION = {
-    "paper": SearchSettings(),
-    "exhaustive": SearchSettings(sampling="exhaustive"),
-    "no freezing": SearchSettings(freeze=False),
-    "1 pass": SearchSettings(passes=1),
-    "greedy": SearchSettings(beam_size=1, passes=1),
-}
-
 HALIDE = """
 import json, os, resource, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -173,7 +180,7 @@ def ablation(options: argparse.Namespace) -> list[dict[str, Any]]:
             found = ours(name, label, options.limit)
             rows.append({"app": name, "variant": label, "ours": found})
             print(
-                f"{name:26}{label:14}{found.get('cpu_seconds', math.nan):8.2f} s {found.get('costed', 0):8} costed"
+                f"{name:26}{label:16}{found.get('cpu_seconds', math.nan):8.2f} s {found.get('costed', 0):8} costed"
                 f"{found.get('predicted_us', math.nan):10.1f} us predicted {found.get('error', '')}",
                 flush=True,
             )
@@ -184,7 +191,7 @@ def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
-    parser.add_argument("--settings", default="sampling,exhaustive", help="of sampling and exhaustive")
+    parser.add_argument("--settings", default=",".join(COMPARED), help="of " + ", ".join(COMPARED))
     parser.add_argument("--peers", type=Path, help="folder with build_halide_peers.py")
     parser.add_argument("--halide-python", default=sys.executable, help="interpreter that has the package halide")
     parser.add_argument("--growth", action="store_true", help="time against the number of stages instead")
@@ -195,7 +202,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.here:
         task = json.loads(options.here)
-        print(json.dumps(search(task["app"], (SETTINGS | ABLATION)[task["setting"]], task["structure"])))
+        print(json.dumps(search(task["app"], SETTINGS[task["setting"]], task["structure"])))
         return 0
     rows = growth(options) if options.growth else ablation(options) if options.ablation else compare(options)
     if options.json:

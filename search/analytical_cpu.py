@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.featurize.lanes import WARP
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.schedule.types import Level, StageId
@@ -47,7 +48,7 @@ CPU_RATES = {
     "scalar": 0.1e-9,
     "branches": 2.5e-9,
     "stalls": 0.2e-9,
-    "clamped_accesses": 0.35e-9,
+    "clamped_accesses": 0.8e-9,
     "calls": 6e-9,
     "rows": 1e-9,
     "blocks": 15e-9,
@@ -141,7 +142,7 @@ class CpuModel:
             lanes_of[stage] = lanes = _lanes(model, stage, own, lanes_of)
             in_thread = level_of(model, stage) is Level.THREAD
             unclamped = 1.0 if not work.clamped else 0.0 if in_thread else interior
-            apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own)
+            apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own, lanes)
             self._count(counts, own, work, lanes, filled, unclamped, apart)
             if in_thread:  # the features tell what one evaluation reads
                 read += own[:, INDEX["num_scalars"]] * work.fresh * filled
@@ -210,13 +211,18 @@ def _interior(root: Floats, blocks: Floats, row_bytes: Floats) -> Floats:
     return share
 
 
-def _lanes_apart(model: KernelModel, stage: StageId, f: Floats) -> NDArray[np.bool_]:
-    """Return whether each lane has several points in a row, so that neighbouring lanes store with a stride."""
+def _lanes_apart(model: KernelModel, stage: StageId, f: Floats, lanes: Floats) -> NDArray[np.bool_]:
+    """Return whether each lane has several points in a row, so that neighbouring lanes store with a stride.
+
+    The features are those of 32 lanes, which tell nothing of shorter rows.
+    """
     size = min(d.bytes_ for d in model.bound.funcs[stage.func].dtypes)
     if level_of(model, stage) is Level.ROOT:
-        return np.asarray(f[:, INDEX["global_mem_store_efficiency"]] < STRIDED_BELOW)
-    contiguous = min(size / LANE_BYTES, 1)  # a pass through shared memory moves 4 bytes for each lane
-    return np.asarray(f[:, INDEX["shared_mem_store_efficiency"]] < STRIDED_BELOW * contiguous)
+        used = f[:, INDEX["global_mem_store_efficiency"]]
+    else:
+        # A pass through shared memory could move 4 bytes for each lane.
+        used = f[:, INDEX["shared_mem_store_efficiency"]] / min(size / LANE_BYTES, 1)
+    return np.asarray((used < STRIDED_BELOW) & (lanes >= WARP))
 
 
 def _lanes(model: KernelModel, stage: StageId, f: Floats, known: dict[StageId, Floats]) -> Floats:

@@ -213,9 +213,7 @@ class Decider:
             if self.evaluator.kernel_model(self.places.bare(p.structure)).overflow:
                 self.evaluator.counts.pruned["inlining reads too much at one point"] += 1
                 return []
-        return [
-            Option("inline", func.name, self._settled(state, func.name, Level.INLINE, changed, kept), Level.INLINE)
-        ]
+        return [Option("inline", func.name, self._settled(state, func.name, Level.INLINE, changed, kept), Level.INLINE)]
 
     def _member_options(self, state: State, func: BoundFunc, reader: int) -> list[Option]:
         piece = state.pieces[reader]

@@ -26,6 +26,9 @@ from autosched.search.window import WindowSearch, touched, windows
 STARTS = 8
 """States of the search that get other tiles before the best is refined further."""
 
+PROMISING = 1.2
+"""States this near the best may become better ones with other tiles."""
+
 
 @dataclass
 class Refinement:
@@ -106,7 +109,7 @@ class Refinement:
                 return None
             search.decide(decision)
         best = search.best()
-        if best is None:
+        if best is None or best.cost > PROMISING * state.cost:
             return None
         best = self._retiler.retiled(best)
         cheaper = comparable(best.cost) < comparable(state.cost)

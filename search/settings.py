@@ -14,7 +14,8 @@ Sampling = Literal["hierarchical", "exhaustive"]
 class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
-    The defaults are the paper's, but for ``refine``, which goes beyond it; `PAPER` leaves that out.
+    The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for ``refine``
+    and ``refine_beam``, which are ours: `PAPER` is without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -22,8 +23,8 @@ class SearchSettings:
         sampling: `hierarchical` costs log2 of every bucket of alike candidates, `exhaustive` all of them.
         freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
         phases: 2 decides a Func's place and then, at root, its tiles (section 6); 1 decides both at once.
-        refine: Rounds at most of the search around the best schedule (`autosched.search.refine`); 0 for none.
-        refine_beam: Size of the beam in these.
+        refine: Rounds at most of the search around the best states (`autosched.search.refine`); 0 for none.
+        refine_beam: States expanded at each decision of these.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).
@@ -67,7 +68,7 @@ class SearchSettings:
             raise InputError(f"phases is {self.phases}: choose 1 or 2")
         if self.refine < 0 or self.refine_beam < 1:
             raise InputError(
-                f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds of at least 1 state"
+                f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds and 1 state"
             )
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")

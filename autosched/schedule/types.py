@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
 
 class Level(IntEnum):
@@ -32,9 +33,11 @@ class LoopKind(Enum):
     REDUCTION = "reduction"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class StageId:
-    """A stage: the Func's unique name and the number of the definition (0 is pure)."""
+class StageId(NamedTuple):
+    """A stage: the Func's unique name and the number of the definition (0 is pure).
+
+    A named tuple, as searches compare and hash it all the time.
+    """
 
     func: str
     number: int = 0

@@ -111,7 +111,7 @@ def test_clamps_cost_at_the_border_only_and_only_along_the_lanes() -> None:
     def counted(**ranges: tuple[int, int]) -> dict[str, float]:
         around, f = IMAGE.clamped(**ranges), Func("f")
         f[y, x] = around[y - 1, x - 1] + around[y + 1, x + 1]
-        bound = bind(Pipeline([f.over(y=(1, H), x=(1, W))]), {"image": (H + 2, W + 2)})
+        bound = bind(Pipeline([f.over(y=(1, H + 1), x=(1, W + 1))]), {"image": (H + 2, W + 2)})
         structure = Structure((StageId("f"),), inlined=frozenset({next(iter(set(bound.funcs) - {"f"}))}))
         return counts_of(Featurizer(bound, CPU), structure, 4, 64, 1, 1)
 

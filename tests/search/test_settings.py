@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.settings import GREEDY, PAPER, SearchSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -27,8 +27,10 @@ def composed(group: str) -> SearchSettings:
 @pytest.mark.parametrize(
     ("group", "expected"),
     [
-        ("paper", SearchSettings()),
-        ("exhaustive", SearchSettings(sampling="exhaustive", freeze=False)),
+        ("paper", PAPER),
+        ("refined", SearchSettings()),
+        ("one_phase", dataclasses.replace(PAPER, phases=1)),
+        ("exhaustive", dataclasses.replace(PAPER, sampling="exhaustive", freeze=False)),
         ("greedy", GREEDY),
     ],
 )

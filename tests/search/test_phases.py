@@ -1,0 +1,98 @@
+"""One decision a Func instead of two: a place at root comes with its tiles."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.apps import get_app
+from autosched.errors import InputError
+from autosched.schedule.types import Level
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.beam import BeamSearch
+from autosched.search.decide import Decider, start_state
+from autosched.search.evaluate import Evaluator
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+from autosched.target import get_target
+from tests.schedule.corner_cases import CORNER_CASES
+
+H200 = get_target("h200")
+ONE = SearchSettings(beam_size=4, passes=2, phases=1, refine=0)
+
+
+def evaluator_of(name: str, settings: SearchSettings) -> Evaluator:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    return Evaluator(bind(pipeline, app.shapes(app.small_sizes), params), H200, AnalyticalModel(H200), settings)
+
+
+@pytest.mark.parametrize("name", ["blur", "unsharp", "harris", "hist", "iir_blur", "bilateral_grid"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ONE,
+        dataclasses.replace(ONE, freeze=False),
+        dataclasses.replace(ONE, sampling="exhaustive"),
+        dataclasses.replace(ONE, refine=1),
+    ],
+    ids=["sampling", "no freezing", "exhaustive", "refined"],
+)
+def test_one_phase_finds_legal_schedules(name: str, settings: SearchSettings) -> None:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    bound = bind(pipeline, app.shapes(app.small_sizes), params)
+    found = Beam(settings).search(bound, H200, count=3)
+    assert found.note == ""
+    assert all(reasons(bound, r.schedule, H200) == [] for r in found.ranked)
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_so_it_does_for_unusual_pipelines(name: str) -> None:
+    bound = CORNER_CASES[name]().bound()
+    assert reasons(bound, Beam(ONE).search(bound, H200).best, H200) == []
+
+
+def test_a_place_at_root_is_offered_with_every_tiling() -> None:
+    one, two = (Decider(evaluator_of("harris", dataclasses.replace(ONE, phases=n))) for n in (1, 2))
+    assert [d.group for d in one.decisions()] == [None] * len(one.bound.funcs)
+    output, tiling = two.decisions()[:2]
+    placed = two.options(start_state(), output)
+    assert [o.kind for o in placed] == ["root"]
+    two.evaluator.evaluate((p.structure, p.params) for o in placed for p in o.added)
+    tilings = two.options(two.after(start_state(), output, placed[0]), tiling)
+    together = one.options(start_state(), output)
+    assert {o.kind for o in together} == {"root"}
+    assert [o.added[-1].params for o in together] == [o.added[-1].params for o in tilings]
+    assert all(p.tiled for o in together for p in o.added)
+
+
+def test_further_kernels_of_a_func_are_tiled_by_themselves() -> None:
+    decider = Decider(evaluator_of("hist", ONE))
+    several = {n: len(decider.places.root_structures(f)) for n, f in decider.bound.funcs.items()}
+    assert max(several.values()) > 1
+    for name, count in several.items():
+        assert [d.group for d in decider.decisions() if d.func == name] == [None, *range(1, count)]
+
+
+def test_frozen_funcs_keep_their_tiles() -> None:
+    search = BeamSearch(evaluator_of("harris", dataclasses.replace(ONE, passes=3)), np.random.default_rng(0))
+    found = search.run()
+    assert search.frozen
+    for name, held in search.frozen.items():
+        for state in found[:4]:
+            if held.level is Level.ROOT and state.levels[name] is Level.ROOT:
+                own = [p for p in state.pieces if p.structure.func == name]
+                layout = search.expander.decider.places.layout(own[0].structure)
+                assert own[0].params[: layout.root_serial.stop] == held.tilings[0]
+
+
+def test_other_numbers_of_phases_are_refused() -> None:
+    with pytest.raises(InputError, match="phases is 3"):
+        SearchSettings(phases=3)
+    with pytest.raises(InputError, match="refine is -1"):
+        SearchSettings(refine=-1)

@@ -1,0 +1,210 @@
+"""Refinement: never dearer, legal, the same for a seed, within the time budget, and no dearer than the baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.reference import interpret
+from autosched.schedule.types import Level
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.beam import BeamSearch
+from autosched.search.cost import comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.expand import Expander
+from autosched.search.finish import legal_schedules, schedule_of
+from autosched.search.hold import held_decisions, offer
+from autosched.search.refine import Refinement
+from autosched.search.retile import Retiler
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.search.state import State
+from autosched.search.strategy import Beam
+from autosched.search.window import WindowSearch, touched, windows
+from autosched.target import get_target
+from tests.schedule.corner_cases import CORNER_CASES
+
+H200 = get_target("h200")
+PLAIN = SearchSettings(beam_size=4, passes=2, refine=0)
+REFINED = dataclasses.replace(PLAIN, refine=2)
+
+
+def bound_app(name: str, *, small: bool = False) -> BoundPipeline:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    return bind(pipeline, app.shapes(app.small_sizes) if small else app.shapes(), params)
+
+
+def searched(bound: BoundPipeline, settings: SearchSettings = PLAIN) -> tuple[Expander, list[State]]:
+    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), settings)
+    search = BeamSearch(evaluator, np.random.default_rng(0))
+    return search.expander, search.run()
+
+
+@pytest.mark.parametrize("name", ["unsharp", "bilateral_grid", "hist", "iir_blur", "conv_layer", "max_filter"])
+def test_refinement_never_makes_it_dearer(name: str) -> None:
+    bound = bound_app(name)
+    plain = Beam(PLAIN).search(bound, H200)
+    refined = Beam(REFINED).search(bound, H200, count=4)
+    assert refined.note == ""
+    assert comparable(refined.ranked[0].seconds) <= comparable(plain.ranked[0].seconds)
+    predicted = [comparable(r.seconds) for r in refined.ranked]
+    assert predicted == sorted(predicted)
+    assert all(reasons(bound, r.schedule, H200) == [] for r in refined.ranked)
+
+
+def test_it_makes_up_for_freezing() -> None:
+    for name in ("unsharp", "bilateral_grid"):
+        bound = bound_app(name)
+        frozen = Beam(dataclasses.replace(PLAIN, passes=3)).search(bound, H200)
+        refined = Beam(dataclasses.replace(REFINED, passes=3)).search(bound, H200)
+        assert refined.ranked[0].seconds < 0.9 * frozen.ranked[0].seconds, name
+
+
+def test_the_same_seed_refines_to_the_same_schedules() -> None:
+    bound = bound_app("harris", small=True)
+    first, again = (Beam(REFINED).search(bound, H200, seed=1, count=5).ranked for _ in range(2))
+    assert first == again
+
+
+def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None:
+    bound = bound_app("unsharp")
+    expander, found = searched(bound, dataclasses.replace(PLAIN, refine=1))
+    refinement = Refinement(expander, lambda: False)
+    reached = refinement.run(found)
+    assert reached
+    assert comparable(reached[0].cost) <= comparable(found[0].cost)
+    assert len(list(legal_schedules(expander.evaluator, reached[:1]))) == 1
+    for state in reached:
+        cold = Evaluator(bound, H200, AnalyticalModel(H200), PLAIN)
+        cold.evaluate((p.structure, p.params) for p in state.pieces)
+        alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
+        assert state.cost == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["bilateral_grid", "harris", "sgemm", "hist"])
+def test_it_starts_from_the_baseline_too(name: str) -> None:
+    """What it takes the baseline for is the baseline: the same kernels."""
+    bound = bound_app(name)
+    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), REFINED)
+    refinement = Refinement(Expander(evaluator, np.random.default_rng(0)), lambda: False)
+    baseline = schedule_roots(bound, H200)
+    state = refinement.state_of(baseline)
+    assert state.levels == baseline.computed
+    assert schedule_of(evaluator, state).computed == baseline.computed
+    assert refinement.run([])[0].cost <= state.cost
+
+
+def test_results_are_right() -> None:
+    import autosched
+
+    app = get_app("unsharp")
+    pipeline, params = app.configure({})
+    inputs = app.make_inputs(app.small_sizes)
+    kernel = autosched.schedule(pipeline, inputs=inputs, params=params, strategy=Beam(REFINED)).compile("cpu")
+    for output, expected in interpret(pipeline, inputs, params).items():
+        if output in pipeline.output_names:
+            np.testing.assert_array_equal(kernel(inputs), expected)
+
+
+@pytest.mark.parametrize("name", CORNER_CASES)
+def test_unusual_pipelines_are_refined_to_legal_schedules(name: str) -> None:
+    bound = CORNER_CASES[name]().bound()
+    found = Beam(dataclasses.replace(REFINED, refine=1)).search(bound, H200)
+    assert reasons(bound, found.best, H200) == []
+
+
+def test_a_spent_budget_ends_it() -> None:
+    bound = bound_app("harris", small=True)
+    expander, found = searched(bound)
+    asked = expander.evaluator.counts.asked
+    assert Refinement(expander, lambda: True).run(found) == []
+    # The baseline alone is looked at once the budget is spent.
+    assert expander.evaluator.counts.asked - asked <= len(schedule_roots(bound, H200).kernels)
+    cut = Beam().search(bound, H200, seconds=0.0)
+    assert cut.cut_short
+    assert reasons(bound, cut.best, H200) == []
+
+
+def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
+    bound = bound_app("unsharp")
+    expander, found = searched(bound, dataclasses.replace(PLAIN, refine=2))
+    calls = iter(range(10**9))
+    reached = Refinement(expander, lambda: next(calls) > 40).run(found)
+    assert reached
+    assert comparable(reached[0].cost) <= comparable(found[0].cost)
+    assert next(calls) < 60  # it is asked again at every decision, and nothing is begun after
+
+
+def test_what_is_held_is_offered_alone() -> None:
+    """Following the decisions of a state leads to the state."""
+    expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
+    decider = expander.decider
+    for state in found[:3]:
+        held = held_decisions(decider.places, state)
+        assert held.keys() == state.levels.keys()
+        again = State((), (), {}, 0.0, 0)
+        for decision in decider.decisions():
+            decider.prefetch([again], decision)
+            options = offer(decider, again, decision, held[decision.func], members=True)
+            assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
+            if options:
+                again = decider.after(again, decision, options[0], costed=False)
+        assert kernels_of(again) == kernels_of(state)
+
+
+def kernels_of(state: State) -> set[object]:
+    return {(p.structure, p.params) for p in state.pieces}
+
+
+def test_a_window_leaves_other_kernels_alone() -> None:
+    expander, found = searched(bound_app("bilateral_grid"))
+    state = found[0]
+    assert len(state.pieces) > 2
+    for window in windows(expander.evaluator.bound, state):
+        open_ = touched(expander.decider.places, state, window)
+        others = {(p.structure, p.params) for k, p in enumerate(state.pieces) if k not in open_}
+        search = WindowSearch(expander, state, window)
+        for decision in expander.decider.decisions():
+            search.decide(decision)
+        best = search.best()
+        if best is not None:
+            assert others <= kernels_of(best)
+            assert set(best.levels) == set(state.levels)
+            assert not math.isnan(best.cost)
+            fixed = state.levels.keys() - search.undecided
+            assert all(best.levels[n] == state.levels[n] for n in fixed)
+
+
+def test_windows_hold_every_func_once_with_its_neighbours() -> None:
+    bound = bound_app("harris", small=True)
+    _, found = searched(bound)
+    seen = list(windows(bound, found[0]))
+    assert len(seen) == len(bound.funcs)
+    assert frozenset().union(*seen) == set(bound.funcs)
+    assert all(len(w) <= 8 for w in seen)
+
+
+def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
+    expander, found = searched(bound_app("unsharp"))
+    retiler = Retiler(expander.evaluator, expander.decider)
+    for state in found[:4]:
+        retiled = retiler.retiled(state)
+        assert retiled.cost <= state.cost * (1 + 1e-9)
+        assert [p.structure for p in retiled.pieces] == [p.structure for p in state.pieces]
+        assert reasons(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
+        assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
+
+
+def test_rounds_are_bounded() -> None:
+    """No round, no search around the best; each further round may only add to what is looked at."""
+    bound = bound_app("harris", small=True)
+    kernels = [Beam(dataclasses.replace(PLAIN, refine=n)).search(bound, H200).counts.kernels for n in (0, 1, 2)]
+    assert kernels[0] < kernels[1] <= kernels[2]
