@@ -4,7 +4,8 @@
 
 Schedules of all strategies and random ones are compiled through C, and every kernel is timed by itself within its
 pipeline. For each app: Spearman's rank correlation of predicted and measured times over the schedules, the regret (what
-the schedule that the model likes best takes, over the fastest one's time), and predicted over measured time. With
+the schedule that the model likes best takes, over the fastest one's time), predicted over measured time, and how many
+times as long as the beam search's schedule those of `roots` and of the best of Sioutas' modes take. With
 ``--fit`` the rates that make the logarithms of kernels' times fit best are printed as well, to be put in
 `autosched.search.analytical_cpu.CPU_RATES`; an app's times may all be off by one factor, which changes no order. Times
 are the least of all rounds, on one core, which other processes disturb less: call it with ``OMP_NUM_THREADS=1``.
@@ -53,7 +54,10 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "nl_means": {"W": 192, "H": 160},
     "conv_layer": {"N": 1, "CI": 64, "CO": 64, "W": 50, "H": 40},
     "sgemm": {"M": 512, "N": 512, "K": 512},
+    "depthwise_separable_conv": {"N": 2},
+    "camera_pipe": {"W": 1296, "H": 984},
     "hypterm": {"W": 96, "H": 96, "D": 96},
+    "smoother27pt": {"W": 160, "H": 160, "D": 160},
 }
 """Apps and sizes that take one to a hundred milliseconds."""
 WEIGHT_OF_OFFSET = 0.3
@@ -146,7 +150,9 @@ def measured(name: str, target: Target, count: int, rounds: int) -> list[Sample]
     bound = bind(pipeline, app.shapes(SIZES[name]), {})
     inputs = app.make_inputs(SIZES[name])
     params: dict[str, Scalar] = {p.name: p.default for p in pipeline.params if p.default is not None}
-    chosen = dict((schedule, strategy) for strategy, schedule in schedules(bound, target, count))
+    chosen: dict[Schedule, str] = {}
+    for strategy, schedule in schedules(bound, target, count):
+        chosen.setdefault(schedule, strategy)
     scheduled = [ScheduledPipeline(bound, s, target) for s in chosen]
     first = scheduled[0].compile("cpu")(inputs)
     results = first if isinstance(first, tuple) else (first,)
@@ -192,14 +198,18 @@ def fitted(samples: list[Sample]) -> Any:
 
 def report(samples: list[Sample], rates: Any) -> None:
     """Print how well the model orders the schedules of each app."""
-    print(f"{'app':20}{'schedules':>10}{'rank corr.':>12}{'regret':>9}{'predicted/measured':>20}")
+    print(f"{'app':26}{'rank corr.':>12}{'regret':>9}{'predicted/measured':>20}{'roots/beam':>12}{'Sioutas/beam':>14}")
     for app in dict.fromkeys(s.app for s in samples):
         own = [s for s in samples if s.app == app]
         real = np.array([s.seconds.sum() for s in own])
         predicted = np.array([CpuModel.total(s.counts, rates).sum() for s in own])
         rank = spearmanr(real, predicted).statistic
         regret = real[predicted.argmin()] / real.min()
-        print(f"{app:20}{len(own):10}{rank:12.2f}{regret:9.2f}{np.median(predicted / real):20.2f}", flush=True)
+        of = {name: min((t for s, t in zip(own, real, strict=True) if s.strategy.startswith(name)), default=np.nan)
+              for name in ("roots", "sioutas")}  # fmt: skip
+        beam = next((t for s, t in zip(own, real, strict=True) if s.strategy == "beam"), np.nan)
+        ratios = f"{of['roots'] / beam:12.2f}{of['sioutas'] / beam:14.2f}"
+        print(f"{app:26}{rank:12.2f}{regret:9.2f}{np.median(predicted / real):20.2f}{ratios}", flush=True)
 
 
 def main() -> int:
@@ -217,7 +227,8 @@ def main() -> int:
     rates = np.array(list(CPU_RATES.values()))
     for name in options.apps.split(","):
         samples += measured(name, target, options.random, options.rounds)
-        report([s for s in samples if s.app == name], rates)
+        print(f"measured {name}", file=sys.stderr, flush=True)
+    report(samples, rates)
     if options.fit:
         rates = fitted(samples)
         for part, rate in zip(CPU_COMPONENTS, rates, strict=True):

@@ -19,7 +19,9 @@ memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum 
   cache come from memory. A tile of several short rows breaks up the streams that the processor fetches ahead.
 * Every row, block and kernel that is begun costs a little. Blocks are dealt out evenly, so the core with most counts.
 
-What a kernel leaves in the cache for the next one is not known, as kernels are costed alone.
+What a kernel leaves in the cache for the next one is not known, as kernels are costed alone. Not counted either are
+guards of tiles that do not divide their dimension, which keep running sums out of registers, and conditions on indices
+in border blocks.
 """
 
 from __future__ import annotations
@@ -212,17 +214,18 @@ def _interior(root: Floats, blocks: Floats, row_bytes: Floats) -> Floats:
 
 
 def _lanes_apart(model: KernelModel, stage: StageId, f: Floats, lanes: Floats) -> NDArray[np.bool_]:
-    """Return whether each lane has several points in a row, so that neighbouring lanes store with a stride.
+    """Return whether each lane has several points in a row, so that neighbouring lanes access memory with a stride.
 
-    The features are those of 32 lanes, which tell nothing of shorter rows.
+    The threads of a tile are then no whole rows of it, or the 32 lanes of the features use a part of what they store.
     """
-    size = min(d.bytes_ for d in model.bound.funcs[stage.func].dtypes)
     if level_of(model, stage) is Level.ROOT:
         used = f[:, INDEX["global_mem_store_efficiency"]]
     else:
+        size = min(d.bytes_ for d in model.bound.funcs[stage.func].dtypes)
         # A pass through shared memory could move 4 bytes for each lane.
         used = f[:, INDEX["shared_mem_store_efficiency"]] / min(size / LANE_BYTES, 1)
-    return np.asarray((used < STRIDED_BELOW) & (lanes >= WARP))
+    partly = (used < STRIDED_BELOW) & (lanes >= WARP)
+    return np.asarray(partly | (f[:, INDEX["num_threads_per_block"]] % lanes != 0))
 
 
 def _lanes(model: KernelModel, stage: StageId, f: Floats, known: dict[StageId, Floats]) -> Floats:

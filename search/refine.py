@@ -18,6 +18,7 @@ from autosched.search.cost import comparable
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
 from autosched.search.finish import schedule_of
+from autosched.search.hold import KINDS
 from autosched.search.retile import Retiler
 from autosched.search.roots import schedule_roots
 from autosched.search.state import Piece, State
@@ -76,12 +77,14 @@ class Refinement:
         return reached
 
     def _starts(self, found: list[State]) -> list[State]:
-        baseline = schedule_roots(self._evaluator.bound, self._evaluator.target)
+        allowed = {"root", *self._evaluator.settings.locations}
+        baseline = self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target))
         starts = []
-        for state in (self.state_of(baseline), *found[:STARTS]):
+        for state in (baseline, *found[:STARTS]):
             if self.late():
                 break
-            starts.append(self._retiler.retiled(state))
+            if allowed.issuperset(KINDS[level] for level in state.levels.values()):
+                starts.append(self._retiler.retiled(state))
         starts.sort(key=lambda s: comparable(s.cost))
         legal = (k for k, s in enumerate(starts) if self._is_legal(s))
         return starts[next(legal, len(starts)) :]

@@ -45,7 +45,7 @@ class SearchSettings:
     sampling: Sampling = "hierarchical"
     freeze: bool = True
     phases: int = 2
-    refine: int = 2
+    refine: int = 1
     refine_beam: int = 4
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")

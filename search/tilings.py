@@ -58,7 +58,7 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
     """Return the lanes to try along the vector dimension of a root stage on a CPU: a row in equal parts.
 
     Lanes are points of an inner loop there, whole vectors of them but where one part is the whole row. Serial points
-    beside them would make neighbouring lanes touch memory with a stride, so there are none.
+    beside them would make neighbouring lanes touch memory with a stride, several times as slow, so there are none.
     """
     vector, most = target.warp_size, target.max_block_dim[0]
     sizes = [extent] if extent <= most else []

@@ -29,7 +29,7 @@ from autosched.target import get_target
 from tests.schedule.corner_cases import CORNER_CASES
 
 H200 = get_target("h200")
-SMALL = SearchSettings(beam_size=4, passes=2)
+SMALL = SearchSettings(beam_size=4, passes=2, refine=0)
 
 
 def bound_app(name: str, **structure: int) -> BoundPipeline:
@@ -163,7 +163,7 @@ def test_fusion_is_found_where_it_pays() -> None:
     for name in ("unsharp", "harris", "canny", "bilateral_grid"):
         app = get_app(name)
         bound = bind(app.build(), app.shapes())
-        settings = SearchSettings(beam_size=8, passes=2, freeze=False)
+        settings = SearchSettings(beam_size=8, passes=2, freeze=False, refine=0)
         alone = Beam(dataclasses.replace(settings, locations=("inline",))).search(bound, H200)
         fused = Beam(settings).search(bound, H200)
         assert fused.ranked[0].seconds < alone.ranked[0].seconds, name

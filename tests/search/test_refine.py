@@ -60,12 +60,12 @@ def test_refinement_never_makes_it_dearer(name: str) -> None:
     assert all(reasons(bound, r.schedule, H200) == [] for r in refined.ranked)
 
 
-def test_it_makes_up_for_freezing() -> None:
-    for name in ("unsharp", "bilateral_grid"):
-        bound = bound_app(name)
-        frozen = Beam(dataclasses.replace(PLAIN, passes=3)).search(bound, H200)
-        refined = Beam(dataclasses.replace(REFINED, passes=3)).search(bound, H200)
-        assert refined.ranked[0].seconds < 0.9 * frozen.ranked[0].seconds, name
+@pytest.mark.parametrize(("name", "share"), [("unsharp", 0.85), ("bilateral_grid", 0.97)])
+def test_it_makes_up_for_freezing(name: str, share: float) -> None:
+    bound = bound_app(name)
+    frozen = Beam(dataclasses.replace(PLAIN, passes=3)).search(bound, H200)
+    refined = Beam(dataclasses.replace(REFINED, passes=3)).search(bound, H200)
+    assert refined.ranked[0].seconds < share * frozen.ranked[0].seconds
 
 
 def test_the_same_seed_refines_to_the_same_schedules() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from autosched.host import Host
 from autosched.search.settings import SearchSettings
-from autosched.search.tilings import default_tiling, member_tilings, root_tilings, serial_sizes, thread_sizes
-from autosched.target import get_target
+from autosched.search.tilings import cpu_lanes, default_tiling, member_tilings, root_tilings, serial_sizes, thread_sizes
+from autosched.target import cpu_target, get_target
 
 S = SearchSettings()
 H200 = get_target("h200")
+CPU = cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9))
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,23 @@ def test_member_tilings_leave_short_serial_loops() -> None:
     table = member_tilings([18, 34], 1, S, H200)
     assert (-(-18 // table[:, 0]) <= 16).all() and (-(-34 // table[:, 1]) <= 16).all()
     assert set(table[:, 1].tolist()) == {16, 32, 34}
+
+
+@pytest.mark.parametrize(
+    ("extent", "expected"),
+    [
+        (1536, [512, 384, 256, 192, 128, 96, 64, 48, 32]),
+        (100, [100, 64, 48, 32]),
+        (20, [20]),
+        (10000, [432, 320, 224, 160]),
+    ],
+)
+def test_a_row_on_a_cpu_is_cut_into_equal_parts_of_whole_vectors(extent: int, expected: list[int]) -> None:
+    assert cpu_lanes(extent, CPU) == expected
+
+
+def test_lanes_of_a_cpu_have_one_point_each() -> None:
+    table = root_tilings([64, 1536], 1, S, CPU)
+    assert (table[:, 3] == 1).all()
+    assert set(member_tilings([18, 262], 1, S, CPU)[:, 1].tolist()) == {262}
+    assert len(member_tilings([18, 518], 1, S, CPU)) == 0  # more than a lane loop may have
