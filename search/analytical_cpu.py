@@ -59,9 +59,10 @@ CPU_RATES = {
     "streams": 4e-9,
     "kernels": 3000e-9,
 }
-"""Seconds of one core for one of each thing that is counted, fitted to measured kernels by `scripts/fit_cpu_model.py`
-on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core) with gcc 12. Another machine of the
-kind has the same order of schedules nearly always; the script says how good it is and what would be better."""
+"""Seconds of one core for one of each thing that is counted. Fitted to the kernels of suite apps, measured on an AMD EPYC
+of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12) beside other work, then rounded; rates that fits
+on parts of the samples did not agree on were set by hand within their range. `scripts/fit_cpu_model.py` measures how well
+they order schedules on another machine, and fits new ones."""
 
 CPU_COMPONENTS = tuple(CPU_RATES)
 OF_MEMORY = ("cache_bytes", "memory_bytes", "streams")

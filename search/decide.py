@@ -87,7 +87,7 @@ class Decider:
     places: Places = field(init=False)
     _extents: dict[tuple[Structure, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[Structure, list[Params]] = field(init=False, default_factory=dict)
-    _buckets: dict[tuple[Structure, int], tuple[Ints, list[list[int]]]] = field(init=False, default_factory=dict)
+    _buckets: dict[tuple[Structure, int], Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.places = Places(self.evaluator.featurizer)
@@ -300,21 +300,16 @@ class Decider:
         vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
         return [tuple(t) for t in member_tilings(extents, vector, self.settings, self.evaluator.target).tolist()]
 
-    def tile_buckets(self, options: TileOptions, depth: int) -> tuple[Ints, list[list[int]]]:
-        """Return the tilings of a root kernel, by position, grouped by what it looks like down to a depth.
-
-        Those that are like no other come first, together.
-        """
+    def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
+        """Return a number for each tiling of a root kernel, the same for those that look alike down to a depth."""
         bare = self.places.bare(options.structure)
         if len(options) == 1:
-            return np.zeros(1, np.int64), []
+            return np.zeros(1, np.int64)
         if (bare, depth) not in self._buckets:
             layout = self.places.layout(bare)
-            groups: dict[object, list[int]] = {}
-            for k, params in enumerate(options.tilings):
-                groups.setdefault(layer_key(Piece(bare, params, tiled=True), layout, depth), []).append(k)
-            alone = np.array([g[0] for g in groups.values() if len(g) == 1], np.int64)
-            self._buckets[bare, depth] = alone, [g for g in groups.values() if len(g) > 1]
+            numbers: dict[object, int] = {}
+            keys = (layer_key(Piece(bare, params, tiled=True), layout, depth) for params in options.tilings)
+            self._buckets[bare, depth] = np.array([numbers.setdefault(k, len(numbers)) for k in keys], np.int64)
         return self._buckets[bare, depth]
 
     def prefetch(self, states: Iterable[State], decision: Decision) -> None:

@@ -48,13 +48,42 @@ class Table:
             self.legal[k] = not any(v.reason for v in found)
 
 
-@dataclass(slots=True)
-class _Draw:
-    """A bucket that is being drawn from: positions in random order, and how many are wanted of them."""
+class _Draws:
+    """Random draws from the buckets of a state's options: log2 of the size of each, all of those of one option.
 
-    table: int
-    positions: Ints
-    quota: int
+    Args:
+        buckets: ``int64[options]``, number of each option's bucket.
+        rng: Source of randomness.
+
+    Attributes:
+        sizes: ``int64[buckets]``.
+    """
+
+    def __init__(self, buckets: Ints, rng: np.random.Generator) -> None:
+        self.sizes = np.bincount(buckets)
+        self._positions = np.lexsort((rng.random(len(buckets)), buckets))  # in random order within each bucket
+        self._buckets = buckets[self._positions]
+        self._end = np.cumsum(self.sizes)
+        self._from = self._end - self.sizes
+        self._to = self._from + np.maximum(np.log2(self.sizes).astype(np.int64), 1)
+
+    @property
+    def some(self) -> bool:
+        """Whether there is more to draw."""
+        return bool((self._from < self._to).any())
+
+    def drawn(self) -> Ints:
+        """Return the positions of the options that are drawn now."""
+        at = np.arange(len(self._positions))
+        self._now = np.flatnonzero((at >= self._from[self._buckets]) & (at < self._to[self._buckets]))
+        return self._positions[self._now]
+
+    def next(self, legal: NDArray[np.bool_]) -> None:
+        """Draw others instead of those that are not legal."""
+        found = np.bincount(self._buckets[self._now[legal]], minlength=len(self.sizes))
+        missing = self._to - self._from - found
+        self._from = self._to
+        self._to = np.minimum(self._to + missing, self._end)
 
 
 @dataclass
@@ -87,6 +116,8 @@ class Sampler:
             offered: States with their options.
             depth: Layers of structure by which options are told apart: the number of the pass.
         """
+        if not offered:
+            return []
         tables = [self.table(options) for _, options in offered]
         if self.evaluator.settings.sampling == "exhaustive":
             every = [np.arange(len(options)) for _, options in offered]
@@ -101,39 +132,37 @@ class Sampler:
 
     def _sampled(self, tables: list[Table], offered: list[Sequence[Option]], depth: int) -> list[Ints]:
         accepted: list[list[Ints]] = [[] for _ in tables]
-        draws: list[_Draw] = []
+        draws = []
+        sizes: list[Ints] = []
         for k, options in enumerate(offered):
-            alone, buckets = self._buckets(options, depth)
-            if len(alone):
-                draws.append(_Draw(k, alone, len(alone)))
-            self.evaluator.counts.buckets[1] += len(alone)
-            for b in buckets:
-                self.evaluator.counts.buckets[1 << (len(b).bit_length() - 1)] += 1
-                draws.append(_Draw(k, self.rng.permutation(np.array(b)), int(math.log2(len(b)))))
+            one = _Draws(self._buckets(options, depth), self.rng)
+            sizes.append(one.sizes)
+            draws.append((k, one))
+        rounded, times = np.unique(np.frexp(np.concatenate(sizes))[1] - 1, return_counts=True)
+        for power, n in zip(rounded.tolist(), times.tolist(), strict=True):
+            self.evaluator.counts.buckets[1 << power] += n
         while draws:
-            self._evaluate([tables[d.table] for d in draws], [d.positions[: d.quota] for d in draws])
-            unfilled: list[_Draw] = []
-            for d in draws:
-                tried = d.positions[: d.quota]
-                legal = tried[tables[d.table].legal[tried]]
-                accepted[d.table].append(legal)
-                if len(legal) < d.quota < len(d.positions):
-                    unfilled.append(_Draw(d.table, d.positions[d.quota :], d.quota - len(legal)))
-            draws = unfilled
+            drawn = [d.drawn() for _, d in draws]
+            self._evaluate([tables[k] for k, _ in draws], drawn)
+            for (k, d), positions in zip(draws, drawn, strict=True):
+                legal = tables[k].legal[positions]
+                accepted[k].append(positions[legal])
+                d.next(legal)
+            draws = [(k, d) for k, d in draws if d.some]
         return [np.concatenate(a) if a else np.zeros(0, np.int64) for a in accepted]
 
-    def _buckets(self, options: Sequence[Option], depth: int) -> tuple[Ints, list[list[int]]]:
-        """Return positions of options that are like no other, and the others grouped; inlining stands by itself."""
+    def _buckets(self, options: Sequence[Option], depth: int) -> Ints:
+        """Return the number of each option's bucket; inlining stands by itself."""
         if isinstance(options, TileOptions):
             return self.decider.tile_buckets(options, depth)
-        groups: dict[object, list[int]] = {}
-        for k, o in enumerate(options):
+        numbers: dict[object, int] = {}
+        found = []
+        for o in options:
             key: object = "inline"
             if o.kind != "inline":
                 key = (o.kind, *(p.layer(self.decider.places.layout, depth) for p in o.added)) if depth >= 0 else ""
-            groups.setdefault(key, []).append(k)
-        alone = [g[0] for g in groups.values() if len(g) == 1]
-        return np.array(alone, np.int64), [g for g in groups.values() if len(g) > 1]
+            found.append(numbers.setdefault(key, len(numbers)))
+        return np.array(found, np.int64)
 
     def _evaluate(self, tables: Sequence[Table], positions: Sequence[Ints]) -> None:
         self.evaluator.evaluate(w for t, p in zip(tables, positions, strict=True) for w in t.wanted(p))
