@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from autosched.analysis import index as ix
 from autosched.analysis.affine import form_of_index
@@ -79,7 +80,7 @@ class StageAccesses:
     overflow: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Load:
     """A load at symbolic indices.
 
@@ -92,7 +93,7 @@ class _Load:
     sure: bool = True
     everywhere: bool = True
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """Texts that are equal for equal indices."""
         return tuple(map(ix.key, self.index))
@@ -105,6 +106,8 @@ class AccessTable:
     bound: BoundPipeline
     _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
     _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
+    _calls: dict[tuple[object, ...], tuple[_Load, ...]] = field(default_factory=dict)
+    _rows: dict[tuple[str, int, str, bool], Row | None] = field(default_factory=dict)
 
     def of(self, func: str, number: int, inlined: frozenset[str]) -> StageAccesses:
         """Return the accesses of a stage when these Funcs are inlined."""
@@ -154,7 +157,7 @@ class AccessTable:
                     if len(points) > MOST_POINTS:
                         overflow = True
                         break
-                    queue.append(self._inside(load))
+                    queue.append(self._inside(stage, load))
         calls: dict[str, int] = {}
         for source, _ in points:
             calls[source] = calls.get(source, 0) + 1
@@ -162,10 +165,16 @@ class AccessTable:
         at = tuple(ix.substitute(i, inside) for i in stage.store)
         components = len(self.bound.funcs[stage.func].dtypes)
         stores = [_Load(stage.func, c, at) for c in range(components)]
-        return StageAccesses(_grouped(list(seen.values())), _grouped(stores), calls, overflow)
+        return StageAccesses(self._grouped(stage, list(seen.values())), self._grouped(stage, stores), calls, overflow)
 
-    def _inside(self, call: _Load) -> tuple[_Load, ...]:
-        """Return the loads of an inlined Func evaluated at a point."""
+    def _inside(self, stage: BoundStage, call: _Load) -> tuple[_Load, ...]:
+        """Return the loads of an inlined Func evaluated at a point; other choices of inlined Funcs meet it again."""
+        key = stage.func, stage.number, call.source, call.keys, call.sure, call.everywhere  # ranges are the stage's
+        if key not in self._calls:
+            self._calls[key] = self._loads_at(call)
+        return self._calls[key]
+
+    def _loads_at(self, call: _Load) -> tuple[_Load, ...]:
         func = self.bound.funcs[call.source]
         env = dict(zip(func.dims, call.index, strict=True))
         found = []
@@ -174,6 +183,30 @@ class AccessTable:
             sure, everywhere = p.sure and call.sure, p.everywhere and call.everywhere
             found.append(_Load(p.source, p.component, index, sure, everywhere))
         return tuple(found)
+
+    def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
+        groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
+        partly: set[tuple[object, ...]] = set()
+        for a in accesses:
+            rows = tuple(self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True))
+            kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
+            offset = tuple(0 if r is None else r.constant for r in rows)
+            unknown = tuple(k for k, r in zip(a.keys, rows, strict=True) if r is None)
+            key = (a.source, a.component, kinds, unknown)
+            known = groups.setdefault(key, (rows, {}))
+            known[1][offset] = None
+            if not a.everywhere:
+                partly.add(key)
+        return tuple(
+            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), key not in partly)
+            for key, (rows, offsets) in groups.items()
+        )
+
+    def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> Row | None:
+        key = stage.func, stage.number, text, sure
+        if key not in self._rows:
+            self._rows[key] = _row(index, sure)
+        return self._rows[key]
 
 
 def _loads_left_out(stage: BoundStage, inside: dict[str, ix.Index]) -> set[int]:
@@ -252,25 +285,6 @@ def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
         # A loop variable even where one point is left: the thread loop may run beyond it.
         env[d.name] = ix.Affine(((ix.LoopVar(d.name, lo + quarter, max(hi - quarter, lo + quarter)), 1),), 0)
     return env
-
-
-def _grouped(accesses: list[_Load]) -> tuple[AccessGroup, ...]:
-    groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
-    partly: set[tuple[object, ...]] = set()
-    for a in accesses:
-        rows = tuple(_row(i, a.sure) for i in a.index)
-        kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
-        offset = tuple(0 if r is None else r.constant for r in rows)
-        unknown = tuple(ix.key(i) for i, r in zip(a.index, rows, strict=True) if r is None)
-        key = (a.source, a.component, kinds, unknown)
-        known = groups.setdefault(key, (rows, {}))
-        known[1][offset] = None
-        if not a.everywhere:
-            partly.add(key)
-    return tuple(
-        AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), key not in partly)
-        for key, (rows, offsets) in groups.items()
-    )
 
 
 def _row(index: ix.Index, sure: bool) -> Row | None:

@@ -59,10 +59,13 @@ CPU_RATES = {
     "streams": 4e-9,
     "kernels": 3000e-9,
 }
-"""Seconds of one core for one of each thing that is counted. Fitted to the kernels of suite apps, measured on an AMD EPYC
-of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12) beside other work, then rounded; rates that fits
-on parts of the samples did not agree on were set by hand within their range. `scripts/fit_cpu_model.py` measures how well
-they order schedules on another machine, and fits new ones."""
+"""Seconds of one core for one of each thing that is counted.
+
+Measured on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12) beside other work:
+fitted to the kernels of suite apps, then rounded; where fits to parts of the samples disagreed, a value between them,
+and for clamps what border blocks took by themselves. `scripts/fit_cpu_model.py` measures how well they order schedules on
+another machine, and fits new ones.
+"""
 
 CPU_COMPONENTS = tuple(CPU_RATES)
 OF_MEMORY = ("cache_bytes", "memory_bytes", "streams")

@@ -123,7 +123,7 @@ class BeamSearch:
 
     def _is_sound(self, state: State) -> bool:
         """Whether the kernels that the last decision made are legal by the dear checks, too."""
-        return all(self.evaluator.is_sound(p.structure, p.params) for p in state.pieces if p.tiled)
+        return all(self.evaluator.is_sound(p.structure, p.params) for p in state.pieces if p.structure.spots)
 
     def _times_met(self, state: State, number: int, seen: Counter[int]) -> int:
         finer = self._hash(state, number + 1)

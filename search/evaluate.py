@@ -156,11 +156,13 @@ class Evaluator:
         self.counts.seconds["pruning"] += time.perf_counter() - costed
 
     def is_sound(self, structure: Structure, params: Params) -> bool:
-        """Return whether a kernel that has been evaluated is legal by checks too dear for every candidate, too."""
+        """Return whether a kernel that has been evaluated passes the checks that are too dear for every candidate."""
         func = self.uneven.get(structure)
+        if func is None:
+            return True
         found = self.known(structure, params)
-        if func is None or found.reason:
-            return not found.reason
+        if found.reason:
+            return False
         started = time.perf_counter()
         reason = self._uneven_reason(self.kernel_model(structure), func, params)
         if reason:
