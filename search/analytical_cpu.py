@@ -63,8 +63,8 @@ CPU_RATES = {
 
 Measured on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12) beside other work:
 fitted to the kernels of suite apps, then rounded; where fits to parts of the samples disagreed, a value between them,
-and for clamps what border blocks took by themselves. `scripts/fit_cpu_model.py` measures how well they order schedules on
-another machine, and fits new ones.
+and for clamps what border blocks took by themselves. `scripts/fit_cpu_model.py` measures how well they order schedules
+on another machine, and fits new ones.
 """
 
 CPU_COMPONENTS = tuple(CPU_RATES)

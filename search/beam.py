@@ -66,7 +66,7 @@ class BeamSearch:
                 found += before
             passes -= 1
         for number in range(passes):
-            found += self._one_pass(number, members=True, last=number == passes - 1)
+            found += self._one_pass(number, members=True, last=number == passes - 1, finish=not found)
             if self._late():
                 break
         found.sort(key=lambda state: comparable(state.cost))
@@ -81,17 +81,30 @@ class BeamSearch:
         self.cut_short |= late
         return late
 
-    def _one_pass(self, number: int, *, members: bool, last: bool) -> list[State]:
+    def _one_pass(self, number: int, *, members: bool, last: bool, finish: bool = True) -> list[State]:
+        """Return the complete states of a pass, cheapest first.
+
+        Args:
+            number: Of the pass, -1 for the pre-pass.
+            members: Whether Funcs may be fused into the kernels of others.
+            last: Whether no pass follows.
+            finish: Whether something must be found even when the time is over: then the most promising state is
+                followed by the shortest way.
+        """
         decisions = self.expander.decider.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
         states = [start_state()]
         for decision in decisions:
             beam = self._pop(states, number, keep)
-            if self._late():
-                beam = beam[:1]  # finish with the most promising state alone
+            late = self._late()
+            if late and not finish:
+                return []
+            if late:
+                beam = beam[:1]
             states = self.expander.children(
-                beam, decision, self.frozen, depth=number, size=self.settings.beam_size, members=members
-            )
+                beam, decision, self.frozen, depth=number, size=self.settings.beam_size,
+                members=members and not late, hurried=late,
+            )  # fmt: skip
             if not states:
                 return []
         finished = sorted(states, key=lambda state: comparable(state.cost))

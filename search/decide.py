@@ -278,6 +278,11 @@ class Decider:
         untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
         return TileOptions(decision.func, untiled[0], [params]) if untiled else []
 
+    def provisional_tiling(self, state: State, decision: Decision) -> Sequence[Option]:
+        """Return the one option that gives a root kernel the tiles by which it was costed until now."""
+        untiled = [state.pieces[k] for k in self.replaced(state, decision)]
+        return TileOptions(decision.func, untiled[0].structure, [untiled[0].params]) if untiled else []
+
     def tilings(self, structure: Structure) -> list[Params]:
         """Return the tilings of a root kernel that keep the multiprocessors busy, the best balanced first."""
         bare = self.places.bare(structure)

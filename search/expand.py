@@ -49,6 +49,7 @@ class Expander:
         depth: int,
         size: int,
         members: bool = True,
+        hurried: bool = False,
     ) -> list[State]:
         """Return the children of all states, costed together; of very many, the cheapest.
 
@@ -59,6 +60,7 @@ class Expander:
             depth: Layers of structure by which options are told apart, where they are sampled.
             size: Size of the beam that the children are for.
             members: Whether Funcs may be fused into the kernels of others.
+            hurried: Whether roots get the tiles that stand for theirs until they are decided.
         """
         started = time.perf_counter()
         offered: list[tuple[State, Sequence[Option]]] = []
@@ -66,7 +68,10 @@ class Expander:
         if members:
             self.decider.prefetch(beam, decision)
         for state in beam:
-            options = self._offer(state, decision, held.get(decision.func), members)
+            if hurried and decision.group is not None:
+                options = self.decider.provisional_tiling(state, decision)
+            else:
+                options = self._offer(state, decision, held.get(decision.func), members)
             if options:
                 self._count(options)
                 offered.append((state, options))
