@@ -102,6 +102,8 @@ def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, tar
         serial = -(-extent // outer)  # as even as the number of threads and blocks allows
         for t in thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=target.max_threads_per_block):
             pairs.append((t, serial))
+    if target.kind == "cpu":  # tiles that are cut off put guards into every lane loop, which gcc does not see through
+        pairs = [(t, s) for t, s in pairs if extent % (t * s) == 0] or pairs
     return list(dict.fromkeys(pairs))
 
 
