@@ -22,6 +22,9 @@ CPU_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LEAST_CPU_VECTORS = 2
 """Vectors of a row on a CPU at least, if there are as many points."""
 
+CPU_ROWS = 4
+"""Points of a block in another dimension on a CPU that are enough to do without tiles that are cut off."""
+
 
 def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
     """Return the points of a thread to try in one dimension."""
@@ -102,8 +105,11 @@ def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, tar
         serial = -(-extent // outer)  # as even as the number of threads and blocks allows
         for t in thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=target.max_threads_per_block):
             pairs.append((t, serial))
-    if target.kind == "cpu":  # tiles that are cut off put guards into every lane loop, which gcc does not see through
-        pairs = [(t, s) for t, s in pairs if extent % (t * s) == 0] or pairs
+    if target.kind == "cpu":
+        # Tiles that are cut off put guards into every lane loop, which gcc does not see through.
+        whole = [(t, s) for t, s in pairs if extent % (t * s) == 0]
+        if max((t * s for t, s in whole), default=0) >= min(extent, CPU_ROWS):
+            pairs = whole
     return list(dict.fromkeys(pairs))
 
 

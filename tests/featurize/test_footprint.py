@@ -13,9 +13,7 @@ def row(*coefficients: tuple[str, int], quotient: int = 1) -> Row:
     return Row(coefficients, 0, quotient, exact=True)
 
 
-def footprint(
-    group: AccessGroup, extents: Ints, dims: dict[str, int], reductions: dict[str, int]
-) -> tuple[Ints, Ints]:
+def footprint(group: AccessGroup, extents: Ints, dims: dict[str, int], reductions: dict[str, int]) -> tuple[Ints, Ints]:
     """Return elements and lines that a group reads over boxes ``int64[N, dims]``."""
     n, d = extents.shape
     factors = np.zeros((n, len(group.rows), d), np.int64)

@@ -94,3 +94,11 @@ def test_lanes_of_a_cpu_have_one_point_each() -> None:
     assert (table[:, 3] == 1).all()
     assert set(member_tilings([18, 262], 1, S, CPU)[:, 1].tolist()) == {262}
     assert len(member_tilings([18, 518], 1, S, CPU)) == 0  # more than a lane loop may have
+
+
+def test_tiles_on_a_cpu_divide_their_dimension_where_enough_of_them_do() -> None:
+    """112 rows have blocks of 8 and 16, 2554 = 2 * 1277 only of 2."""
+    cpu = get_target("cpu")
+    for extent, cut_off in ((112, False), (2554, True)):
+        table = root_tilings([extent, 512], 1, SearchSettings(), cpu)
+        assert (extent % (table[:, 0] * table[:, 2]) != 0).any() == cut_off
