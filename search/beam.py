@@ -107,10 +107,15 @@ class BeamSearch:
             )  # fmt: skip
             if not states:
                 return []
-        finished = sorted(states, key=lambda state: comparable(state.cost))
-        if not last:
+        finished = self._cheapest(states, self.settings.beam_size)
+        if finished and not last:
             self._bless(finished, number)
-        return finished[: self.settings.beam_size]
+        return finished
+
+    def _cheapest(self, states: list[State], count: int) -> list[State]:
+        """Return the cheapest states that are legal by the dear checks, too."""
+        ordered = sorted(states, key=lambda state: comparable(state.cost))
+        return list(itertools.islice(filter(self._is_sound, ordered), count))
 
     def _pop(self, states: list[State], number: int, keep: float) -> list[State]:
         """Return the states to expand: the cheapest, those of known structure made dearer (section 6.5)."""
@@ -132,7 +137,7 @@ class BeamSearch:
                     heapq.heappush(heap, (cost * times, next(order), state, True))
                     continue
             chosen.append(state)
-        return chosen
+        return chosen or self._cheapest(states, 1)  # where those that were not dropped proved illegal
 
     def _is_sound(self, state: State) -> bool:
         """Whether the kernels that the last decision made are legal by the dear checks, too."""
