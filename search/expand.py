@@ -20,6 +20,8 @@ CHILDREN_OF_STATE = 2
 CHILDREN_OF_STEP = 16
 """Children kept of one state and of one step, in sizes of the beam: more than can ever be expanded, as the beam takes
 one size and penalties put back a few."""
+FEWEST_CHILDREN = 8
+"""Children kept of one state at least: those in threads may prove illegal by the dear checks."""
 
 
 @dataclass
@@ -81,8 +83,9 @@ class Expander:
         found: list[tuple[float, State, Table, int]] = []
         for (state, _), (table, positions) in zip(offered, self.sampler.accept(offered, depth), strict=True):
             costs = table.cost[positions]
-            if len(positions) > CHILDREN_OF_STATE * size:
-                nearest = np.argsort(costs, kind="stable")[: CHILDREN_OF_STATE * size]
+            most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
+            if len(positions) > most:
+                nearest = np.argsort(costs, kind="stable")[:most]
                 positions, costs = positions[nearest], costs[nearest]
             rest = state.cost - sum(state.costs[k] for k in self.decider.replaced(state, decision))
             for position, cost in zip(positions.tolist(), costs.tolist(), strict=True):

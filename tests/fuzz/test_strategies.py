@@ -67,3 +67,8 @@ def test_every_random_pipeline_gets_a_schedule_that_is_right(name: str) -> None:
 @pytest.mark.parametrize("shard", range(5))
 def test_so_do_many(name: str, shard: int) -> None:
     assert explore(name, range(120 * shard, 120 * (shard + 1))) >= 100
+
+
+def test_a_greedy_search_survives_places_in_threads_that_prove_illegal() -> None:
+    """The cheapest children of the only state are all refused by the checks that come late."""
+    assert explore("greedy", range(366, 367)) == 1
