@@ -14,7 +14,7 @@ from autosched.schedule.placement import workspace_layout
 from autosched.schedule.types import Level, Schedule
 
 VECTORS = False
-"""Whether the CUDA code of kernels joins accesses to neighbouring elements; off as long as features count single ones."""
+"""Whether CUDA code joins a thread's accesses to neighbouring elements; off as long as features count single ones."""
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ class _Vectoriser:
     ) -> None:
         _, index, buffer = members[0]
         for group in self._groups(buffer, index, (_offset(i) for _, i, _ in members)):
-            inside = [(k, _offset(i) - group.start) for k, i, _ in members if 0 <= _offset(i) - group.start < group.length]
+            numbers = ((k, _offset(i) - group.start) for k, i, _ in members)
+            inside = [(k, number) for k, number in numbers if 0 <= number < group.length]
             name = self.namer(buffer.name, f"x{group.length}")
             for k, number in inside:
                 s = body[k]
@@ -227,8 +228,8 @@ def _touched(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
 
 def _names(kernel: KernelIR) -> set[str]:
     """Return every name that a kernel uses."""
-    names = {*RESERVED, kernel.name, *(b.name for b in (*kernel.reads, *kernel.writes)), *(n for n, _ in kernel.grid_loops)}
-    names |= {slot.buffer.name for slot in kernel.shared} | {s.name for s in kernel.scalars}
+    names = {*RESERVED, kernel.name, *(n for n, _ in kernel.grid_loops), *(s.name for s in kernel.scalars)}
+    names |= {b.name for b in (*kernel.reads, *kernel.writes, *(slot.buffer for slot in kernel.shared))}
     for s in walk(kernel.body):
         if isinstance(s, For | Let | LetIndex):
             names.add(s.name)

@@ -161,9 +161,7 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
         if buffer not in scope.buffers:
             raise InputError(f"line {line}: {word} of {buffer}, which no macro declares")
         space, element_bytes = scope.buffers[buffer]
-        result.sites[number] = Site(
-            word.startswith("STORE"), buffer, space, element_bytes, line, scope.depth, length
-        )
+        result.sites[number] = Site(word.startswith("STORE"), buffer, space, element_bytes, line, scope.depth, length)
     else:
         _declare(result, scope, word, arguments, line)
 
