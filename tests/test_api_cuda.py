@@ -17,8 +17,8 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.runtime.buffers import cupy_view
 from autosched.lower.program import lower
+from autosched.runtime.buffers import cupy_view
 from autosched.runtime.cuda import CudaExecutable, launch_steps
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.launcher import LaunchSequence

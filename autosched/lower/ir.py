@@ -221,7 +221,7 @@ class KernelIR:
 
     ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
     ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
-    gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer joins
+    gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
     accesses to neighbouring elements (`autosched.lower.vectors`); the C printer leaves that to the compiler.
     """
 

@@ -3,7 +3,7 @@
     for s < 4: { at = 4*x + s; v = load a[at]; store b[at] = v }
     ->  at = 4*x; v = load a[at]; store b[at] = v; v1 = load a[at + 1]; store b[at + 1] = v1; ...
 
-Conditions around the points of the loop become one, which says that all of them hold.
+Points with equal guards stand under one; those with stricter guards stand inside it, under what these ask for besides.
 """
 
 from __future__ import annotations
@@ -37,28 +37,32 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
+from autosched.lower.multiples import multiple_of
 
 Tests = dict[Any, tuple[int, Value]]
 """What a point is guarded by: ``linear + const <= 0`` by the linear part, or any other test by itself with 0."""
 
 
+@dataclass(slots=True)
+class Stage:
+    """Statements under one guard, which is asked besides those of the stages before."""
+
+    guard: Value | None
+    statements: list[Stmt]
+
+
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """A loop written out.
+    """A loop written out: stages, each inside the guard of the one before."""
 
-    Attributes:
-        statements: The statements of all iterations.
-        guard: What must hold for all of its points to be computed; None where they always are.
-        same: Whether the guard is that of every single point.
-    """
-
-    statements: tuple[Stmt, ...]
-    guard: Value | None
-    same: bool
+    stages: tuple[Stage, ...]
 
 
 def written_out(loop: For, namer: Namer) -> Straight | None:
-    """Return a loop written out; None if what it contains is not straight: other loops, branches with two arms.
+    """Return a loop written out.
+
+    None if what it contains is not straight (other loops, branches with two arms), or if a point may be there while an
+    earlier one is not.
 
     Args:
         loop: An unrolled loop.
@@ -68,23 +72,30 @@ def written_out(loop: For, namer: Namer) -> Straight | None:
     run = _Run(namer, stored)
     if not run.iterations(loop) or not run.guards_are_from_outside():
         return None
-    return Straight(tuple(run.out), run.guard(), run.is_same())
+    return Straight(tuple(run.stages))
 
 
 @dataclass
 class _Run:
-    """The loop as far as it is written out; ``index``, ``values`` and ``arrays`` say what its names stand for now."""
+    """The loop as far as it is written out; ``index``, ``values`` and ``arrays`` say what its names stand for now.
+
+    ``here`` has the guards around the statement at hand, ``asked`` those of the stage at hand and all before.
+    """
 
     namer: Namer
     stored: frozenset[str]
-    out: list[Stmt] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=lambda: [Stage(None, [])])
+    asked: Tests = field(default_factory=dict)
     index: dict[str, ix.Index] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     arrays: dict[str, Buffer] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
     here: list[Value] = field(default_factory=list)
-    guards: list[Tests] = field(default_factory=list)
+
+    def append(self, s: Stmt) -> None:
+        """Add a statement to the stage at hand."""
+        self.stages[-1].statements.append(s)
 
     def iterations(self, loop: For) -> bool:
         for k in range(loop.extent):
@@ -104,7 +115,7 @@ class _Run:
             case If(orelse=()) if last:
                 tests = [self._value(t) for t in conjuncts(s.condition)]
                 self.here += tests
-                straight = self.statements(s.then)
+                straight = self._enter(_tests(self.here)) and self.statements(s.then)
                 del self.here[len(self.here) - len(tests) :]
                 return straight
             case Let():
@@ -114,13 +125,14 @@ class _Run:
             case Alloc():
                 name = self._new(s.buffer.name)
                 self.arrays[s.buffer.name] = replace(s.buffer, name=name)
-                self.out.append(Alloc(self.arrays[s.buffer.name]))
+                self.append(Alloc(self.arrays[s.buffer.name]))
             case Store():
-                self.guards.append(_tests(self.here))
-                self.out.append(Store(self._buffer(s.buffer), self._index(s.index), self._value(s.value), s.site))
+                if _asked(_tests(self.here)) != _asked(self.asked):
+                    return False  # it stands outside the guard of an earlier one
+                self.append(Store(self._buffer(s.buffer), self._index(s.index), self._value(s.value), s.site))
             case Comment():
-                if s not in self.out:
-                    self.out.append(s)
+                if all(s not in stage.statements for stage in self.stages):
+                    self.append(s)
             case _:
                 return False
         return True
@@ -139,7 +151,7 @@ class _Run:
         key = value_key(value)
         if not lasting or key not in self.known:
             self.known[key] = Ref(self._new(s.name), value.dtype)
-            self.out.append(Let(self.known[key].name, value))
+            self.append(Let(self.known[key].name, value))
         self.values[s.name] = self.known[key]
 
     def _changes(self, buffer: Buffer) -> bool:
@@ -152,7 +164,7 @@ class _Run:
             key = ("index", linear.key)
             if key not in self.known:
                 self.known[key] = self._new(s.name)
-                self.out.append(LetIndex(self.known[key], linear))
+                self.append(LetIndex(self.known[key], linear))
             index = ix.add(ix.var(self.known[key], *linear.interval), ix.sub(index, linear))
         self.index[s.name] = index
 
@@ -189,28 +201,23 @@ class _Run:
 
     # Guards
 
+    def _enter(self, tests: Tests) -> bool:
+        """Begin a stage where a guard asks for more than those before; return False if it asks for less."""
+        if any(key not in tests or tests[key][0] < const for key, (const, _) in self.asked.items()):
+            return False
+        fresh = [test for key, (const, test) in tests.items() if key not in self.asked or const > self.asked[key][0]]
+        if fresh:
+            guard = fresh[0]
+            for test in fresh[1:]:
+                guard = Op("and", (guard, test), bool_)
+            self.stages.append(Stage(guard, []))
+            self.asked = tests
+        return True
+
     def guards_are_from_outside(self) -> bool:
         """Whether no guard uses what is bound in the loop, or never holds."""
-        tests = [t for guard in self.guards for t in guard.values()]
-        if any(names_of(test) & self.bound for _, test in tests):
-            return False
-        return not any(_never(test) for _, test in tests)
-
-    def is_same(self) -> bool:
-        """Whether all points have the same guard."""
-        return len({tuple(sorted((str(k), const) for k, (const, _) in g.items())) for g in self.guards}) <= 1
-
-    def guard(self) -> Value | None:
-        """Return what must hold for all points together."""
-        strictest: Tests = {}
-        for guard in self.guards:
-            for key, (const, test) in guard.items():
-                if key not in strictest or const > strictest[key][0]:
-                    strictest[key] = const, test
-        result: Value | None = None
-        for _, test in strictest.values():
-            result = test if result is None else Op("and", (result, test), bool_)
-        return result
+        tests = [t for stage in self.stages if stage.guard is not None for t in conjuncts(stage.guard)]
+        return not any(names_of(t) & self.bound or _never(t) for t in tests)
 
 
 def _tests(conditions: Sequence[Value]) -> Tests:
@@ -221,12 +228,18 @@ def _tests(conditions: Sequence[Value]) -> Tests:
         if isinstance(test, CompareIndex) and test.op == "le":
             over = ix.sub(test.a, test.b)
             if isinstance(over, ix.Affine):
-                key, const = ix.key(ix.sub(over, over.const)), over.const
+                linear = ix.sub(over, over.const)
+                step = multiple_of(linear, {})  # linear <= -const where it is at most the multiple below
+                key, const = ix.key(linear), -(-over.const // step) * step
             elif over <= 0:
                 continue
         if key not in found or const > found[key][0]:
             found[key] = const, test
     return found
+
+
+def _asked(tests: Tests) -> dict[Any, int]:
+    return {key: const for key, (const, _) in tests.items()}
 
 
 def _never(test: Value) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import gcd
 
 from autosched.analysis import index as ix
 from autosched.analysis.naming import RESERVED, Namer
@@ -41,7 +40,8 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
-from autosched.lower.unroll import written_out
+from autosched.lower.multiples import multiple_of
+from autosched.lower.unroll import Straight, written_out
 from autosched.lower.verify import verify
 from autosched.schedule.vectors import Group, alignment, joined
 
@@ -56,7 +56,7 @@ def vectorise(kernel: KernelIR) -> KernelIR:
         CompileError: An internal error: the result breaks a rule of the IR.
     """
     body, depths = _renumbered(_Vectoriser(Namer(_names(kernel))).statements(kernel.body))
-    found = replace(kernel, body=body, site_depths=depths)
+    found = replace(kernel, body=body, site_depths=depths, vectors=False)
     verify(found)
     return found
 
@@ -69,32 +69,6 @@ def vector_bytes(body: tuple[Stmt, ...]) -> dict[str, int]:
             size = s.buffer.dtype.bytes_ * (s.length if isinstance(s, LetVector) else len(s.values))
             found[s.buffer.name] = max(found.get(s.buffer.name, 1), size)
     return found
-
-
-def multiple_of(e: ix.Index, definitions: Mapping[str, ix.Index]) -> int:
-    """Return a number that divides an index for all values of its variables; 0 if the index is always 0.
-
-    Args:
-        e: The index.
-        definitions: What the variables stand for that are no loops.
-    """
-    if not isinstance(e, ix.Affine):
-        return abs(e)
-    return gcd(e.const, *(c * _term_multiple(t, definitions) for t, c in e.terms))
-
-
-def _term_multiple(t: ix.Term, definitions: Mapping[str, ix.Index]) -> int:
-    if isinstance(t, ix.LoopVar):
-        return multiple_of(definitions[t.name], definitions) if t.name in definitions else 1
-    args = [multiple_of(a, definitions) for a in t.args]
-    match t.kind:
-        case "min" | "max" | "select":
-            return gcd(*args)
-        case "mod":
-            return gcd(args[0], t.payload)
-        case "prod":
-            return args[0] * args[1]
-    return 1
 
 
 @dataclass
@@ -132,13 +106,19 @@ class _Vectoriser:
         straight = written_out(loop, self.namer)
         if straight is None:
             return (loop,)
-        self._define(straight.statements)
-        found = self._join(straight.statements)
-        if not has_vectors(found):
-            return (loop,)
-        if straight.guard is None:
-            return found
-        return (If(straight.guard, found, () if straight.same else (loop,)),)
+        found = self._nested(straight)
+        return found if has_vectors(found) else (loop,)
+
+    def _nested(self, straight: Straight) -> tuple[Stmt, ...]:
+        """Return the points of a loop, those with stricter guards inside the others' guards."""
+        found: tuple[Stmt, ...] = ()
+        for stage in straight.stages:
+            self._define(stage.statements)
+        for stage in reversed(straight.stages):
+            found = self._join((*stage.statements, *found))
+            if stage.guard is not None:
+                found = (If(stage.guard, found),)
+        return found
 
     def _join(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Join the accesses of one straight run of code."""

@@ -25,7 +25,7 @@ from autosched.runtime.emulator import compile_emulated
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
-from tests.schedule.building import block, kernel, member, root, schedule
+from tests.schedule import building
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 HEAD = 'extern "C" __global__ void k(const float* x, const int* m, float* o, int n)'
@@ -260,12 +260,12 @@ def staged_stencil() -> Program:
     wide[y, x] = image[y, x] + image[y, x + 1]
     out[y, x] = wide[y, x] + wide[y + 1, x]
     bound = bind(Pipeline(out.over(y=(0, 32), x=(0, 512)), name="stencil"), {"image": (33, 516)})
-    tiles = kernel(
+    tiles = building.kernel(
         bound,
-        [root("out", "by=8 bx=4 tx=32 sx=4 ty=4")],
-        [member(block("out", 2), ("y", "x"), wide="tx=32 sx=4 ty=5")],
+        [building.root("out", "by=8 bx=4 tx=32 sx=4 ty=4")],
+        [building.member(building.block("out", 2), ("y", "x"), wide="tx=32 sx=4 ty=5")],
     )
-    return lower(bound, schedule(bound, tiles), vectors=True)
+    return lower(bound, building.schedule(bound, tiles), vectors=True)
 
 
 def test_vectors_are_single_instructions(nvdisasm: str) -> None:

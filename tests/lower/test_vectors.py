@@ -18,8 +18,9 @@ from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import If, LetVector, Memory, Stmt, StoreVector, walk
+from autosched.lower.multiples import multiple_of
 from autosched.lower.program import Program, lower
-from autosched.lower.vectors import has_vectors, multiple_of, vectorise
+from autosched.lower.vectors import has_vectors, vectorise
 from autosched.lower.verify import verify
 from autosched.runtime.host_compiler import have_compiler
 from autosched.schedule.sample import sample_schedule
@@ -127,7 +128,7 @@ def test_a_guard_that_all_points_share_stays_one() -> None:
     assert not any(s.orelse for s in statements if isinstance(s, If))
 
 
-def test_points_with_different_guards_have_a_way_of_their_own() -> None:
+def test_stricter_guards_stand_inside_the_others() -> None:
     """A tile of 128 columns in 22 threads of 6 points: the last has only two."""
     bound = pair(128)
     tile = kernel(
@@ -136,10 +137,18 @@ def test_points_with_different_guards_have_a_way_of_their_own() -> None:
         [member(block("out", 2), ("y", "x"), wide="tx=22 sx=6 ty=5")],
     )
     _, program = both(bound, schedule(bound, tile))
-    (guard,) = (s for s in walk(vectorise(program.kernels[0]).body) if isinstance(s, If) and s.orelse)
-    assert counted(guard.then)["store shared 8"] == 3 and not has_vectors(guard.orelse)
-    if have_compiler("c++"):
+    outer, inner = (s for s in walk(vectorise(program.kernels[0]).body) if isinstance(s, If))
+    assert outer.then[-1] is inner and not outer.orelse and not inner.orelse
+    assert counted(outer.then)["store shared 8"] == 3 and counted(inner.then)["store shared 8"] == 2
+    if have_compiler("c") and have_compiler("c++"):
         assert_backends_agree(bound, program)
+
+
+def test_points_that_are_there_one_by_one_stay_in_a_loop() -> None:
+    bound = pair(127)
+    tile = kernel(bound, [root("out", "by=32 bx=1 tx=32 sx=4")], (), ["wide"])
+    ir = vectorise(both(bound, schedule(bound, tile))[1].kernels[0])
+    assert not has_vectors(ir.body) and "UNROLL" in print_cuda(ir).body
 
 
 def test_blocks_at_the_border_stay_as_they_are() -> None:
