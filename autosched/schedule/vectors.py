@@ -3,14 +3,18 @@
 A GPU moves 1, 2, 4, 8 or 16 bytes a thread in one access, at an address that is a multiple of that size. The rule:
 
 * Looked at are the elements of one buffer that a thread touches in one straight run of code: the points of its unrolled
-  serial loops, and the taps of each. Their indices differ by constants, ``linear + offset``.
+  serial loops (`autosched.schedule.derived.is_unrolled`), and the taps of each. Their indices differ by constants,
+  ``linear + offset``. A loop is written out, and its points looked at together, if they have some access to join that
+  its inner loops have not; else it stays a loop.
 * `alignment` says of what number of elements ``linear`` is a multiple for all threads, blocks and iterations: it is
   proved on the strides of its loops (points of a thread, tile of a block, pitch of a row). Buffers begin at multiples
   of `MAX_VECTOR_BYTES`; for the caller's arrays that is a condition of the launch.
 * `joined` joins the offsets into groups that are aligned and of which every element is touched, the largest first:
   of ``x - 1 .. x + 4`` with four points a thread, the first is read alone, then four at once, then the last alone.
 
-No element is read or written that the schedule does not ask for.
+No element is read or written that the schedule does not ask for. Left alone are buffers that one straight run of code
+both reads and writes, points of which one may be there without the others (the edge of a tile), and the code for blocks
+at the border of the domain.
 """
 
 from __future__ import annotations

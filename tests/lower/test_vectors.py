@@ -8,7 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, RDom, Var, float32, uint8
+from autosched import (
+    Func,
+    Input,
+    Pipeline,
+    RDom,
+    Var,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int64,
+    select,
+    uint8,
+    uint32,
+)
 from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
@@ -207,6 +222,44 @@ def test_bytes_agree(threads: str) -> None:
     bound = pair(dtype=uint8)
     _, program = both(bound, staged(bound, threads))
     assert has_vectors(vectorise(program.kernels[0]).body)
+    assert_backends_agree(bound, program)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [float16, float64, int8, int16, uint32, int64], ids=str)
+def test_types_agree(dtype: DType) -> None:
+    bound = pair(dtype=dtype)
+    _, program = both(bound, staged(bound))
+    kinds = counted(vectorise(program.kernels[0]).body)
+    assert kinds[f"store global {min(4 * dtype.bytes_, 16)}"] == max(dtype.bytes_ // 4, 1)
+    assert_backends_agree(bound, program)
+
+
+@needs_compiler
+def test_addresses_from_data() -> None:
+    """Four indices are read at once, what they point to one by one; equal constants of other signs stay apart."""
+    where, table, out = Input("where", uint8, 2), Input("table", float32, 1), Func("out")
+    found = table[where[y, x]]
+    out[y, x] = select(found < 0, found * 0.0, found * -0.0) + select(where[y, x] < 7, -0.0, 0.0)
+    bound = bind(Pipeline(out.over(y=(0, 4), x=(0, 128)), name="lookup"), {"where": (4, 128), "table": (256,)})
+    _, program = both(bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")])))
+    assert counted(vectorise(program.kernels[0]).body) == {"load global 4": 1, "store global 16": 1}
+    assert_backends_agree(bound, program)
+
+
+@needs_compiler
+def test_accumulators_in_registers() -> None:
+    """A matrix product: four columns a thread, whose loop lies inside a reduction that is no straight code."""
+    a, b, dot = Input("a", float32, 2), Input("b", float32, 2), Func("dot")
+    r = RDom("r", k=100)
+    dot[y, x] = 0.0
+    dot[y, x] += a[y, r.k] * b[r.k, x]
+    bound = bind(Pipeline(dot.over(y=(0, 8), x=(0, 128)), name="dot"), {"a": (8, 100), "b": (100, 128)})
+    tile = "by=4 bx=1 tx=32 sy=2"
+    roots = [root("dot", f"{tile} sx=4"), root("dot.1", f"{tile.replace('sy=2', 'rr.k=100 sy=2')} sx=4")]
+    _, program = both(bound, schedule(bound, kernel(bound, roots)))
+    kinds = counted(vectorise(program.kernels[0]).body)
+    assert kinds["load global 16"] == 1 and kinds["store global 16"] == 1
     assert_backends_agree(bound, program)
 
 
