@@ -10,11 +10,9 @@ from autosched.analysis.naming import Namer, unreserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
+from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
 from autosched.schedule.types import Level, Schedule
-
-VECTORS = False
-"""Whether CUDA code joins a thread's accesses to neighbouring elements; off as long as features count single ones."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ def lower(
         bound: The pipeline with its shapes.
         schedule: A schedule that `autosched.schedule.validate.validate` accepts for it.
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
-        vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as `VECTORS` says
-            when left out.
+        vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
+            `autosched.schedule.vectors.VECTORS` says when left out.
     """
     names = bound.identifiers
     levels = schedule.computed
@@ -60,7 +58,7 @@ def lower(
     for k in schedule.kernels:
         label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
         kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
-        kernels.append(replace(kernel, vectors=VECTORS if vectors is None else vectors))
+        kernels.append(replace(kernel, vectors=rules.VECTORS if vectors is None else vectors))
     placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
     for public, func in bound.outputs.items():

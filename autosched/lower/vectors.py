@@ -43,7 +43,7 @@ from autosched.lower.ir import (
 from autosched.lower.multiples import multiple_of
 from autosched.lower.unroll import Straight, written_out
 from autosched.lower.verify import verify
-from autosched.schedule.vectors import Group, alignment, joined
+from autosched.schedule.vectors import MAX_VECTOR_BYTES, Group, alignment, joined
 
 Run = tuple[str, str]
 """Accesses whose indices differ by constants: name of the buffer, linear part of the index."""
@@ -99,15 +99,11 @@ class _Vectoriser:
         self.definitions.update((s.name, s.index) for s in body if isinstance(s, LetIndex))
 
     def _unrolled(self, loop: For) -> tuple[Stmt, ...]:
-        """Return what becomes of an unrolled loop: it stays unless only writing it out joins something."""
-        inner = self.statements(loop.body)
-        if has_vectors(inner):
-            return (replace(loop, body=inner),)
-        straight = written_out(loop, self.namer)
-        if straight is None:
-            return (loop,)
-        found = self._nested(straight)
-        return found if has_vectors(found) else (loop,)
+        """Return what becomes of an unrolled loop: it stays unless writing it out joins something."""
+        straight = written_out(loop, self.namer) if walks_along_memory(loop) else None
+        if straight is not None and has_vectors(found := self._nested(straight)):
+            return found
+        return (replace(loop, body=self.statements(loop.body)),)
 
     def _nested(self, straight: Straight) -> tuple[Stmt, ...]:
         """Return the points of a loop, those with stricter guards inside the others' guards."""
@@ -178,6 +174,28 @@ class _Vectoriser:
                     values.append(Ref(name, s.value.dtype))
             start = ix.add(ix.sub(first.index, _offset(first.index)), group.start)
             rewritten[max(at)].append(StoreVector(first.buffer, start, tuple(values), 0))
+
+
+def walks_along_memory(loop: For) -> bool:
+    """Whether a step of a loop moves some access by so little that both may lie in one vector."""
+    steps: dict[str, int] = {loop.name: 1}
+
+    def bytes_(buffer: Buffer, e: ix.Index) -> int:
+        return abs(step(e)) * buffer.dtype.bytes_ if buffer.memory is not Memory.REGISTER else 0
+
+    def step(e: ix.Index) -> int:
+        return sum(c * steps.get(t.name, 0) for t, c in ix.terms_of(e) if isinstance(t, ix.LoopVar))
+
+    for s in walk(loop.body):
+        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        if isinstance(s, LetIndex):
+            steps[s.name] = step(s.index)
+        moved = [bytes_(v.buffer, v.index) for v in reads]
+        if isinstance(s, Store):
+            moved.append(bytes_(s.buffer, s.index))
+        if any(0 < m <= MAX_VECTOR_BYTES for m in moved):
+            return True
+    return False
 
 
 def has_vectors(body: tuple[Stmt, ...]) -> bool:
