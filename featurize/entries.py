@@ -9,13 +9,16 @@ import numpy as np
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.demand import Demands
 from autosched.featurize.growing import Gathered, Growing, coefficients, mixed
+from autosched.featurize.joining import aligned_bytes, block_moves
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.nests import Tile
 from autosched.featurize.rows import Bools, Ints, NestRows
-from autosched.featurize.tables import Counting, Entries
+from autosched.featurize.tables import Counting, Entries, Vectors
 from autosched.featurize.visits import Visit
+from autosched.schedule.derived import is_unrolled
+from autosched.schedule.vectors import MAX_VECTOR_BYTES
 
 KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
 """Where the coefficients of keys and of pairs begin, far from those of a thread's points."""
@@ -30,11 +33,14 @@ class EntryPool:
     Args:
         kinds: Kinds of accesses.
         amortised: Whether what the unrolled points of a thread share is accessed once.
+        vectors: Whether accesses to neighbouring elements are joined; only where they are amortised.
     """
 
-    def __init__(self, kinds: Kinds, *, amortised: bool) -> None:
+    def __init__(self, kinds: Kinds, *, amortised: bool, vectors: bool = False) -> None:
         self.kinds = kinds
         self.amortised = amortised
+        self.vectors = vectors and amortised
+        self.width = Growing()
         self.start = Growing()
         self.times = Growing()
         self.full = Growing((kinds.dims,))
@@ -66,6 +72,7 @@ class EntryPool:
     def _add(self, e: Entries) -> int:
         at = self.start.extend(e.start)
         self.times.extend(e.times)
+        self.width.extend(e.width)
         self.full.extend(e.full)
         self.remainders.extend(_wide(e.remainders, self.kinds.ranks))
         self.first.extend(np.array([at], np.int64))
@@ -116,6 +123,7 @@ class Accesses:
         self.origin[inside, :common] = nests.low[source, :common]
         self.strides = elements * self.kinds["itemsize"][:, None]
         self.rest = self._rest(factors, nests.onward[reader])
+        self.factors = factors
         # in floating point, as candidates that are pruned may have any number of points
         points = nests.serial.astype(np.float64).prod(axis=1) * (nests.loops[:, :, 0] + 1.0).prod(axis=1)
         self.listed: Bools = (self.kinds["affine"] > 0) & (points <= MOST_LISTED)[reader]
@@ -131,6 +139,43 @@ class Accesses:
             found[rows] = np.where((q > 1) & even, self.base[rows] % q, -1)
         return found
 
+    def alignment(self, pool: EntryPool) -> tuple[Ints, Ints]:
+        """Return what the addresses of each group are multiples of in bytes, but for a remainder, and this remainder.
+
+        The size of an element and 0 where accesses are not joined, ``int64[A]`` both.
+        """
+        kinds, reader = self.kinds, self.batch.readers
+        itemsize = kinds["itemsize"]
+        if not pool.vectors:
+            return itemsize, np.zeros_like(itemsize)
+        which = self.listed & (kinds["exact"] > 0) & (kinds["placed"] > 0) & (kinds["divides"] == 0)
+        which &= ((kinds["memory"] == GLOBAL) | (kinds["memory"] == SHARED)) & (kinds["own"] == kinds["store"])
+        which &= self.nests.linear[reader] & is_unrolled(self.nests.serial[reader].astype(np.float64).prod(axis=1))
+        moved = np.zeros_like(self.strides)
+        inside = np.flatnonzero((kinds["memory"] == SHARED) & (self.batch.sources >= 0))
+        common = min(moved.shape[1], self.nests.onward.shape[1])
+        moved[inside, :common] = self.nests.onward[self.batch.sources[inside], :common]
+        blocks = block_moves(kinds["memory"], self.factors, self.nests.onward[reader], moved, self.strides)
+        threads = np.matmul(self.strides[:, None, :], self.step)[:, 0]
+        points, around = self._loop_moves()
+        aligned = aligned_bytes(np.concatenate([threads, blocks, points, around], axis=1), itemsize, which)
+        first = ((self.base - self.origin) * self.strides).sum(axis=1)
+        return aligned, np.where(aligned > itemsize, first % aligned, 0)
+
+    def _loop_moves(self) -> tuple[Ints, Ints]:
+        """Return by how many bytes a thread's loops move an address, its points' and those around; ``int64[A, K]``.
+
+        0 for loops of one iteration, and for those whose points may be joined themselves, as they are written out.
+        """
+        nests, reader = self.nests, self.batch.readers
+        dims = nests.low.shape[1]
+        bytes_ = np.matmul(self.strides[:, None, :], self.factors)[:, 0]
+        points = np.where(nests.serial[reader] > 1, bytes_, 0)
+        loops = nests.loops[reader]
+        around = np.where(loops[:, :, 0] > 0, np.matmul(loops[:, :, 1 : 1 + dims], bytes_[:, :, None])[:, :, 0], 0)
+        found = [np.where(np.abs(m) > MAX_VECTOR_BYTES, m, 0) for m in (points, around)]
+        return found[0], found[1]
+
     def entries(self, pool: EntryPool) -> Ints:
         """Return the number of each group's entries, 0 for those that are not `listed`."""
         batch, kinds = self.batch, self.kinds
@@ -140,7 +185,12 @@ class Accesses:
         nest = mixed([layouts[:, None], flag, *self.nests.visit_columns()])[batch.readers]
         phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
-        keys = mixed([nest[:, None], kinds["entries"][:, None], self.rest, phases], KEY_COLUMNS)
+        aligned, lead = self.alignment(pool)
+        columns = [nest[:, None], kinds["entries"][:, None], self.rest, phases]
+        if pool.vectors:
+            joins = aligned > kinds["itemsize"]
+            columns += [aligned[:, None], lead[:, None], np.where(joins[:, None], self.strides, 0)]
+        keys = mixed(columns, KEY_COLUMNS)
         pairs = Items.of([len(p.pairs) for p in batch.plans], batch.structure)
         table = np.concatenate([p.pairs for p in batch.plans])[pairs.flat]
         start = batch.accesses.start[pairs.candidate]
@@ -162,11 +212,13 @@ class Accesses:
                 if alike[p]
             ]
             how = Counting.EVERY if kinds["own"][row] else Counting.DISTINCT if pool.amortised else Counting.WRITTEN
-            moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL
+            size, bytes_ = int(kinds["itemsize"][row]), int(aligned[row])
+            moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL or bytes_ > size
+            vectors = Vectors(size, bytes_, int(lead[row])) if bytes_ > size else None
             steps = self.strides[row] if moving else np.zeros_like(self.strides[row])
             rank = int(kinds["rank"][row])
             table = self.all.tables[int(kinds["table"][row])]
-            return table.entries(self._visit(row, row, guarded), before, tuple(steps[:rank].tolist()), how)
+            return table.entries(self._visit(row, row, guarded), before, tuple(steps[:rank].tolist()), how, vectors)
 
         return pool.of(keys, self.listed, enumerate_)
 

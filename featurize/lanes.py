@@ -116,6 +116,14 @@ def _wavefronts_of_doubles(rows: Ints) -> Ints:
     return np.stack([fullest, _distinct(address, active)[1].sum(axis=1), active.sum(axis=1)], axis=1)
 
 
+def _wavefronts_of_quads(rows: Ints) -> Ints:
+    address, active = _lanes(rows)
+    quads = address // (4 * WORD_BYTES)
+    quarters = [slice(k, k + WARP // 4) for k in range(0, WARP, WARP // 4)]
+    fullest = sum(_fullest_bank(quads[:, q], active[:, q], BANKS // 4) for q in quarters)
+    return np.stack([fullest, _distinct(address, active)[1].sum(axis=1), active.sum(axis=1)], axis=1)
+
+
 def _warps(rows: Ints) -> Ints:
     """Count the warps of blocks: rows are block x, y, z and active x, y, z."""
     counted = []
@@ -137,7 +145,10 @@ shared_transactions = CountMemo(_wavefronts_of_words)
 """Rows to wavefronts, distinct elements and active lanes of one request for elements of up to 4 bytes."""
 
 shared_transactions_of_doubles = CountMemo(_wavefronts_of_doubles)
-"""The same for elements of 8 bytes, which go half a warp at a time."""
+"""The same for elements or vectors of 8 bytes, which go half a warp at a time."""
+
+shared_transactions_of_quads = CountMemo(_wavefronts_of_quads)
+"""The same for vectors of 16 bytes, which go a quarter of a warp at a time."""
 
 warps_of_block = CountMemo(_warps)
 """Rows of block x, y, z and active x, y, z to active warps, active threads, the last active warp's first lane, and

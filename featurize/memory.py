@@ -15,6 +15,10 @@ approximations where it is false:
 * What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
   index before the division, so one may count twice.
 
+Accesses that `autosched.schedule.vectors` joins count as one (`EntryPool.vectors`), with these approximations: unrolled
+reductions are taken to be written out as well, rows beside each other to be loaded by one piece of code, and stores to
+a buffer that a nest also reads to be joined.
+
 Footprints are boxes around what is read, or the number of accesses where that is less.
 """
 
@@ -35,6 +39,7 @@ from autosched.featurize.lanes import (
     global_transactions,
     shared_transactions,
     shared_transactions_of_doubles,
+    shared_transactions_of_quads,
     warps_of_block,
 )
 from autosched.featurize.memories import GLOBAL, REGISTER
@@ -137,6 +142,7 @@ class _EntryRows:
         self.group = group
         full, left = pool.full.rows[entry].astype(bool), pool.remainders.rows[entry]
         self.times = pool.times.rows[entry]
+        self.width = pool.width.rows[entry]
         nest = accesses.batch.readers[group]
         fewer = (nests.axes[nest] & ~full[:, :, None]).any(axis=1)
         active = nests.active[nest] - fewer
@@ -196,18 +202,19 @@ class _EntryRows:
         group = self.group[chosen]
         found = np.zeros((len(rows), 3), np.int64)
         shared = kinds["memory"][group] != GLOBAL
-        double = shared & (kinds["itemsize"][group] == 8)
+        bytes_ = kinds["itemsize"][group] * self.width[chosen]
         for counter, mask in (
             (global_transactions, ~shared),
-            (shared_transactions, shared & ~double),
-            (shared_transactions_of_doubles, double),
+            (shared_transactions, shared & (bytes_ < 8)),
+            (shared_transactions_of_doubles, shared & (bytes_ == 8)),
+            (shared_transactions_of_quads, shared & (bytes_ == 16)),
         ):
             at = np.flatnonzero(mask)
             if len(at):
                 found[at] = counter(rows[at])
         asked = found[:, 2] > 0
         passes = np.where(placed[group], found[:, 0], asked)
-        for k, values in enumerate((asked, passes, found[:, 1], found[:, 2])):
+        for k, values in enumerate((asked, passes, found[:, 1] * self.width[chosen], found[:, 2])):
             sums[k] += np.bincount(group, weight * values, sums.shape[1])
 
 

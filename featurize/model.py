@@ -37,6 +37,7 @@ from autosched.featurize.storage import shared_bytes, shared_strides, walked_acr
 from autosched.featurize.structure import Structure, columns
 from autosched.featurize.views import KernelGeometry, StageAccess, accesses_by_stage, kernel_geometry
 from autosched.featurize.work import WorkTable
+from autosched.schedule import vectors as rules
 from autosched.schedule.derived import is_promoted
 from autosched.schedule.types import StageId
 from autosched.target import Target
@@ -56,12 +57,15 @@ class Featurizer:
             counted as written, as the emulator executes it.
         every_warp: Whether the transactions of each warp are counted, instead of the first one's for all but a tail
             warp; dear, and for tests.
+        vectors: Whether accesses to neighbouring elements are joined, where they are amortised; as
+            `autosched.schedule.vectors.VECTORS` says when left out.
     """
 
     bound: BoundPipeline
     target: Target
     amortised: bool = True
     every_warp: bool = False
+    vectors: bool | None = None
     accesses: AccessTable = field(init=False)
     work: WorkTable = field(init=False)
     kinds: Kinds = field(init=False)
@@ -77,7 +81,8 @@ class Featurizer:
         self.kinds = Kinds(self.bound, self.work, by_form=self.amortised)
         self.demands = Demands(self.kinds, thorough=self.every_warp)
         self.planner = Planner(self.kinds, self.demands)
-        self.entries = EntryPool(self.kinds, amortised=self.amortised)
+        joins = rules.VECTORS if self.vectors is None else self.vectors
+        self.entries = EntryPool(self.kinds, amortised=self.amortised, vectors=joins)
 
     def model(self, structure: Structure) -> KernelModel:
         """Return the model of a structure, built once."""

@@ -8,6 +8,7 @@ from enum import Enum
 
 import numpy as np
 
+from autosched.featurize.joining import joined_accesses
 from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
 from autosched.featurize.nests import Bools, Ints
 from autosched.featurize.visits import LoopedAccesses, Visit
@@ -33,12 +34,23 @@ class Entries:
         start: ``int64[E]``, byte address modulo a sector, from the constants alone.
         remainders: ``int64[E, dims of the source]``, the constant left inside each floor division.
         times: ``int64[E]``, how often.
+        width: ``int64[E]``, elements at once.
     """
 
     full: Bools
     start: Ints
     remainders: Ints
     times: Ints
+    width: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Whether accesses are joined: element size, what addresses are multiples of in bytes, but for a remainder."""
+
+    itemsize: int
+    aligned: int
+    rest: int
 
 
 class OffsetTable(LoopedAccesses):
@@ -49,7 +61,10 @@ class OffsetTable(LoopedAccesses):
     them, unless an index has a floor division).
     """
 
-    def entries(self, visit: Visit, earlier: Sequence[Visit], steps: tuple[int, ...], how: Counting) -> Entries:
+    def entries(
+        self, visit: Visit, earlier: Sequence[Visit], steps: tuple[int, ...], how: Counting,
+        vectors: Vectors | None = None,
+    ) -> Entries:  # fmt: skip
         """Return the entries of a visit.
 
         Args:
@@ -57,10 +72,13 @@ class OffsetTable(LoopedAccesses):
             earlier: What the thread visited before and may still hold.
             steps: Bytes between neighbours in each dimension of the source.
             how: What counts.
+            vectors: How neighbouring elements are joined, if they are; not for `Counting.WRITTEN`.
         """
-        return self._enumerate(visit, earlier, np.array(steps, np.int64)[self.known], how)
+        return self._enumerate(visit, earlier, np.array(steps, np.int64)[self.known], how, vectors)
 
-    def _enumerate(self, visit: Visit, earlier: Sequence[Visit], steps: Ints, how: Counting) -> Entries:
+    def _enumerate(
+        self, visit: Visit, earlier: Sequence[Visit], steps: Ints, how: Counting, vectors: Vectors | None
+    ) -> Entries:
         apart = _apart(visit, how)
         everything = set(range(len(visit.loops)))
         if how is Counting.WRITTEN:
@@ -72,7 +90,14 @@ class OffsetTable(LoopedAccesses):
         else:
             every, full = _distinct(visit, earlier, apart)
             repeated = visit.moving()
-        start = (every // self.quotients * steps).sum(axis=1) % SECTOR_BYTES
+        start = (every // self.quotients * steps).sum(axis=1)
+        width = np.ones(len(start), np.int64)
+        apart_moves = [int((visit.loops[k].change * steps // self.quotients).sum()) for k in apart & repeated]
+        apart_moves += [1] * (len(np.unique(start)) < len(start))  # what is accessed twice is not joined
+        if vectors is not None and not any(m % vectors.aligned for m in apart_moves):
+            chosen, width = joined_accesses(full, start, vectors.itemsize, vectors.aligned, vectors.rest)
+            every, full, start = every[chosen], full[chosen], start[chosen]
+        start %= SECTOR_BYTES
         left = every % self.quotients
         times = np.ones(len(start), np.int64)
         for k in sorted(apart & repeated):
@@ -82,17 +107,18 @@ class OffsetTable(LoopedAccesses):
             start = (start[:, None] + along).reshape(-1) % SECTOR_BYTES
             times = (times[:, None] * counts).reshape(-1)
             full, left = np.repeat(full, len(along), axis=0), np.repeat(left, len(along), axis=0)
-        return self._alike(full, start, left, times)
+            width = np.repeat(width, len(along))
+        return self._alike(full, start, left, times, width)
 
-    def _alike(self, full: Bools, start: Ints, left: Ints, times: Ints) -> Entries:
-        rows = np.concatenate([full, start[:, None], left], axis=1)
+    def _alike(self, full: Bools, start: Ints, left: Ints, times: Ints, width: Ints) -> Entries:
+        rows = np.concatenate([full, start[:, None], left, width[:, None]], axis=1)
         _, first, inverse = alike_rows(rows)
         c = full.shape[1]
         alike = rows[first]
         remainders = np.zeros((len(first), len(self.group.rows)), np.int64)
-        remainders[:, self.known] = alike[:, c + 1 :]
+        remainders[:, self.known] = alike[:, c + 1 : -1]
         summed = np.bincount(inverse, weights=times, minlength=len(first)).astype(np.int64)
-        return Entries(alike[:, :c].astype(bool), alike[:, c], remainders, summed)
+        return Entries(alike[:, :c].astype(bool), alike[:, c], remainders, summed, alike[:, -1])
 
 
 def _apart(visit: Visit, how: Counting) -> set[int]:

@@ -1,6 +1,7 @@
 """Features against counts: what the featurizer predicts of random schedules, and what the traced emulator counts.
 
     python scripts/check_features.py [--apps blur,harris] [--schedules 10] [--seed 0] [--jobs 2] [--json out.json]
+    python scripts/check_features.py --vectors        # accesses to neighbouring elements joined
     python scripts/check_features.py --grid 1531 --apps blur,harris   # extrapolation at more than a million pixels
 
 Random states of the search are lowered, and every kernel's middle block runs in the emulator, which counts requests,
@@ -11,8 +12,10 @@ status is 1; elsewhere the error is printed. A failure names the seed that repea
 Three forms of the features are compared: every warp by itself and each access as written (exact); the paper's first
 warp for all but a tail warp (its error is printed); and that form times the blocks, or the points of the grid over
 those of a tile, against a sample of blocks that stands for the whole grid, corners and edges for themselves and the
-middle for the rest. Comparisons are of three classes: ``exact``; ``approximate``, where an address is not known exactly
-(see `autosched.featurize.memory`); ``border``, where the middle block runs code with clamps and guards.
+middle for the rest. With ``--vectors`` the form that searches use, with a thread's accesses joined, is compared with
+kernels lowered so: stores in interior blocks must be equal; of loads, the compiler joins more than the text shows, so
+that the error is printed. Comparisons are of three classes: ``exact``; ``approximate``, where an address is not known
+exactly (see `autosched.featurize.memory`); ``border``, where the middle block runs code with clamps and guards.
 """
 
 from __future__ import annotations
@@ -140,10 +143,12 @@ class Checker:
     Args:
         name: The app.
         grid: Points of both dimensions of images, or 0 for the odd sizes; then the grid is sampled.
+        vectors: Whether kernels with joined accesses are compared, instead of those without.
     """
 
     name: str
     grid: int = 0
+    vectors: bool = False
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
@@ -152,6 +157,7 @@ class Checker:
         self.states = RandomStates(Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings()))
         self.as_written = Featurizer(self.bound, target, amortised=False, every_warp=True)
         self.first_warp = Featurizer(self.bound, target, amortised=False)
+        self.joined = Featurizer(self.bound, target, every_warp=True, vectors=True)
         self.gathers = gathers(self.bound)
 
     def check(self, seed: int) -> None:
@@ -161,12 +167,44 @@ class Checker:
             self.tally.notes.append(f"seed {seed}: no legal state")
             return
         state, schedule = drawn
-        traced = Traced.of(lower(self.bound, schedule), self.arrays, self.scalars)
+        traced = Traced.of(lower(self.bound, schedule, vectors=False), self.arrays, self.scalars)
+        joined = None
+        if self.vectors:
+            joined = Traced.of(lower(self.bound, schedule, vectors=True), self.arrays, self.scalars)
         order = {n: k for k, n in enumerate(self.bound.funcs)}
         pieces = sorted(state.pieces, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
         for position, piece in enumerate(pieces):
             self.tally.kernels += 1
-            self._kernel(f"seed {seed} kernel {position} ({piece.structure.func})", traced, position, piece)
+            what = f"seed {seed} kernel {position} ({piece.structure.func})"
+            if joined is not None:
+                self._vectors(what, traced, joined, position, piece)
+            else:
+                self._kernel(what, traced, position, piece)
+
+    def _vectors(self, what: str, traced: Traced, joined: Traced, position: int, piece: Piece) -> None:
+        """Compare an interior block whose accesses are joined."""
+        params = np.array([piece.params], np.int64)
+        model = self.joined.model(piece.structure)
+        count = model.grid.blocks(params)[1][0]
+        here = block_at(count // 2, count, joined.kernels[position][0].grid)
+        if self.gathers:
+            joined.launch(position, None)  # addresses of later kernels depend on what this one writes
+            traced.launch(position, None)
+        trace = joined.launch(position, [here])
+        if not (trace.length > 1)[trace.requests > 0].any():
+            return
+        if is_border(traced, position, count // 2, traced.launch(position, [here])):
+            return
+        mine_all, true_all = predicted(model, model.evaluate(params), joined.program.names), counted(trace)
+        for key, true in true_all.items():
+            mine = mine_all.get(key, {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
+            for q in ("requests", "transactions"):
+                label = f"{'stores' if key[1] else 'loads'} by vectors, {q}"
+                same = self.tally.compare(label, mine[q], true[q])
+                self.tally.error(label, mine[q], true[q])
+                if not same and key[1] and mine["exact"]:
+                    text = f"{what}: {label} of {key[0]} {mine[q]:g}, counted {true[q]:g}"
+                    self.tally.failures.append(f"{text}; {_describe(model, params)}")
 
     def _kernel(self, what: str, traced: Traced, position: int, piece: Piece) -> None:
         params = np.array([piece.params], np.int64)
@@ -236,24 +274,24 @@ def _describe(model: KernelModel, params: np.ndarray[Any, Any]) -> str:
     return f"[{spots}] inlined {sorted(s.inlined)} {params[0].tolist()}"
 
 
-def check_app(name: str, seeds: Sequence[int], grid: int = 0) -> Tally:
+def check_app(name: str, seeds: Sequence[int], grid: int = 0, vectors: bool = False) -> Tally:
     """Check the schedules of an app that some seeds give."""
-    checker = Checker(name, grid)
+    checker = Checker(name, grid, vectors)
     for seed in seeds:
         checker.check(seed)
     return checker.tally
 
 
-def check_in_processes(name: str, seeds: range, jobs: int, grid: int) -> Tally:
+def check_in_processes(name: str, seeds: range, jobs: int, grid: int, vectors: bool) -> Tally:
     """Check an app in several processes."""
     tally = Tally()
     parts = [seeds[k : k + SEEDS_A_PART] for k in range(0, len(seeds), SEEDS_A_PART)]
     if jobs == 1:
         for part in parts:
-            tally.add(check_app(name, part, grid))
+            tally.add(check_app(name, part, grid, vectors))
         return tally
     with ProcessPoolExecutor(jobs) as pool:
-        for done in [pool.submit(check_app, name, part, grid) for part in parts]:
+        for done in [pool.submit(check_app, name, part, grid, vectors) for part in parts]:
             tally.add(done.result())
     return tally
 
@@ -287,6 +325,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=10, help="schedules of each app")
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others' follow")
     parser.add_argument("--grid", type=int, default=0, help="points a side of images; then grids are sampled")
+    parser.add_argument("--vectors", action="store_true", help="compare kernels with joined accesses")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--verbose", action="store_true", help="print where approximations are off")
@@ -296,7 +335,9 @@ def main() -> None:
         os.environ["AUTOSCHED_CACHE_DIR"] = cache
         for name in args.apps.split(","):
             start = time.perf_counter()
-            tally = check_in_processes(name, range(args.seed, args.seed + args.schedules), args.jobs, args.grid)
+            tally = check_in_processes(
+                name, range(args.seed, args.seed + args.schedules), args.jobs, args.grid, args.vectors
+            )
             report(name, tally, time.perf_counter() - start, verbose=args.verbose)
             failures += len(tally.failures)
             table[name] = figures(tally)

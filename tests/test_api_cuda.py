@@ -13,14 +13,18 @@ import pytest
 
 import autosched
 from autosched import Func, Input, Param, Pipeline, Var, float16, float32
+from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.lower.program import lower
 from autosched.runtime.buffers import cupy_view
-from autosched.runtime.cuda import launch_steps
+from autosched.runtime.cuda import CudaExecutable, launch_steps
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.launcher import LaunchSequence
 from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.signature import Call, CallSignature
+from tests.schedule.building import kernel, root, schedule
 
 needs_cupy = pytest.mark.skipif(not find_spec("cupy"), reason="CuPy is not installed")
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
@@ -196,6 +200,57 @@ def test_graph_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline
     np.testing.assert_array_equal(_on_host(graph.outputs), autosched.interpret(app.build(), {"input": image})["output"])
     with pytest.raises(autosched.InputError, match="got an array on the CPU, expected an array on the GPU"):
         kernel.graph(input=image)
+
+
+class DeviceOfCubins(EmulatedDevice):
+    """A driver that tells kernels of one name apart by the cubin that holds them."""
+
+    def __init__(self, *kernels: tuple[CudaKernel, bytes]) -> None:
+        super().__init__(())
+        self.by_code = {code: kernel for kernel, code in kernels}
+        self.launched: list[CudaKernel] = []
+
+    def get_function(self, module: bytes, name: str) -> Any:
+        return module, name
+
+    def launch(self, function: Any, *arguments: Any) -> None:
+        module, name = function
+        kernel = self.by_code[module]
+        self.kernels[name] = kernel
+        self.launched.append(kernel)
+        super().launch(name, *arguments)
+
+
+@needs_cupy
+@needs_nvrtc
+@pytest.mark.parametrize("role", ["input", "output"])
+def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role: str) -> None:
+    y, x = Var("y"), Var("x")
+    image, out = Input("image", float32, 2), Func("out")
+    out[y, x] = image[y, x] * 2
+    bound = bind(Pipeline(out.over(y=(0, 4), x=(0, 128)), name="double"), {"image": (4, 128)})
+    program = lower(bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")])), vectors=True)
+    executable = CudaExecutable(program, CallSignature.of(bound, {}), "sm_90")
+    other = CudaExecutable(program.without_vectors(), CallSignature.of(bound, {}), "sm_90")
+    (joined,), (single,) = ([print_cuda(k) for k in p.kernels] for p in (program, program.without_vectors()))
+    name = joined.name
+    device = DeviceOfCubins((joined, executable.cubins[name].code), (single, other.cubins[name].code))
+    for module in ("cuda", "launcher"):
+        monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
+
+    memory = np.zeros(2 * 4 * 128 + 64, np.float32)
+    first = -(memory.ctypes.data // 4) % 4  # of 16 aligned bytes
+    for shift in (0, 1):
+        begin = {"input": first, "output": first + 520}
+        begin[role] += shift
+        source, target = (memory[b : b + 512].reshape(4, 128) for b in begin.values())
+        source[...] = np.random.default_rng(shift).random((4, 128))
+        expected = source * 2
+        given, wanted = _on_device(source), _on_device(target)
+        executable.call(Call({"image": given}, {"out": wanted}, {}))
+        np.testing.assert_array_equal(target, expected)
+        assert device.launched[-1] is (single if shift else joined)
+    assert "LOAD_VECTOR" in joined.body and "VECTOR" not in single.body
 
 
 def sharpened() -> tuple[autosched.CompiledPipeline, np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -10,6 +10,7 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.vectors import vector_bytes, vectorise
 from autosched.lower.widen import widen
 
 MAX_GRID_YZ = 65535
@@ -18,12 +19,16 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class KernelParam:
-    """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written) or ``scalar``."""
+    """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written) or ``scalar``.
+
+    The address of an array is a multiple of ``aligned`` bytes, if that is more than an element has.
+    """
 
     kind: str
     name: str
     dtype: DType
     count: int
+    aligned: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def cuda_prelude() -> str:
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
     """Return a kernel as CUDA C."""
-    kernel = widen(kernel)
+    kernel = widen(vectorise(kernel) if kernel.vectors else kernel)
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
@@ -77,9 +82,10 @@ def print_cuda(kernel: KernelIR) -> CudaKernel:
 
 def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
     """Return a kernel's parameters in order: arrays read, arrays written, scalars."""
+    aligned = vector_bytes(kernel.body)
     return (
-        *(KernelParam("in", b.name, b.dtype, b.count) for b in kernel.reads),
-        *(KernelParam("out", b.name, b.dtype, b.count) for b in kernel.writes),
+        *(KernelParam("in", b.name, b.dtype, b.count, aligned.get(b.name, 1)) for b in kernel.reads),
+        *(KernelParam("out", b.name, b.dtype, b.count, aligned.get(b.name, 1)) for b in kernel.writes),
         *(KernelParam("scalar", s.name, s.dtype, 1) for s in kernel.scalars),
     )
 

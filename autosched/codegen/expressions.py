@@ -8,7 +8,7 @@ from autosched.codegen.prelude import float_literal
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32
 from autosched.lang.expr import Scalar
-from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Read, Ref, Value
+from autosched.lower.ir import CompareIndex, ConstValue, Element, IndexValue, Op, Read, Ref, Value
 
 C_TYPE = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
@@ -119,6 +119,9 @@ def value_text(v: Value) -> str:
         case Read():
             access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
             return f"as_f16_to_f32({access})" if v.dtype == float16 else access
+        case Element():
+            text = f"{v.vector}.at[{v.number}]"
+            return f"as_f16_to_f32({text})" if v.dtype == float16 else text
         case IndexValue():
             return _index_value(v)
         case CompareIndex():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from autosched.codegen.expressions import C_TYPE, index_text, is_wide, local_type, storage_type, value_text
-from autosched.lang.dtypes import float16
-from autosched.lower.ir import Alloc, Barrier, Comment, If, Let, LetIndex, Stmt, Store
+from autosched.lang.dtypes import DType, float16
+from autosched.lower.ir import Alloc, Barrier, Comment, If, Let, LetIndex, LetVector, Stmt, Store, StoreVector, Value
 
 
 class Writer:
@@ -49,14 +49,24 @@ def simple_statement(s: Stmt) -> str | None:
         case Alloc():
             return f"REGISTER({storage_type(s.buffer.dtype)}, {s.buffer.name}, {s.buffer.count});"
         case Store():
-            value = value_text(s.value)
-            value = f"as_f32_to_f16({value})" if s.buffer.dtype == float16 else bare(value)
-            return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {value});"
+            return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {_stored(s.value, s.buffer.dtype)});"
+        case LetVector():
+            what = f"{storage_type(s.buffer.dtype)}, {s.length}, {s.buffer.name}, {index_text(s.index)}"
+            return f"const auto {s.name} = LOAD_VECTOR({s.site}, {what});"
+        case StoreVector():
+            what = f"{storage_type(s.buffer.dtype)}, {len(s.values)}, {s.buffer.name}, {index_text(s.index)}"
+            values = ", ".join(_stored(v, s.buffer.dtype) for v in s.values)
+            return f"STORE_VECTOR({s.site}, {what}, {values});"
         case Comment():
             return f"// {s.text}"
         case Barrier():
             return "BARRIER();"
     return None
+
+
+def _stored(value: Value, dtype: DType) -> str:
+    text = value_text(value)
+    return f"as_f32_to_f16({text})" if dtype == float16 else bare(text)
 
 
 def condition_text(s: If) -> str:

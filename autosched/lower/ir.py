@@ -90,7 +90,16 @@ class CompareIndex:
     dtype: DType
 
 
-Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of what `LetVector` binds."""
+
+    vector: str
+    number: int
+    dtype: DType
+
+
+Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex | Element
 
 
 class LoopRole(Enum):
@@ -163,6 +172,27 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class LetVector:
+    """Read ``length`` elements of a buffer in one access, from ``index`` on, which is a multiple of ``length``."""
+
+    name: str
+    buffer: Buffer
+    index: Index
+    length: int
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVector:
+    """Write as many elements as there are values in one access; ``index`` is a multiple of their number."""
+
+    buffer: Buffer
+    index: Index
+    values: tuple[Value, ...]
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """All threads of the block meet."""
 
@@ -174,7 +204,7 @@ class Comment:
     text: str
 
 
-Stmt = For | If | Let | LetIndex | Alloc | Store | Barrier | Comment
+Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +221,8 @@ class KernelIR:
 
     ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
     ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
-    gives, per access site, the number of enclosing serial loops.
+    gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
+    accesses to neighbouring elements (`autosched.lower.vectors`); the C printer leaves that to the compiler.
     """
 
     name: str
@@ -205,6 +236,7 @@ class KernelIR:
     shared_bytes: int
     body: tuple[Stmt, ...]
     site_depths: tuple[int, ...]
+    vectors: bool = False
 
     @property
     def blocks(self) -> int:
@@ -247,6 +279,8 @@ def values_of(s: Stmt) -> tuple[Value, ...]:
             return (v,)
         case Store(value=v):
             return (v,)
+        case StoreVector(values=values):
+            return values
         case If(condition=c):
             return (c,)
     return ()

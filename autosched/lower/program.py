@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, unreserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
+from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
 from autosched.schedule.types import Level, Schedule
 
@@ -31,14 +32,22 @@ class Program:
     workspace_bytes: int
     names: Mapping[str, str]
 
+    def without_vectors(self) -> Program:
+        """Return the same for arrays of any alignment: kernels that access one element at a time."""
+        return replace(self, kernels=tuple(replace(k, vectors=False) for k in self.kernels))
 
-def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True) -> Program:
+
+def lower(
+    bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True, vectors: bool | None = None
+) -> Program:
     """Lower a validated schedule.
 
     Args:
         bound: The pipeline with its shapes.
         schedule: A schedule that `autosched.schedule.validate.validate` accepts for it.
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
+        vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
+            `autosched.schedule.vectors.VECTORS` says when left out.
     """
     names = bound.identifiers
     levels = schedule.computed
@@ -48,7 +57,8 @@ def lower(bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = Tr
     kernels = []
     for k in schedule.kernels:
         label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
-        kernels.append(lower_kernel(bound, k, label, arrays, names, split_interior=split_interior))
+        kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
+        kernels.append(replace(kernel, vectors=rules.VECTORS if vectors is None else vectors))
     placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
     for public, func in bound.outputs.items():

@@ -4,6 +4,7 @@
 * Buffers are declared before they are accessed; inputs are never stored to; register indices stay within their array.
 * Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
 * Barriers stand between thread nests, in control flow that is uniform over the block.
+* Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
 * Shared buffers that are alive at the same time do not overlap, and a barrier stands between touching bytes and
   overwriting them.
@@ -27,12 +28,14 @@ from autosched.lower.ir import (
     Comment,
     CompareIndex,
     ConstValue,
+    Element,
     For,
     If,
     IndexValue,
     KernelIR,
     Let,
     LetIndex,
+    LetVector,
     LoopRole,
     Memory,
     Op,
@@ -40,10 +43,12 @@ from autosched.lower.ir import (
     Ref,
     Stmt,
     Store,
+    StoreVector,
     Value,
     walk_values,
 )
 from autosched.lower.verify_shared import SharedUse, check_shared_memory
+from autosched.schedule.vectors import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
 OPAQUE = ("data", "select")
@@ -78,6 +83,7 @@ class _Verifier:
         self.ranges: dict[str, Interval] = {}
         self.scalars: set[str] = set()
         self.buffers: dict[str, Buffer] = {}
+        self.vectors: dict[str, LetVector] = {}
         self.sites: dict[int, int] = {}
         self.where = _Where()
         self.shared = SharedUse()
@@ -165,8 +171,17 @@ class _Verifier:
                 self._index(s.index)
                 self._bind(s.name)
                 self.ranges[s.name] = ix.interval(s.index)
+            case LetVector():
+                self._vector(s.buffer, s.index, s.length, s.site)
+                self._bind(s.name)
+                self.vectors[s.name] = s
+                self._reads(s.buffer)
             case Store():
-                self._store(s)
+                self._store(s, (s.value,))
+                self._access(s.buffer, s.index, s.site)
+            case StoreVector():
+                self._store(s, s.values)
+                self._vector(s.buffer, s.index, len(s.values), s.site)
             case For(role=LoopRole.THREAD):
                 self._threads(s)
             case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
@@ -217,13 +232,13 @@ class _Verifier:
         with self._inside(_Where(here.axes, here.depth, True, here.tests)):
             self._body(s.orelse)
 
-    def _store(self, s: Store) -> None:
-        self._value(s.value)
-        self._access(s.buffer, s.index, s.site)
+    def _store(self, s: Store | StoreVector, values: Sequence[Value]) -> None:
+        for v in values:
+            self._value(v)
+            if v.dtype != s.buffer.dtype:
+                self._fail(f"{s.buffer.name} of {s.buffer.dtype} gets a value of {v.dtype}")
         if s.buffer.name in self.inputs:
             self._fail(f"input {s.buffer.name} is stored to")
-        if s.value.dtype != s.buffer.dtype:
-            self._fail(f"{s.buffer.name} of {s.buffer.dtype} gets a value of {s.value.dtype}")
         if any(axis not in self.where.axes for axis in self.crowded):
             self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
         if s.buffer.memory is Memory.SHARED:
@@ -243,8 +258,11 @@ class _Verifier:
                     self._value(a)
             case Read():
                 self._access(v.buffer, v.index, v.site)
-                if v.buffer.memory is Memory.SHARED:
-                    self.shared.reads.add(v.buffer.name)
+                self._reads(v.buffer)
+            case Element():
+                vector = self.vectors.get(v.vector)
+                if vector is None or not 0 <= v.number < vector.length or v.dtype != vector.buffer.dtype:
+                    self._fail(f"element {v.number} of {v.vector} is used, which is bound to {vector}")
             case IndexValue():
                 self._index(v.index)
             case CompareIndex():
@@ -274,6 +292,17 @@ class _Verifier:
         if site in self.sites:
             self._fail(f"site {site} is used twice")
         self.sites[site] = self.where.depth
+
+    def _reads(self, buffer: Buffer) -> None:
+        if buffer.memory is Memory.SHARED:
+            self.shared.reads.add(buffer.name)
+
+    def _vector(self, buffer: Buffer, index: ix.Index, length: int, site: int) -> None:
+        if buffer.memory is Memory.REGISTER or length not in (2, 4, 8, 16):
+            self._fail(f"{length} elements of {buffer.name} in {buffer.memory.value} memory are accessed at once")
+        if length * buffer.dtype.bytes_ > MAX_VECTOR_BYTES:
+            self._fail(f"{length} elements of {buffer.name} are more than {MAX_VECTOR_BYTES} bytes")
+        self._access(buffer, index, site)
 
     def _register_index(self, buffer: Buffer, index: ix.Index) -> None:
         """Check an index by its interval; where that is too wide, at each point that the conditions around it leave."""
@@ -308,7 +337,7 @@ class _Verifier:
     # ---- names
 
     def _bind(self, name: str) -> None:
-        if name in self.ranges or name in self.scalars or name in self.buffers:
+        if name in self.ranges or name in self.scalars or name in self.buffers or name in self.vectors:
             self._fail(f"{name} is bound twice in one scope")
 
     def _declare(self, b: Buffer, memory: Memory) -> None:
@@ -319,10 +348,11 @@ class _Verifier:
 
     @contextmanager
     def _scope(self) -> Iterator[None]:
-        held = self.ranges, self.scalars, self.buffers
+        held = self.ranges, self.scalars, self.buffers, self.vectors
         self.ranges, self.scalars, self.buffers = dict(self.ranges), set(self.scalars), dict(self.buffers)
+        self.vectors = dict(self.vectors)
         yield
-        self.ranges, self.scalars, self.buffers = held
+        self.ranges, self.scalars, self.buffers, self.vectors = held
 
     @contextmanager
     def _inside(self, where: _Where) -> Iterator[None]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from autosched.analysis import index as ix
 from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS
-from autosched.lower.ir import ConstValue, For, If, IndexValue, KernelIR, Let, Op, Ref, Stmt, Store, Value
+from autosched.lower.ir import ConstValue, For, If, IndexValue, KernelIR, Let, Op, Ref, Stmt, Store, StoreVector, Value
 
 _FULL = (int32.min_value, int32.max_value)
 Range = tuple[int, int]
@@ -76,6 +76,8 @@ class _Widener:
                 return Let(s.name, self._bound(s.name, s.value))
             case Store():
                 return replace(s, value=self.same(s.value))
+            case StoreVector():
+                return replace(s, values=tuple(self.same(v) for v in s.values))
         return s
 
     def _bound(self, name: str, value: Value) -> Value:

@@ -52,8 +52,11 @@ class CudaExecutable:
                 strict=True,
             )
         )
+        self._fast_math = fast_math
+        self._alignments = _alignments(program, self._kernels)
         self._lock = threading.Lock()
         self._sequence: LaunchSequence | None = None
+        self._for_any_alignment: CudaExecutable | None = None
 
     @property
     def resources(self) -> tuple[KernelInfo, ...]:
@@ -66,8 +69,8 @@ class CudaExecutable:
         Inputs in host memory are copied to the GPU. Where all are, outputs come back in host memory; else they are
         made on the GPU, and the call returns before they are computed.
         """
-        sequence = self._launches()
         with _Arrays(self._signature, call, upload=True) as arrays:
+            sequence = self._launches(arrays.pointers)
             sequence.run(arrays.pointers, call.scalars, device=arrays.device, caller=arrays.caller)
             return arrays.results()
 
@@ -77,14 +80,25 @@ class CudaExecutable:
         Returns:
             A function that launches the graph on the caller's current stream, and the outputs.
         """
-        sequence = self._launches()
         with _Arrays(self._signature, call, upload=False) as arrays:
+            sequence = self._launches(arrays.pointers)
             keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
             return lambda: graph.launch(arrays.caller_now().stream), arrays.results()
 
-    def _launches(self) -> LaunchSequence:
+    def _launches(self, pointers: Mapping[str, int]) -> LaunchSequence:
+        """Return the launches for arrays at some addresses.
+
+        Whole allocations are aligned for every vector; a part of one may not be. For those the kernels are compiled
+        once more, at the first such call, to access one element at a time.
+        """
         with self._lock:
+            if any(pointers[name] % aligned for name, aligned in self._alignments.items()):
+                if self._for_any_alignment is None:
+                    self._for_any_alignment = CudaExecutable(
+                        self._program.without_vectors(), self._signature, self.arch, fast_math=self._fast_math
+                    )
+                return self._for_any_alignment._launches(pointers)
             if self._sequence is None:
                 steps = launch_steps(self._program, self._kernels)
                 codes = {name: cubin.code for name, cubin in self.cubins.items()}
@@ -155,6 +169,16 @@ class _Arrays:
         if self._call.out is not None or self._example is not None or example is None:
             return self._returned
         return {name: like_caller(array, example) for name, array in self._returned.items()}
+
+
+def _alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
+    """Return what the address of each of the caller's arrays must be a multiple of, where vectors ask for something."""
+    public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
+    found: dict[str, int] = {}
+    for p in (p for k in kernels for p in k.params):
+        if p.aligned > 1 and p.name in public:
+            found[public[p.name]] = max(found.get(public[p.name], 1), p.aligned)
+    return found
 
 
 def launch_steps(program: Program, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:

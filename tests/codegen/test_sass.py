@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
@@ -24,6 +25,7 @@ from autosched.runtime.emulator import compile_emulated
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
+from tests.schedule import building
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 HEAD = 'extern "C" __global__ void k(const float* x, const int* m, float* o, int n)'
@@ -249,3 +251,41 @@ def test_table_of_an_app(nvdisasm: str, tmp_path: Path) -> None:
         assert 0 < k["necessary_per_block"]["total"] <= k["instructions_per_block"]
         assert 0 < k["distinct_sectors_per_block"] <= k["transactions_per_block"]
         assert k["registers"] > 0 and k["spill_bytes"] == 0
+
+
+def staged_stencil() -> Program:
+    """Return a stencil of floats with four points a thread, staged in shared memory, by vectors."""
+    y, x = Var("y"), Var("x")
+    image, wide, out = Input("image", float32, 2), Func("wide"), Func("out")
+    wide[y, x] = image[y, x] + image[y, x + 1]
+    out[y, x] = wide[y, x] + wide[y + 1, x]
+    bound = bind(Pipeline(out.over(y=(0, 32), x=(0, 512)), name="stencil"), {"image": (33, 516)})
+    tiles = building.kernel(
+        bound,
+        [building.root("out", "by=8 bx=4 tx=32 sx=4 ty=4")],
+        [building.member(building.block("out", 2), ("y", "x"), wide="tx=32 sx=4 ty=5")],
+    )
+    return lower(bound, building.schedule(bound, tiles), vectors=True)
+
+
+def test_vectors_are_single_instructions(nvdisasm: str) -> None:
+    """The compiler makes one instruction of each vector, and the machine counts what the emulator counts."""
+    from sass.costs import OperationCosts
+    from sass.measure import block_at, interior_block, measure_kernel
+
+    (ir,) = staged_stencil().kernels
+    counts = measure_kernel(ir, {}, OperationCosts(nvdisasm))
+    bytes_: dict[str, Counter[int]] = {}
+    for i in counts.code.instructions:
+        size = next((int(m) // 8 for m in i.modifiers if m in ("64", "128")), 4)
+        bytes_.setdefault(i.opcode, Counter())[size] += 1
+    assert bytes_["LDG"] == {16: 1, 4: 1} and bytes_["STS"] == {16: 1}
+    assert bytes_["LDS"] == {16: 2} and bytes_["STG"] == {16: 1}
+    position, _ = interior_block(ir)
+    trace = traced(ir, block_at(position, [n for _, n in ir.grid_loops], counts.launch.grid))
+    for space, stores in (("shared", True), ("shared", False), ("global", True), ("global", False)):
+        traffic, here = counts.execution.memory[space], (trace.is_store == stores) & (np.array(trace.space) == space)
+        what = "stores" if stores else "loads"
+        assert traffic.requests[what] == trace.requests[here].sum()
+        passes = trace.sectors if space == "global" else trace.wavefronts
+        assert traffic.transactions[what] == passes[here].sum()

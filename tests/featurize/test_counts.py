@@ -31,6 +31,16 @@ def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: st
     assert all(tally.equal[what] == tally.compared[what] for what in exact)
 
 
+@pytest.mark.parametrize("name", ["blur", "harris", "unsharp"])
+def test_vectors_are_those_the_emulator_counts(script: ModuleType, name: str) -> None:
+    tally = script.check_app(name, range(100, 104), vectors=True)
+    assert tally.failures == []
+    for what in ("requests", "transactions"):
+        stores, loads = (f"{access} by vectors, {what}" for access in ("stores", "loads"))
+        assert tally.equal[stores] == tally.compared[stores] > 0
+        assert tally.equal[loads] > 0.5 * tally.compared[loads]
+
+
 def test_a_sample_of_blocks_stands_for_the_grid(script: ModuleType) -> None:
     sample = script.sampled_blocks([9, 3])
     assert sum(weight * len(places) for weight, places in sample.items()) == 27

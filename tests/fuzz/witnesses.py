@@ -67,8 +67,9 @@ def reference_outputs(case: Case) -> dict[str, Array]:
 
 
 def check_schedule(
-    case: Case, bound: BoundPipeline, schedule: Schedule, expected: Arrays, *, seed: int = 0, emulate: bool = True
-) -> Program:
+    case: Case, bound: BoundPipeline, schedule: Schedule, expected: Arrays, *, seed: int = 0, emulate: bool = True,
+    vectors: bool = False,
+) -> Program:  # fmt: skip
     """Lower a schedule, run it in the emulator and on the CPU, and compare with the expected outputs.
 
     Args:
@@ -78,12 +79,13 @@ def check_schedule(
         expected: The outputs by name.
         seed: Decides the order in which the emulator runs threads.
         emulate: Whether the CUDA text is run too (not for schedules made for a CPU, whose blocks may be too large).
+        vectors: Whether the CUDA text joins accesses to neighbouring elements.
 
     Raises:
         Disagreement: If a witness gives something else.
         CompileError: If a kernel's code breaks a rule of its own.
     """
-    program = lower(bound, schedule)
+    program = lower(bound, schedule, vectors=vectors)
     for kernel in program.kernels:
         verify(kernel)
     scalars = {p.name: case.params[p.name] for p in bound.scalars}

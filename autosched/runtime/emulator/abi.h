@@ -17,7 +17,8 @@ enum as_error_kind {
     AS_DIVERGENT_BARRIER,
     AS_SHARED_SIZE,
     AS_OUT_OF_MEMORY,
-    AS_TOO_MANY_BARRIERS
+    AS_TOO_MANY_BARRIERS,
+    AS_MISALIGNED
 };
 
 enum as_space { AS_GLOBAL, AS_SHARED };
@@ -58,7 +59,7 @@ struct as_block {
     int single_writer;              // an element of global memory has at most one writing thread
     void (*barrier)(as_thread*, int id, int line);
     __attribute__((noreturn)) void (*fail)(as_thread*, int kind, const char* buffer, as_i64 index, int line, int other);
-    void (*record)(as_thread*, int site, int depth, int space, int parameter, int bytes, as_i64 element);
+    void (*record)(as_thread*, int site, int depth, int space, int parameter, int bytes, as_i64 element, int length);
     unsigned (*iteration)(as_thread*, unsigned outer, as_i64 value);
 };
 

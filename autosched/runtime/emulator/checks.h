@@ -6,6 +6,15 @@ static inline __attribute__((always_inline)) void as_check_bounds(
         thread->as_block_state->fail(thread, AS_OUT_OF_BOUNDS, place.buffer, index, place.line(), -1);
 }
 
+// An access of n elements, the first of which is element `before + index` from an aligned address.
+static inline __attribute__((always_inline)) void as_check_vector(
+    as_thread* thread, as_i64 index, as_i64 count, int n, as_i64 before, as_place place) {
+    as_check_bounds(thread, index, count, place);
+    as_check_bounds(thread, index + n - 1, count, place);
+    if (__builtin_expect((before + index) % n != 0, 0))
+        thread->as_block_state->fail(thread, AS_MISALIGNED, place.buffer, index, place.line(), -1);
+}
+
 // Shared memory. A word is (epoch << 16) | (thread + 1), or 0xffff below the epoch for several readers.
 // Two accesses of one granule conflict when they fall into the same epoch (no barrier between them),
 // come from different threads, and one of them is a write. Since both orders are looked for (the last

@@ -21,6 +21,7 @@ class ErrorKind(Enum):
     SHARED_SIZE = 6
     OUT_OF_MEMORY = 7
     TOO_MANY_BARRIERS = 8
+    MISALIGNED = 9
 
 
 _SAYS = {
@@ -32,6 +33,7 @@ _SAYS = {
     ErrorKind.SHARED_SIZE: "{buffer} ends at byte {index} of shared memory, beyond what the launch provides",
     ErrorKind.OUT_OF_MEMORY: "the emulator ran out of memory",
     ErrorKind.TOO_MANY_BARRIERS: "a block passes more barriers than the emulator can count",
+    ErrorKind.MISALIGNED: "a vector begins at {buffer}[{index}], which is no multiple of its length",
 }
 
 

@@ -32,6 +32,7 @@ Space = Literal["global", "shared", "register"]
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPED = r"\(\s*([a-z][a-z ]*?)\s*,\s*(\w+)\s*"
 _COUNT = r",\s*(\d+)\s*"
+_VECTOR = r"\(\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\d+)\s*,\s*(\w+)\s*,"
 _ARGUMENTS = {
     "KERNEL": re.compile(r"\(\s*(\w+)\s*" + _COUNT + r"\)"),
     "GLOBAL_IN": re.compile(_TYPED + _COUNT + r"\)"),
@@ -41,6 +42,8 @@ _ARGUMENTS = {
     "REGISTER": re.compile(_TYPED + _COUNT + r"\)"),
     "LOAD": re.compile(r"\(\s*(\d+)\s*,\s*(\w+)\s*,"),
     "STORE": re.compile(r"\(\s*(\d+)\s*,\s*(\w+)\s*,"),
+    "LOAD_VECTOR": re.compile(_VECTOR),
+    "STORE_VECTOR": re.compile(_VECTOR),
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
 }
@@ -65,7 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One LOAD or STORE in the text.
+    """One LOAD or STORE in the text, or one of a vector.
 
     Attributes:
         store: Whether it is a STORE.
@@ -74,6 +77,7 @@ class Site:
         element_bytes: Size of its elements.
         line: Line of the text, from 1.
         depth: Number of serial loops (marked by ITER) around the site.
+        length: Number of elements that a thread accesses at once.
     """
 
     store: bool
@@ -82,6 +86,7 @@ class Site:
     element_bytes: int
     line: int
     depth: int
+    length: int = 1
 
 
 @dataclass(slots=True)
@@ -148,14 +153,15 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
     elif word == "ITER":
         scope.depth = int(arguments[0]) + 1
         result.max_depth = max(result.max_depth, scope.depth)
-    elif word in ("LOAD", "STORE"):
-        number, buffer = int(arguments[0]), arguments[1]
+    elif word in ("LOAD", "STORE", "LOAD_VECTOR", "STORE_VECTOR"):
+        number, buffer = int(arguments[0]), arguments[-1]
+        length = int(arguments[1]) if len(arguments) > 2 else 1
         if number in result.sites:
             raise InputError(f"line {line}: site {number} is used twice")
         if buffer not in scope.buffers:
             raise InputError(f"line {line}: {word} of {buffer}, which no macro declares")
         space, element_bytes = scope.buffers[buffer]
-        result.sites[number] = Site(word == "STORE", buffer, space, element_bytes, line, scope.depth)
+        result.sites[number] = Site(word.startswith("STORE"), buffer, space, element_bytes, line, scope.depth, length)
     else:
         _declare(result, scope, word, arguments, line)
 

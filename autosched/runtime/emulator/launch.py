@@ -243,6 +243,7 @@ class Launch:
             space=tuple(site.space for site in sites),
             is_store=np.array([site.store for site in sites], np.bool_),
             element_bytes=np.array([site.element_bytes for site in sites], np.int64),
+            length=np.array([site.length for site in sites], np.int64),
             line=np.array([site.line for site in sites], np.int64),
             **{name: columns[name] for name in SITE_COLUMNS[:5]},
             footprint=footprint_from_columns(columns, np.ones(len(sites), np.int64), blocks),

@@ -5,9 +5,20 @@
 // one cell), and AS_SITE_DEPTH(site), the number of serial loops around a site.
 
 static inline __attribute__((always_inline)) void as_record(
-    as_thread* thread, as_space space, int parameter, int bytes, as_i64 element, as_place place) {
+    as_thread* thread, as_space space, int parameter, int bytes, as_i64 element, as_place place, int length = 1) {
     if (AS_TRACED)
-        thread->as_block_state->record(thread, place.site(), place.depth(), space, parameter, bytes, element);
+        thread->as_block_state->record(thread, place.site(), place.depth(), space, parameter, bytes, element, length);
+}
+
+// Neighbouring elements that are moved in one access.
+template <class T, int n>
+struct as_vector {
+    T at[n];
+};
+
+template <class T, class... Values>
+static inline as_vector<T, sizeof...(Values)> as_vector_of(Values... values) {
+    return {{(T)values...}};
 }
 
 // Out of line: a kernel has hundreds of accesses, and its compile time is what most runs spend.
@@ -22,6 +33,15 @@ struct as_global_in {
         as_check_bounds(thread, index, count, place);
         as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
         return data[index];
+    }
+
+    template <int n>
+    AS_NOINLINE as_vector<T, n> as_load_vector(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_vector(thread, index, count, n, 0, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place, n);
+        as_vector<T, n> found;
+        for (int k = 0; k < n; k++) found.at[k] = data[index + k];
+        return found;
     }
 };
 
@@ -43,6 +63,28 @@ struct as_global_out {
         as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
         as_global_write(thread, cells + index, index, place);
         data[index] = value;
+    }
+
+    template <int n>
+    AS_NOINLINE as_vector<T, n> as_load_vector(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_vector(thread, index, count, n, 0, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place, n);
+        as_vector<T, n> found;
+        for (int k = 0; k < n; k++) {
+            as_global_read(thread, cells + index + k, index + k, place);
+            found.at[k] = data[index + k];
+        }
+        return found;
+    }
+
+    template <int n>
+    AS_NOINLINE void as_store_vector(as_thread* thread, as_i64 index, as_vector<T, n> value, as_place place) const {
+        as_check_vector(thread, index, count, n, 0, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place, n);
+        for (int k = 0; k < n; k++) {
+            as_global_write(thread, cells + index + k, index + k, place);
+            data[index + k] = value.at[k];
+        }
     }
 };
 
@@ -72,6 +114,28 @@ struct as_shared_view {
         as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
         as_shared_write(thread, offset / AS_GRANULE + index * granules, granules, index, place);
         data[index] = value;
+    }
+
+    template <int n>
+    AS_NOINLINE as_vector<T, n> as_load_vector(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        as_vector<T, n> found;
+        for (int k = 0; k < n; k++) {
+            as_shared_read(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+            found.at[k] = data[index + k];
+        }
+        return found;
+    }
+
+    template <int n>
+    AS_NOINLINE void as_store_vector(as_thread* thread, as_i64 index, as_vector<T, n> value, as_place place) const {
+        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        for (int k = 0; k < n; k++) {
+            as_shared_write(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+            data[index + k] = value.at[k];
+        }
     }
 };
 
@@ -114,6 +178,9 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define REGISTER(T, name, count) as_register_array<T, count> name
 #define LOAD(site, buffer, index) (buffer).as_load(this, index, AS_PLACE(site, buffer))
 #define STORE(site, buffer, index, value) (buffer).as_store(this, index, value, AS_PLACE(site, buffer))
+#define LOAD_VECTOR(site, T, n, buffer, index) (buffer).template as_load_vector<n>(this, index, AS_PLACE(site, buffer))
+#define STORE_VECTOR(site, T, n, buffer, index, ...) \
+    (buffer).template as_store_vector<n>(this, index, as_vector_of<T>(__VA_ARGS__), AS_PLACE(site, buffer))
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
 #define UNROLL
 #if AS_TRACED

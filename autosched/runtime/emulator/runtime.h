@@ -221,11 +221,13 @@ private:
         _longjmp(worker->abandon_, 1);
     }
 
-    static void on_record(as_thread* thread, int site, int depth, int space, int parameter, int bytes, as_i64 element) {
+    static void on_record(as_thread* thread, int site, int depth, int space, int parameter, int bytes, as_i64 element,
+                          int length) {
         Worker* worker = of(thread);
         bool stored = true;
         try {
-            worker->trace_.record(thread->as_linear, site, thread->as_iteration[depth], space, parameter, bytes, element);
+            worker->trace_.record(
+                thread->as_linear, site, thread->as_iteration[depth], space, parameter, bytes, element, length);
         } catch (const std::bad_alloc&) {
             stored = false;  // no exception may leave a fiber, nor a jump its handler
         }

@@ -48,7 +48,7 @@ private:
 
 struct SiteCounts {
     as_i64 requests = 0, active_lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
-    int bytes = 0, parameter = -1;
+    int bytes = 0, length = 1, parameter = -1;
     bool shared = false;
     Footprint footprint;
 };
@@ -58,9 +58,11 @@ public:
     TraceCollector(int sites, int parameters, unsigned warps)
         : warps_(warps), sites_(sites), parameters_(parameters), accesses_((size_t)sites * warps) {}
 
-    void record(unsigned thread, int site, unsigned iteration, int space, int parameter, int bytes, as_i64 element) {
+    void record(unsigned thread, int site, unsigned iteration, int space, int parameter, int bytes, as_i64 element,
+                int length) {
         SiteCounts& counts = sites_[site];
         counts.bytes = bytes;
+        counts.length = length;
         counts.parameter = parameter;
         counts.shared = space == AS_SHARED;
         std::vector<Access>& accesses = accesses_[(size_t)site * warps_ + thread / AS_WARP_SIZE];
@@ -144,7 +146,7 @@ private:
         return out;
     }
 
-    // One request: the element each of the active lanes accesses.
+    // One request: the first element each of the active lanes accesses; a vector lies within one sector.
     struct Request {
         as_i64 elements[AS_WARP_SIZE];
         unsigned active = 0;
@@ -175,8 +177,9 @@ private:
         site.requests++;
         site.active_lanes += __builtin_popcount(request.active);
         if (site.shared) {
-            // Up to four bytes a lane the whole warp goes at once; with eight, each half-warp on its own.
-            unsigned lanes_at_once = site.bytes == 8 ? AS_WARP_SIZE / 2 : AS_WARP_SIZE;
+            // Up to four bytes a lane the whole warp goes at once; with 8, each half-warp on its own, with 16 each
+            // quarter.
+            unsigned lanes_at_once = AS_WARP_SIZE * 4 / std::max(4, site.bytes * site.length);
             for (unsigned lane = 0; lane < AS_WARP_SIZE; lane += lanes_at_once) {
                 as_i64 wavefronts = shared_wavefronts(request, site.bytes, lane, lane + lanes_at_once);
                 site.wavefronts += wavefronts;
@@ -186,7 +189,8 @@ private:
             site.sectors += global_sectors(request, site.bytes);
         }
         for (unsigned lane = 0; lane < AS_WARP_SIZE; lane++)
-            if (request.is_active(lane)) site.footprint.block.push_back(request.elements[lane]);
+            for (int k = 0; k < site.length && request.is_active(lane); k++)
+                site.footprint.block.push_back(request.elements[lane] + k);
     }
 
     as_i64 global_sectors(const Request& request, int bytes) {
@@ -202,7 +206,7 @@ private:
         keys_.clear();
         for (unsigned lane = from; lane < to; lane++) {
             if (!request.is_active(lane)) continue;
-            // The second word of eight bytes is left out: odd banks are as full as the even ones beside them.
+            // Further words of 8 and 16 bytes are left out: their banks are as full as the first one's.
             keys_.push_back(request.elements[lane] * bytes / 4);
         }
         Footprint::make_unique(keys_);

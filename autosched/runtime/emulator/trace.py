@@ -13,8 +13,11 @@ Memory" of compute capability 5.x and later; Nsight Compute, "Memory Tables"):
   reaches the first-level cache.
 * Shared memory has 32 banks, and successive 4-byte words lie in successive banks. A *wavefront* delivers at
   most one word of each bank, to any number of lanes. So a request costs as many wavefronts as there are
-  distinct words in its fullest bank. A warp's 8-byte elements are more words than there are banks, so each
-  half-warp is processed on its own. What goes beyond one wavefront for a (half-)warp is a *bank conflict*.
+  distinct words in its fullest bank. What a warp accesses with 8 bytes a lane is more words than there are
+  banks, so each half-warp is processed on its own; with 16 bytes a lane each quarter. What goes beyond one
+  wavefront for a (half-, quarter-)warp is a *bank conflict*.
+* A *vector* access (2 to 16 bytes of neighbouring elements a lane, aligned to their size) is one request. Its
+  bytes lie in one sector, so it costs the sectors that its lanes touch, each once, like any other.
 * The *footprint* of a site or buffer is the number of distinct bytes touched, in one block or altogether.
 """
 
@@ -79,12 +82,13 @@ class Trace:
         space: "global", "shared" or "register"; empty for numbers that the text does not use.
         is_store: Whether the site is a store.
         element_bytes: Size of the buffer's elements.
+        length: Elements that a lane accesses at once: 1, or more for a vector.
         line: Line of the generated text.
         requests: Warp instructions issued.
         active_lanes: Lanes that took part, over all requests.
         sectors: 32-byte sectors of global memory, over all requests.
         wavefronts: Passes through shared memory, over all requests.
-        bank_conflicts: Wavefronts beyond one for each warp, or half-warp of 8-byte elements.
+        bank_conflicts: Wavefronts beyond one for each warp, half-warp of 8 bytes a lane, quarter of 16.
         footprint: Distinct bytes touched at each site.
         parameter_names: Names of the kernel's parameters.
         parameter_footprint: Distinct bytes of each parameter touched, by all its sites together; 0 for scalars.
@@ -99,6 +103,7 @@ class Trace:
     space: tuple[str, ...]
     is_store: npt.NDArray[np.bool_]
     element_bytes: Counts
+    length: Counts
     line: Counts
     requests: Counts
     active_lanes: Counts

@@ -1,0 +1,65 @@
+"""Vector accesses in features: which of a thread's accesses `autosched.schedule.vectors` joins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.featurize.memories import SHARED
+from autosched.featurize.rows import Bools, Ints
+from autosched.schedule.vectors import MAX_VECTOR_BYTES, joined
+
+
+def aligned_bytes(moves: Ints, itemsize: Ints, which: Bools) -> Ints:
+    """Return what the address of a group's first access is a multiple of, but for a remainder all threads share.
+
+    Args:
+        moves: ``int64[A, K]``, by how many bytes threads, blocks and loops move it.
+        itemsize: ``int64[A]``.
+        which: ``bool[A]``, whether accesses may be joined at all.
+
+    Returns:
+        ``int64[A]``, from the size of an element to `MAX_VECTOR_BYTES`.
+    """
+    found = np.gcd.reduce(np.concatenate([np.full((len(moves), 1), MAX_VECTOR_BYTES), moves], axis=1), axis=1)
+    return np.where(which, np.maximum(found, itemsize), itemsize)
+
+
+def block_moves(memory: Ints, factors: Ints, onward: Ints, source: Ints, strides: Ints) -> Ints:
+    """Return by how many bytes an access moves in its buffer from block to block, ``int64[A, Q]``.
+
+    Args:
+        memory: ``int64[A]``.
+        factors: ``int64[A, Q, D]``, of the nest's dimensions in each index.
+        onward: ``int64[A, D]``, how far the nest moves.
+        source: ``int64[A, Q]``, how far the origin of a buffer in shared memory moves.
+        strides: ``int64[A, Q]``, bytes.
+    """
+    moved = np.matmul(factors, onward[:, :, None])[:, :, 0]
+    found: Ints = (moved - np.where((memory == SHARED)[:, None], source, 0)) * strides
+    return found
+
+
+def joined_accesses(full: Bools, start: Ints, itemsize: int, aligned: int, rest: int) -> tuple[Ints, Ints]:
+    """Return the accesses that move the elements at some addresses.
+
+    Args:
+        full: ``bool[E, C]``; only elements that the same threads access are joined.
+        start: ``int64[E]``, different byte addresses, from the first access on.
+        itemsize: Bytes of an element.
+        aligned: See `aligned_bytes`.
+        rest: The address of the first access modulo ``aligned``.
+
+    Returns:
+        ``int64[G]`` each: the position of an access's first element, and its number of elements.
+    """
+    chosen: list[int] = []
+    lengths: list[int] = []
+    _, which = np.unique(full, axis=0, return_inverse=True)
+    for k in range(int(which.max(initial=-1)) + 1):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        places = (start[rows] + rest) // itemsize
+        position = dict(zip(places.tolist(), rows.tolist(), strict=True))
+        for group in joined(position.keys(), aligned // itemsize):
+            chosen.append(position[group.start])
+            lengths.append(group.length)
+    return np.array(chosen, np.int64), np.array(lengths, np.int64)
