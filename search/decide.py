@@ -260,9 +260,8 @@ class Decider:
         """Return the parameters of a kernel that has one more BLOCK Member."""
         before, after = self.places.layout(piece.structure), self.places.layout(structure)
         params = list(piece.params[: before.root_serial.stop])
-        for name, where in after.members:
+        for name, _ in after.members:
             params += threads if name == func else piece.params[before.threads_of(name)]
-            del where
         return tuple(params)
 
     def _vector(self, func: str, dims: Sequence[str]) -> int:
