@@ -57,8 +57,8 @@ class Featurizer:
             counted as written, as the emulator executes it.
         every_warp: Whether the transactions of each warp are counted, instead of the first one's for all but a tail
             warp; dear, and for tests.
-        vectors: Whether accesses to neighbouring elements are joined, where they are amortised; as
-            `autosched.schedule.vectors.VECTORS` says when left out.
+        vectors: Whether accesses to neighbouring elements are joined, where they are amortised; on GPUs as
+            `autosched.schedule.vectors.VECTORS` says when left out, on CPUs not, whose compilers make vectors of lanes.
     """
 
     bound: BoundPipeline
@@ -81,7 +81,7 @@ class Featurizer:
         self.kinds = Kinds(self.bound, self.work, by_form=self.amortised)
         self.demands = Demands(self.kinds, thorough=self.every_warp)
         self.planner = Planner(self.kinds, self.demands)
-        joins = rules.VECTORS if self.vectors is None else self.vectors
+        joins = rules.VECTORS and self.target.kind != "cpu" if self.vectors is None else self.vectors
         self.entries = EntryPool(self.kinds, amortised=self.amortised, vectors=joins)
 
     def model(self, structure: Structure) -> KernelModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,7 +62,7 @@ def shared_strides(kinds: Gathered, extents: Ints, across: Bools) -> tuple[Ints,
     Args:
         kinds: The nests that fill them.
         extents: ``int64[R, D]``.
-        across: ``bool[R]``, whether neighbouring threads walk across rows, which are then padded.
+        across: ``bool[R]``, whether neighbouring threads walk across rows, which decides how these are padded.
     """
     strides = np.zeros_like(extents)
     total = np.ones(len(extents), np.int64)
@@ -73,10 +74,9 @@ def shared_strides(kinds: Gathered, extents: Ints, across: Bools) -> tuple[Ints,
         strides[rows[here], k[here]] = total[here]
         length = np.where(here, extents[rows, k], 1)
         if position == 0 and order.shape[1] > 1:
-            padded = np.flatnonzero(across & (order[:, 1] >= 0))
-            for size in np.unique(kinds["storage_item"][padded]).tolist():
-                chosen = padded[kinds["storage_item"][padded] == size]
-                length[chosen] = shared_pitch(length[chosen], size, True)
+            for size, by_rows in itertools.product(np.unique(kinds["storage_item"]).tolist(), (False, True)):
+                chosen = (order[:, 1] >= 0) & (kinds["storage_item"] == size) & (across != by_rows)
+                length[chosen] = shared_pitch(length[chosen], size, not by_rows)
         total = total * length
     return strides, total
 

@@ -2,7 +2,7 @@
 
     python scripts/bench_instructions.py [--apps blur,harris] [--strategy beam] [--target h200] [--json out.json]
     python scripts/bench_instructions.py --apps blur --schedule blur.json --profile
-    python scripts/bench_instructions.py --vectors                 # the same with vector loads and stores
+    python scripts/bench_instructions.py --scalar                  # one element an access, as for unaligned arrays
     python scripts/bench_instructions.py --peers-prebuilt DIR      # Halide's kernels beside ours
     python scripts/bench_instructions.py --suite                   # registers and spills of every app
 
@@ -70,7 +70,7 @@ def scheduled(name: str, options: argparse.Namespace) -> tuple[BoundPipeline, Pr
     else:
         strategy = STRATEGIES[options.strategy]
         schedule = strategy.search(bound, get_target(options.target), seconds=options.seconds).best
-    program = lower(bound, schedule, vectors=options.vectors)
+    program = lower(bound, schedule, vectors=not options.scalar)
     return bound, program, {p.name: params.get(p.name, p.default) for p in bound.scalars}
 
 
@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--target", default="h200", help="what to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
     parser.add_argument("--arch", default="sm_90", help="what to compile for")
-    parser.add_argument("--vectors", action="store_true", help="join accesses to neighbouring elements")
+    parser.add_argument("--scalar", action="store_true", help="join no accesses to neighbouring elements")
     parser.add_argument("--profile", action="store_true", help="print instructions by what they are for")
     parser.add_argument("--suite", action="store_true", help="registers, stack and spills instead of instructions")
     parser.add_argument("--peers-prebuilt", type=Path, help="folder of Halide kernels compiled beforehand")

@@ -17,6 +17,8 @@ MAX_PROMOTED = 64
 PITCH_BYTES = 128
 """Rows of intermediate results in global memory start at multiples of this."""
 SHARED_ALIGN = 16
+SHORT_ROW_BYTES = 32
+"""Rows of shared buffers shorter than this are not padded to `SHARED_ALIGN`."""
 BANK_BYTES = 4
 
 
@@ -61,11 +63,14 @@ def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tu
 def shared_pitch(extent: Any, itemsize: int, walked_across: bool) -> Any:
     """Return the row length of a shared buffer in elements.
 
-    Where neighbouring threads walk across rows (``walked_across``), rows are padded to an odd number of banks (of
-    elements, if these are wider): then the threads of a warp meet in no bank, as every odd number is a unit modulo 32.
+    Rows that threads walk along are padded to a multiple of `SHARED_ALIGN` bytes, so that vectors that are aligned in
+    one row are so in all; short rows, of which that would waste much, are left as they are. Where neighbouring threads
+    walk across rows (``walked_across``), rows are padded to an odd number of banks (of elements, if these are wider):
+    then the threads of a warp meet in no bank, as every odd number is a unit modulo 32.
     """
     if not walked_across:
-        return extent
+        vector = SHARED_ALIGN // itemsize
+        return extent + -extent % vector * (extent >= SHORT_ROW_BYTES // itemsize)
     per_bank = max(BANK_BYTES // itemsize, 1)
     banks = -(-extent // per_bank)
     return (banks + (banks + 1) % 2) * per_bank

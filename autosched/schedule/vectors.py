@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-VECTORS = False
-"""The switch: whether CUDA code joins accesses, and features count them so, where nothing else is asked for."""
+VECTORS = True
+"""Whether CUDA code joins accesses, and features count them so, where nothing else is asked for."""
 MAX_VECTOR_BYTES = 16
 """Most bytes that a thread moves in one access, and what the first byte of every buffer is aligned to."""
 

@@ -23,6 +23,7 @@ RULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "row pitch of doubles": (lambda n: derived.row_pitch(n, 8), (POINTS,)),
     "shared pitch along rows": (lambda n: derived.shared_pitch(n, 4, False), (POINTS,)),
     "shared pitch across rows": (lambda n: derived.shared_pitch(n, 4, True), (POINTS,)),
+    "shared pitch of bytes along rows": (lambda n: derived.shared_pitch(n, 1, False), (POINTS,)),
     "shared pitch of bytes": (lambda n: derived.shared_pitch(n, 1, True), (POINTS,)),
     "shared pitch of doubles": (lambda n: derived.shared_pitch(n, 8, True), (POINTS,)),
 }
@@ -70,5 +71,12 @@ def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) ->
         pitch = derived.shared_pitch(extent, itemsize, True)
         assert extent <= pitch <= extent + max(8 // itemsize - 1, 1)
         assert conflicts(pitch, itemsize) == 1
-        assert derived.shared_pitch(extent, itemsize, False) == extent
     assert conflicts(32, itemsize) > 1
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_shared_rows_that_are_walked_along_hold_whole_vectors(itemsize: int) -> None:
+    for extent in range(1, 300):
+        pitch = derived.shared_pitch(extent, itemsize, False)
+        assert extent <= pitch < extent + 16 // itemsize
+        assert pitch * itemsize % 16 == 0 if extent * itemsize >= 32 else pitch == extent

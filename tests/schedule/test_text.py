@@ -85,11 +85,11 @@ def test_fused_kernel(sobel: BoundPipeline) -> None:
         sobel: 1 kernel
 
         kernel 0: out[y 64, x 96] from img
-          8 x 3 = 24 blocks of 32 x 4 = 128 threads, 1232 bytes of shared memory a block
+          8 x 3 = 24 blocks of 32 x 4 = 128 threads, 1296 bytes of shared memory a block
           inlined, 1 call: img_clamped[y, x] = img[min(max(y, 0), 63), min(max(x, 0), 95)]
           block y 8  (step 8)
             block x 3  (step 32)
-              gray[y 9, x 34]: in shared memory, 1224 bytes
+              gray[y 9, x 34]: in shared memory, 1296 bytes
                 thread x 32  (threadIdx.x, step 2)
                   thread y 4  (threadIdx.y, step 3)
                     serial y 3
