@@ -80,7 +80,7 @@ def _built(
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
         at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot.enclosing, spot.level))
-        members.append(Member(own, at, storage_order(bound.funcs[spot.func])))
+        members.append(Member(own, at, storage_order(bound.funcs[spot.func]), aligned=spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
     kernel = Kernel(

@@ -10,26 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import demanded_regions, loop_ranges
+from autosched.analysis.regions import WholeGroups, demanded_regions, loop_ranges
 from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.nests import AXES, Ints, NestShape
 from autosched.featurize.rows import NestRows
-from autosched.featurize.structure import Structure, inner_reductions
+from autosched.featurize.structure import Structure, inner_reductions, storage_order
 from autosched.featurize.threads import place_in_thread
 from autosched.schedule.types import Level, StageId
 
 Bools = NDArray[np.bool_]
-FEW_BLOCKS = 4
-"""Blocks whose regions are looked at: the middle, the one after it, the first and the last."""
+FEW_BLOCKS = 5
+"""Blocks whose regions are looked at: the middle, the one after it, the first, the last, and the one from which on
+tiles move evenly: the second where the first is cut off at the beginning of the domain, as aligned tiles may be."""
 
 
 class BlockPlace(NamedTuple):
-    """A Func that one block of some root stages needs."""
+    """A Func that one block of some root stages needs; ``grouped`` are those on the way with aligned tiles."""
 
     stages: tuple[StageId, ...]
     func: str
     inside: frozenset[str]
+    grouped: tuple[tuple[str, WholeGroups], ...] = ()
 
 
 class ThreadPlace(NamedTuple):
@@ -105,9 +107,16 @@ class Demands:
             self._users[func] = frozenset(found)
         return inside & self._users[func]
 
-    def block(self, stages: tuple[StageId, ...], func: str, inside: frozenset[str]) -> int:
+    def block(self, structure: Structure, func: str, inside: frozenset[str]) -> int:
         """Return the number of what a block needs of a Func, if its demand comes through Funcs ``inside``."""
-        return self._numbered(BlockPlace(stages, func, self.on_the_way(func, inside)))
+        way = self.on_the_way(func, inside)
+        grouped = []
+        for spot in structure.spots:
+            if spot.aligned is not None and (spot.func == func or spot.func in way):
+                owner = self.bound.funcs[spot.func]
+                fastest = owner.dims.index(storage_order(owner)[-1])
+                grouped.append((spot.func, WholeGroups(fastest, *spot.aligned)))
+        return self._numbered(BlockPlace(structure.stages, func, way, tuple(grouped)))
 
     def thread(
         self, func: str, host: StageId, level: Level, dims: tuple[str, ...], enclosing: int, inside: frozenset[str],
@@ -171,7 +180,7 @@ class Demands:
         found = {}
         for spot in structure.spots:
             if spot.level is Level.BLOCK:
-                place = self.block(structure.stages, spot.func, inside)
+                place = self.block(structure, spot.func, inside)
                 extents = self.of_blocks(np.full(len(tile), place), wide)[0]
                 found[spot.func] = extents[:, : len(self.bound.funcs[spot.func].dims)]
         return found
@@ -209,15 +218,17 @@ class Demands:
             found[:, 0, :d] = np.maximum(points.max(axis=0), 1)
             found[:, 1, :d] = low[0]
             found[:, 2, :d] = points[0]
-            found[:, 3, :d] = _onward(count, low[1] - low[0], low[0] - low[2])
+            found[:, 3, :d] = _onward(count, count // 2 - _start(place, count), low[1] - low[0], low[0] - low[4])
         return self._blocks.extend(found)
 
     def _block_region(
         self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
-        """Return the demand of one block for four blocks each: the middle, the one after it, the first, the last."""
+        """Return the demand of one block for `FEW_BLOCKS` blocks each."""
         middle = count // 2
-        which: Ints = np.concatenate([middle, np.minimum(middle + 1, count - 1), np.zeros_like(count), count - 1])
+        start = _start(place, count)
+        after = np.minimum(middle + 1, count - 1)
+        which: Ints = np.concatenate([middle, after, np.zeros_like(count), count - 1, start])
         tiles = np.tile(tile, (FEW_BLOCKS, 1))
         low: Ints = lows + which * tiles
         high: Ints = np.minimum(low + tiles - 1, lows + sizes - 1)
@@ -225,7 +236,8 @@ class Demands:
         for s in place.stages:
             stage = self.bound.stage(s.func, s.number)
             consumers.append((stage, _ranges(self.bound, stage, dims, low, high)))
-        return demanded_regions(self.bound, consumers, place.inside)[place.func]
+        inside = place.inside | {place.func} if place.grouped else place.inside
+        return demanded_regions(self.bound, consumers, inside, dict(place.grouped))[place.func]
 
     def of_threads(self, places: Ints, rows: NestRows, hosts: Ints) -> ThreadDemand:
         """Return what threads need.
@@ -303,17 +315,22 @@ def _ranges(
     return env
 
 
-def _onward(count: Ints, one: Ints, first: Ints) -> Ints:
+def _start(place: BlockPlace, count: Ints) -> Ints:
+    """Return the block from which on tiles move evenly, if they do, ``int64[N, dims of the grid]``."""
+    return np.asarray((count > 2) & bool(place.grouped), np.int64)
+
+
+def _onward(count: Ints, steps: Ints, one: Ints, many: Ints) -> Ints:
     """Return how far a region moves from block to block, 1 if it does not move evenly.
 
     Args:
         count: ``int64[N, dims of the grid]``, blocks.
+        steps: ``int64[N, dims of the grid]``, from an early block to the middle one.
         one: ``int64[N, dims]``, how far from the middle block to the next, 0 if there is none.
-        first: How far from the first to the middle one.
+        many: ``int64[N, dims]``, how far from the early block to the middle one.
     """
-    middle = (count // 2)[:, None, :]
-    evenly = (first[:, :, None] == one[:, :, None] * middle) | ((count <= 2)[:, None, :] & (middle <= 1))
-    return np.where(evenly.any(axis=2) | (first == one), np.gcd(one, first), 1)
+    evenly = (many[:, :, None] == one[:, :, None] * steps[:, None, :]) | ((count <= 2) & (steps <= 1))[:, None, :]
+    return np.where(evenly.any(axis=2) | (many == one), np.gcd(one, many), 1)
 
 
 def _wide(values: Ints, shape: tuple[int, ...], fill: int) -> Ints:

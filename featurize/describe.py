@@ -20,7 +20,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     spots = []
     for m in members:
         enclosing = _enclosing(bound, kernel, m.at.depth, kernel.tiling(m.at.host)) if m.at.level is Level.THREAD else 0
-        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing))
+        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned))
     stages = tuple(r.tiling.stage for r in kernel.roots)
     structure = Structure(stages, tuple(spots), frozenset(i.func for i in kernel.inlined))
     layout = columns(bound, structure)

@@ -157,7 +157,7 @@ class Planner:
             if spot is None:
                 continue
             if spot.level is Level.BLOCK:
-                demands[k] = self.demands.block(s.stages, spot.func, inside)
+                demands[k] = self.demands.block(s, spot.func, inside)
                 continue
             host = hosts[k] = position[spot.host]
             rounds[k] = rounds[host] + 1

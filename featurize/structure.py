@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.schedule.types import Level, StageId
+from autosched.schedule.types import Aligned, Level, StageId
 
 MIN_VECTOR_EXTENT = 16
 """The first dimension with this many points, counted from the fastest in memory, is walked by threadIdx.x
@@ -23,12 +23,14 @@ class Spot(NamedTuple):
         host: The stage it is computed in.
         enclosing: At THREAD, how many of the host's pure loops inside the thread enclose it; with one or more, its
             reduction loops do too.
+        aligned: At BLOCK, at which columns the rows of its tile begin.
     """
 
     func: str
     level: Level
     host: StageId
     enclosing: int = 0
+    aligned: Aligned | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,10 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 
 LAUNCH_SECONDS = 2e-6
+STEP_INSTRUCTIONS = 12
+"""What every warp of a block runs at the beginning of a step: indices of its threads, guards, the barrier."""
+ADDRESSED = 1.5
+"""Instructions of a request to memory, its share of the addresses included."""
 GLOBAL_LATENCY_CYCLES = 600
 STEP_LATENCY_CYCLES = 80
 WARPS_FOR_FULL_RATE = 16
@@ -111,6 +115,7 @@ class AnalyticalModel:
         sectors = summed("num_global_mem_loads_per_block") + summed("num_global_mem_stores_per_block")
         wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
         requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
+        started = STEP_INSTRUCTIONS * root("steps_per_block") * warps
         used = features[:, :, INDEX["warp_lane_utilization"]]
         used = np.where(used > 0, used, 1.0)
 
@@ -125,7 +130,9 @@ class AnalyticalModel:
             [
                 moved / t.dram_bytes_per_s * np.maximum(slow / waiting, 1.0),
                 work * sectors * SECTOR_BYTES / (L2_OVER_DRAM * t.dram_bytes_per_s) * slow,
-                ((single + double + whole + special) / lanes + work * requests / 4) / (sms * clock) * slow,
+                ((single + double + whole + special) / lanes + work * (ADDRESSED * requests + started) / 4)
+                / (sms * clock)
+                * slow,
                 work * (requests + sectors / 4) / (sms * clock) * slow,
                 work * wavefronts / (sms * clock) * slow,
                 single / (lanes * sms * clock) * slow,

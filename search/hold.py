@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosched.featurize.structure import Spot
 from autosched.schedule.types import Level
+from autosched.search.align import with_alignment
 from autosched.search.decide import Decider, Decision, Option
 from autosched.search.places import Places
-from autosched.search.state import Params, State
+from autosched.search.state import Params, Piece, State
 
 KINDS = {Level.INLINE: "inline", Level.ROOT: "root", Level.BLOCK: "block", Level.THREAD: "thread"}
 
@@ -62,11 +63,24 @@ def offer(decider: Decider, state: State, decision: Decision, held: Held, *, mem
     if held.level is Level.INLINE:
         return near
     if held.spot is not None:
-        near = [o for o in near if o.added[0].structure.spot(decision.func) == held.spot]
+        place = held.spot._replace(aligned=None)
+        near = [o for o in near if o.added[0].structure.spot(decision.func) == place]
+    if near and held.spot is not None and held.spot.aligned is not None:
+        return [_aligned(decider, near[0], held)]
     if held.tilings:
         same = [o for o in near if _tiles(decider.places, o) == held.tilings[0]]
         near = same or near
     return near or options
+
+
+def _aligned(decider: Decider, option: Option, held: Held) -> Option:
+    """Return an option at BLOCK with the alignment and the threads that are held."""
+    assert held.spot is not None
+    (piece,) = option.added
+    structure = decider.places.one(with_alignment(piece.structure, option.func, held.spot.aligned))
+    where = decider.places.layout(structure).threads_of(option.func)
+    params = (*piece.params[: where.start], *held.tilings[0], *piece.params[where.stop :])
+    return replace(option, added=(Piece(structure, params, tiled=True),))
 
 
 def _tiles(places: Places, option: Option) -> Params:

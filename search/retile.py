@@ -1,4 +1,4 @@
-"""Better tile sizes for kernels whose structure stays: those of the root, then the threads of each Member.
+"""Better tiles for kernels whose places stay: those of the root, then the threads and alignment of each Member.
 
 A search chooses the tiles of a root before it knows what is computed inside; here everything is known.
 """
@@ -12,10 +12,13 @@ import numpy as np
 from autosched.featurize.build import build_kernel
 from autosched.featurize.structure import Columns, Structure
 from autosched.schedule.validate import kernel_reasons
+from autosched.search.align import alignments, with_alignment
 from autosched.search.cost import comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.state import Params, Piece, State
+
+Kernel = tuple[Structure, Params]
 
 SWEEPS = 3
 """How often root and Members are gone through at most."""
@@ -32,10 +35,10 @@ class Retiler:
 
     evaluator: Evaluator
     decider: Decider
-    _found: dict[tuple[Structure, Params], Params] = field(init=False, default_factory=dict)
+    _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
-        """Return a complete state with the best tile sizes found for its kernels: never dearer, and as legal."""
+        """Return a complete state with the best tiles found for its kernels: never dearer, and as legal."""
         pieces = tuple(self._retiled(p) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
@@ -43,35 +46,37 @@ class Retiler:
     def _retiled(self, piece: Piece) -> Piece:
         key = piece.structure, piece.params
         if key not in self._found:
-            params = self._descend(*key)
-            self._found[key] = self._found[piece.structure, params] = params
+            best = self._descend(*key)
+            self._found[key] = self._found[best] = best
         best = self._found[key]
-        return piece if best == piece.params else Piece(piece.structure, best, tiled=True)
+        return piece if best == key else Piece(*best, tiled=True)
 
-    def _descend(self, structure: Structure, params: Params) -> Params:
-        """Return the parameters that no change of the root's tiles alone or of one Member's threads makes cheaper."""
+    def _descend(self, structure: Structure, params: Params) -> Kernel:
+        """Return the kernel that no change of the root's tiles alone or of one Member's makes cheaper."""
         layout = self.decider.places.layout(structure)
         for _ in range(SWEEPS):
-            before = params
-            params = self._cheapest(structure, params, self._root_variants(structure, layout, params))
+            before = structure, params
+            params = self._cheapest((structure, params), self._root_variants(structure, layout, params))[1]
             for func, where in layout.members:
-                params = self._cheapest(structure, params, self._member_variants(structure, func, where, params))
-            if params == before:
+                variants = self._member_variants(structure, func, where, params)
+                structure, params = self._cheapest((structure, params), variants)
+            if (structure, params) == before:
                 break
-        return params
+        return structure, params
 
-    def _cheapest(self, structure: Structure, params: Params, variants: list[Params]) -> Params:
-        self.evaluator.evaluate((structure, v) for v in (params, *variants))
-        verdicts = {v: self.evaluator.known(structure, v) for v in variants}
-        now = self.evaluator.known(structure, params).cost
-        cheaper = sorted((comparable(f.cost), v) for v, f in verdicts.items() if f.cost < now and not f.reason)
-        return next((v for _, v in cheaper if self._is_legal(structure, v)), params)
+    def _cheapest(self, now: Kernel, variants: list[Kernel]) -> Kernel:
+        self.evaluator.evaluate((now, *variants))
+        verdicts = [(self.evaluator.known(*v), v) for v in variants]
+        cost = self.evaluator.known(*now).cost
+        cheaper = [(comparable(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
+        cheaper.sort(key=lambda found: (found[0], found[1][1]))
+        return next((v for _, v in cheaper if self._is_legal(*v)), now)
 
     def _is_legal(self, structure: Structure, params: Params) -> bool:
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 
-    def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Params]:
+    def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Kernel]:
         """Return all tiles of the root, each with the threads that Members have now, as far as their regions allow."""
         members = params[layout.root_serial.stop :]
         tilings = [(*t[: layout.root_serial.stop], *members) for t in self.decider.tilings(structure)]
@@ -79,9 +84,21 @@ class Retiler:
         extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
         for func, where in layout.members:
             rows[:, where] = np.minimum(rows[:, where], extents[func])
-        return [tuple(r) for r in rows.tolist()]
+        return [(structure, tuple(r)) for r in rows.tolist()]
 
-    def _member_variants(self, structure: Structure, func: str, where: slice, params: Params) -> list[Params]:
-        extents = self.evaluator.kernel_model(structure).member_extents(np.array([params], np.int64))
-        tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()))
-        return [(*params[: where.start], *t, *params[where.stop :]) for t in tilings]
+    def _member_variants(self, structure: Structure, func: str, where: slice, params: Params) -> list[Kernel]:
+        """Return all threads of a Member, with its tile as it is and with one that begins at other columns."""
+        found: list[Kernel] = []
+        for other in self._alignments(structure, func):
+            extents = self.evaluator.kernel_model(other).member_extents(np.array([params], np.int64))
+            tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()))
+            found += [(other, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
+        return found
+
+    def _alignments(self, structure: Structure, func: str) -> list[Structure]:
+        spot = structure.spot(func)
+        if spot is None or self.evaluator.target.kind == "cpu":
+            return [structure]
+        model = self.evaluator.kernel_model(self.decider.places.bare(structure))
+        chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]
+        return [self.decider.places.one(with_alignment(structure, func, a)) for a in chosen]

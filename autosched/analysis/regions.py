@@ -8,7 +8,8 @@ in the search).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,17 @@ from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, Footp
 
 Range = tuple[Any, Any]
 Region = tuple[Range, ...]
+
+
+class WholeGroups(NamedTuple):
+    """A demand for whole groups of points in one dimension, those from ``remainder`` modulo ``multiple`` on."""
+
+    position: int
+    multiple: int
+    remainder: int
+
+
+NO_GROUPS: Mapping[str, WholeGroups] = MappingProxyType({})
 
 
 def loop_ranges(stage: BoundStage, func: BoundFunc, region: Sequence[Range]) -> dict[str, Range]:
@@ -48,6 +60,16 @@ def join(a: Region | None, b: Region) -> Region:
 def with_fixed(func: BoundFunc, region: Region) -> Region:
     """Widen a required region to what the Func's updates write and read of it wherever it is needed."""
     return tuple(r if f is None else hull((r, f)) for r, f in zip(region, func.fixed, strict=True))
+
+
+def with_whole_groups(func: BoundFunc, region: Region, groups: WholeGroups) -> Region:
+    """Widen a required region to whole groups of points, as far as the Func is needed there at all."""
+    lo, hi = region[groups.position]
+    least, most = func.region[groups.position]
+    before = ix.mod(ix.sub(lo, groups.remainder), groups.multiple)
+    beyond = ix.mod(ix.sub(groups.remainder - 1, hi), groups.multiple)
+    wide = ix.maximum(ix.sub(lo, before), least), ix.minimum(ix.add(hi, beyond), most)
+    return (*region[: groups.position], wide, *region[groups.position + 1 :])
 
 
 def required_regions(
@@ -84,14 +106,16 @@ def required_regions(
 
 
 def demanded_regions(
-    bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str]
-) -> dict[str, Region]:
+    bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str],
+    grouped: Mapping[str, WholeGroups] = NO_GROUPS,
+) -> dict[str, Region]:  # fmt: skip
     """Return what stages need of their sources when each one's loops range as given.
 
     Args:
         bound: The pipeline.
         consumers: Stages with the ranges of their loops.
         inside: Funcs whose own demand is passed on to their producers (Members and inlined Funcs of a kernel).
+        grouped: Those of them that are computed in whole groups of points.
 
     Returns:
         Regions of every source that is read, inputs left out.
@@ -111,6 +135,8 @@ def demanded_regions(
         if name in regions:
             func = bound.funcs[name]
             regions[name] = with_fixed(func, regions[name])
+            if name in grouped:
+                regions[name] = with_whole_groups(func, regions[name], grouped[name])
             for stage in func.stages:
                 if not stage.is_empty:
                     add(stage, loop_ranges(stage, func, regions[name]))

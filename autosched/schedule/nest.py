@@ -9,7 +9,7 @@ from enum import Enum
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.placement import SharedLayout
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop
-from autosched.schedule.types import Level, LoopKind
+from autosched.schedule.types import Aligned, Level, LoopKind
 
 
 class NodeKind(Enum):
@@ -114,9 +114,17 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
         shared = allocation.level is Level.BLOCK
         places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
+        member = plan.kernel.member(n.stage.func)
+        if shared and member is not None and member.aligned is not None:
+            places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"
     if n.stage.func in stored:
         places.append("to global memory")
     return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
+
+
+def _columns_text(dim: str, aligned: Aligned) -> str:
+    multiple, remainder = aligned
+    return f"{dim} from multiples of {multiple}" + (f" plus {remainder}" if remainder else "")
 
 
 def _loop_text(loop: NestLoop, axis: str = "") -> str:

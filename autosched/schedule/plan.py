@@ -13,7 +13,7 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
-from autosched.analysis.regions import Range, Region, demanded_regions, loop_ranges
+from autosched.analysis.regions import Range, Region, WholeGroups, demanded_regions, loop_ranges
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
@@ -208,7 +208,8 @@ class _Planner:
         roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
         block_level = {m.func for m in self.members if m.at.level is Level.BLOCK}
         inside = {m.func for m in self.members} | self.inlined
-        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside)
+        grouped = {m.func: g for m in self.members if (g := self._groups_of_points(m)) is not None}
+        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, grouped)
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
         for m in (m for m in self.members if m.func in block_level):
@@ -225,6 +226,12 @@ class _Planner:
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
             regions,
         )  # fmt: skip
+
+    def _groups_of_points(self, m: Member) -> WholeGroups | None:
+        """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
+        if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
+            return None
+        return WholeGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
 
     def _required(self, regions: Mapping[str, Region], m: Member) -> Region:
         if m.func not in regions:

@@ -22,6 +22,7 @@ from autosched.schedule.tiles import (
     thread_tiling,
 )
 from autosched.schedule.types import (
+    Aligned,
     At,
     Inlined,
     Kernel,
@@ -256,7 +257,8 @@ class _Sampler:
     def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
         stages = [s for s in func.stages if s.values and not s.is_empty]
         order = self._storage_order(func, at.level)
-        probe = Member(tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages), at, order)
+        tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
+        probe = Member(tilings, at, order, aligned=self._aligned(func, at.level))
         try:
             plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
         except ScheduleError as e:
@@ -264,18 +266,25 @@ class _Sampler:
             return False
         extents = dict(zip(order, plan.allocations[func.name].extents, strict=True))
         for _ in range(TRIES):
-            tilings = []
+            drawn = []
             for s in stages:
                 if at.level is Level.BLOCK:
                     loops = member_tiling(self.rng, func, s, extents, plan.block, self.target)
                 else:
                     loops = thread_tiling(self.rng, s, extents)
-                tilings.append(StageTiling(StageId(func.name, s.number), loops))
-            member = replace(probe, tilings=tuple(tilings))
+                drawn.append(StageTiling(StageId(func.name, s.number), loops))
+            member = replace(probe, tilings=tuple(drawn))
             if self._legal(self._kernel(d, [*d.members, member]), at.level.name):
                 d.members.append(member)
                 return True
         return False
+
+    def _aligned(self, func: BoundFunc, level: Level) -> Aligned | None:
+        """Draw the columns at which the rows of a tile in shared memory begin, most often any."""
+        if level is not Level.BLOCK or not func.dims or self.rng.random() < 0.6:
+            return None
+        multiple = int(self.rng.choice((2, 4, 8)))
+        return Aligned(multiple, int(self.rng.integers(multiple)))
 
     def _storage_order(self, func: BoundFunc, level: Level) -> tuple[str, ...]:
         if level is Level.THREAD or self.rng.random() < 0.7:

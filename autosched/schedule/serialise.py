@@ -12,6 +12,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError, ScheduleError
 from autosched.schedule.strict_json import Node, indented, parse
 from autosched.schedule.types import (
+    Aligned,
     At,
     Inlined,
     Kernel,
@@ -154,6 +155,7 @@ def _write_member(m: Member) -> dict[str, Any]:
         "at": {"level": m.at.level.name.lower(), "host": _write_stage(m.at.host), "depth": m.at.depth},
         "storage_order": list(m.storage_order),
         "stored": m.stored,
+        **({} if m.aligned is None else {"aligned": m.aligned._asdict()}),
         "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
     }
 
@@ -226,14 +228,22 @@ class _Reader:
         return Root(self._tiling(self._stage(func, number), loops), stored.boolean())
 
     def _member(self, node: Node) -> Member:
-        func, at, order, stored, stages = node.fields("func", "at", "storage_order", "stored", "stages")
+        names = ("func", "at", "storage_order", "stored", "stages")
+        columns = node.mapping().get("aligned")
+        func, at, order, stored, stages, *_ = node.fields(*names, *(["aligned"] if columns is not None else []))
         if not stages.items():
             raise stages.error("is empty: a Member computes at least one stage")
         tilings = []
         for s in stages.items():
             number, loops = s.fields("number", "loops")
             tilings.append(self._tiling(self._stage(func, number), loops))
-        return Member(tuple(tilings), self._at(at), self._storage_order(func, order), stored.boolean())
+        aligned = None if columns is None else self._aligned(columns)
+        return Member(tuple(tilings), self._at(at), self._storage_order(func, order), stored.boolean(), aligned)
+
+    def _aligned(self, node: Node) -> Aligned:
+        multiple, remainder = node.fields("multiple", "remainder")
+        found = multiple.integer(1, LARGEST_EXTENT)
+        return Aligned(found, remainder.integer(0, found - 1))
 
     def _at(self, node: Node) -> At:
         level, host, depth = node.fields("level", "host", "depth")

@@ -27,7 +27,7 @@ def structural_hash(kernels: Schedule | Iterable[Kernel], depth: int) -> int:
     * 2: the extents of the block loops, in order.
     * 3 + n: the extents of the thread loops, in order, of all stages nested n deep. A root is nested 0 deep, a Member
       one deeper than its host.
-    * 4 + n: all loops of those stages, in order, and the storage order of those Members.
+    * 4 + n: all loops of those stages, in order, and the storage order and alignment of those Members.
 
     A loop of one iteration counts as absent in every layer. Below depth 0 all hashes are equal; beyond the last layer
     they stay the same. The order of kernels, of Members and of inlined Funcs does not count. The hash is the same in
@@ -48,7 +48,11 @@ def _digest(value: list[Any]) -> bytes:
 def _layers(kernel: Kernel, depth: int) -> list[list[Any]]:
     """Return the layers of one kernel up to a depth, or all of them."""
     nested: list[tuple[StageTiling, int, tuple[str, ...]]] = [(r.tiling, 0, ()) for r in kernel.roots]
-    nested += [(t, _nesting(kernel, m), m.storage_order) for m in kernel.members for t in m.tilings]
+    nested += [
+        (t, _nesting(kernel, m), (*m.storage_order, *map(str, m.aligned or ())))
+        for m in kernel.members
+        for t in m.tilings
+    ]
     last = 4 + max((n for _, n, _ in nested), default=0)
     layers: list[list[Any]] = [[] for _ in range(min(depth, last) + 1)]
     if depth >= 0:

@@ -11,7 +11,7 @@ from autosched.schedule.definition_text import definition_text
 from autosched.schedule.nest import NestNode, box_text, kernel_nest
 from autosched.schedule.placement import SharedLayout, shared_layout
 from autosched.schedule.plan import KernelPlan, plan_kernel
-from autosched.schedule.types import Inlined, Kernel, Member, Root, Schedule, StageTiling
+from autosched.schedule.types import Aligned, Inlined, Kernel, Member, Root, Schedule, StageTiling
 
 WIDTH = 110
 """Longer lines are wrapped."""
@@ -122,7 +122,8 @@ def _canonical_root(r: Root) -> str:
 def _canonical_member(m: Member) -> str:
     at = f"{m.at.level.name.lower()} {m.at.host.func}.{m.at.host.number} {m.at.depth}"
     tilings = " + ".join(map(_canonical_tiling, m.tilings))
-    return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{_canonical_flag(m.stored)}"
+    how = f"{_canonical_flag(m.stored)}{_canonical_columns(m.aligned)}"
+    return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{how}"
 
 
 def _canonical_inlined(i: Inlined) -> str:
@@ -132,6 +133,10 @@ def _canonical_inlined(i: Inlined) -> str:
 def _canonical_tiling(t: StageTiling) -> str:
     loops = ", ".join(f"{p.kind.value} {p.dim} {p.extent}" for p in t.loops)
     return f"{t.stage.func}.{t.stage.number}({loops})"
+
+
+def _canonical_columns(aligned: Aligned | None) -> str:
+    return "" if aligned is None else f" from {aligned.remainder} mod {aligned.multiple}"
 
 
 def _canonical_flag(stored: bool) -> str:

@@ -92,6 +92,18 @@ class At:
     depth: int
 
 
+class Aligned(NamedTuple):
+    """Columns at which the rows of a Member's tile begin and end: those that are ``remainder`` modulo ``multiple``.
+
+    A column is an index of the dimension that is fastest in memory. The tile is widened to the nearest such columns on
+    both sides, but not beyond where the Func is needed at all. So threads of several points load whole vectors from
+    arrays whose rows are aligned, and none of their tiles is cut off.
+    """
+
+    multiple: int
+    remainder: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A stage that spans the kernel's grid."""
@@ -104,13 +116,14 @@ class Root:
 class Member:
     """A Func computed inside a kernel, once per block or inside one thread.
 
-    ``storage_order`` lists its dimensions from slowest to fastest in memory.
+    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members.
     """
 
     tilings: tuple[StageTiling, ...]
     at: At
     storage_order: tuple[str, ...]
     stored: bool = False
+    aligned: Aligned | None = None
 
     @property
     def func(self) -> str:

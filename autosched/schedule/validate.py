@@ -26,6 +26,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     loops.carried_loops_stay_in_order,
     loops.roots_cover_their_region,
     members.levels_are_supported,
+    members.aligned_tiles_have_columns,
     members.hosts_enclose_consumers,
 )
 """Checks that need no regions; the others rely on them."""

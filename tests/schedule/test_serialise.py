@@ -23,6 +23,7 @@ from autosched.errors import AutoschedError, InputError, ScheduleError
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json, load_schedule, save_schedule, to_json
 from autosched.schedule.types import (
+    Aligned,
     At,
     Inlined,
     Kernel,
@@ -100,7 +101,11 @@ def members(draw: st.DrawFn) -> Member:
     level = draw(st.sampled_from((Level.BLOCK, Level.STREAM, Level.WARP, Level.THREAD)))
     at = At(level, host, draw(st.integers(0, 2**31 - 1)))
     order = draw(st.permutations(BOUND.funcs[func].dims))
-    return Member(tuple(draw(st.lists(tilings(func), min_size=1, max_size=2))), at, tuple(order), draw(st.booleans()))
+    stages = tuple(draw(st.lists(tilings(func), min_size=1, max_size=2)))
+    aligned = draw(
+        st.none() | st.integers(1, 64).flatmap(lambda n: st.builds(Aligned, st.just(n), st.integers(0, n - 1)))
+    )
+    return Member(stages, at, tuple(order), draw(st.booleans()), aligned)
 
 
 FUNCS = st.sampled_from(list(BOUND.funcs))

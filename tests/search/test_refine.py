@@ -11,9 +11,11 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app
+from autosched.featurize.structure import Structure
 from autosched.reference import interpret
 from autosched.schedule.types import Level
 from autosched.schedule.validate import reasons
+from autosched.search.align import with_alignment
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import comparable
@@ -192,13 +194,20 @@ def test_windows_hold_every_func_once_with_its_neighbours() -> None:
     assert all(len(w) <= 8 for w in seen)
 
 
+def places(structure: Structure) -> Structure:
+    """Return a structure with tiles that begin anywhere."""
+    for spot in structure.spots:
+        structure = with_alignment(structure, spot.func, None)
+    return structure
+
+
 def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
     expander, found = searched(bound_app("unsharp"))
     retiler = Retiler(expander.evaluator, expander.decider)
     for state in found[:4]:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
-        assert [p.structure for p in retiled.pieces] == [p.structure for p in state.pieces]
+        assert [places(p.structure) for p in retiled.pieces] == [places(p.structure) for p in state.pieces]
         assert reasons(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
 

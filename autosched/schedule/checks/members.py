@@ -26,6 +26,17 @@ def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -
             yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
 
 
+def aligned_tiles_have_columns(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Only tiles in shared memory are aligned, in the dimension that is fastest there, to a remainder that exists."""
+    for m in kernel.members:
+        if m.aligned is None:
+            continue
+        if m.at.level is not Level.BLOCK or not m.storage_order:
+            yield f"{m.func} is aligned, which only a Member at BLOCK with dimensions can be"
+        if not 0 <= m.aligned.remainder < m.aligned.multiple:
+            yield f"{m.func} is aligned to {m.aligned.remainder} modulo {m.aligned.multiple}, which no column is"
+
+
 def thread_depth(t: StageTiling) -> int:
     """Return the number of loops down to and including the last block or thread loop."""
     kinds = (LoopKind.BLOCK, LoopKind.THREAD)

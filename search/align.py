@@ -1,0 +1,65 @@
+"""At which columns the tile of a Member may begin, so that its threads read whole vectors from global memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import gcd
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.accesses import AccessGroup
+from autosched.featurize.model import KernelModel
+from autosched.featurize.structure import Spot, Structure, storage_order
+from autosched.schedule.derived import array_strides
+from autosched.schedule.types import Aligned
+from autosched.schedule.vectors import longest_vector
+
+
+def alignments(model: KernelModel, func: str) -> list[Aligned]:
+    """Return the alignments to try for a BLOCK Member: those of most of the arrays in global memory that it reads.
+
+    Args:
+        model: The kernel it is in.
+        func: The Member.
+    """
+    bound, structure = model.bound, model.structure
+    fastest = storage_order(bound.funcs[func])[-1:]
+    inside = {structure.func, *(s.func for s in structure.spots)}
+    votes: Counter[Aligned] = Counter()
+    for stage in (s for s in model.rows if s.func == func and fastest):
+        for group in model.accesses_of(stage).loads:
+            if group.source not in inside:
+                votes.update(_alignments_of(bound, group, fastest[0]))
+    return [aligned for aligned, _ in votes.most_common(1)]
+
+
+def with_alignment(structure: Structure, func: str, aligned: Aligned | None) -> Structure:
+    """Return a structure with another alignment of one Member."""
+
+    def changed(s: Spot) -> Spot:
+        return s._replace(aligned=aligned) if s.func == func else s
+
+    spots = tuple(map(changed, structure.spots))
+    return Structure(structure.stages, spots, structure.inlined, structure.near, structure.far)
+
+
+def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[Aligned]:
+    """Return the columns at which each access of a group reads the first element of a vector, if rows are aligned."""
+    last = group.rows[-1] if group.rows else None
+    if last is None or last.coefficients != ((dim, 1),) or last.quotient != 1:
+        return []
+    if any(r is None or any(name == dim for name, _ in r.coefficients) for r in group.rows[:-1]):
+        return []
+    itemsize, strides, origin = _array(bound, group)
+    multiple = gcd(longest_vector(itemsize), *strides[:-1])
+    return [Aligned(multiple, (origin - at[-1]) % multiple) for at in group.offsets] if multiple > 1 else []
+
+
+def _array(bound: BoundPipeline, group: AccessGroup) -> tuple[int, Sequence[int], int]:
+    """Return the item size of an array in global memory, its strides, and the index of its first column."""
+    if group.source in bound.inputs:
+        array = bound.inputs[group.source]
+        return array.dtype.bytes_, array_strides(array.shape, array.dtype.bytes_, pitched=False)[0], 0
+    func = bound.funcs[group.source]
+    itemsize = func.dtypes[group.component].bytes_
+    return itemsize, array_strides(func.extents, itemsize, pitched=not func.is_output)[0], func.region[-1][0]

@@ -1,0 +1,125 @@
+"""Tiles in shared memory that begin and end at aligned columns."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, float32
+from autosched.analysis import index as ix
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.regions import WholeGroups, with_whole_groups
+from autosched.errors import ScheduleError
+from autosched.lower.ir import LetVector, Memory, walk
+from autosched.lower.program import lower
+from autosched.lower.vectors import vectorise
+from autosched.runtime.host_compiler import have_compiler
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.structural_hash import structural_hash
+from autosched.schedule.text import canonical_text, schedule_text
+from autosched.schedule.types import Aligned, Kernel, Member, Schedule
+from autosched.schedule.validate import reasons, validate
+from tests.lower.looking import H200, interior
+from tests.lower.running import assert_backends_agree
+from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
+
+BLOCKS, COLUMNS = 4, 32
+needs_compiler = pytest.mark.skipif(
+    not (have_compiler("c") and have_compiler("c++")), reason="needs C and C++ compilers"
+)
+
+
+def pair() -> BoundPipeline:
+    """``out`` reads two columns of ``twice``, which needs columns 1 to 121 of an image of 128."""
+    img, twice, out = Input("img", float32, 2), Func("twice"), Func("out")
+    twice[y, x] = img[y, x] * 2
+    out[y, x] = twice[y, x + 1] + twice[y, x + 2]
+    return bind(Pipeline([out.over(y=(0, 16), x=(0, 120))], name="pair"), {"img": (16, 128)})
+
+
+def staged(bound: BoundPipeline, aligned: Aligned | None, threads: str = "tx=9 ty=8 sx=4") -> Schedule:
+    held = replace(member(block("out", 2), "yx", twice=threads), aligned=aligned)
+    return schedule(bound, kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [held]))
+
+
+@pytest.mark.parametrize("multiple", [1, 2, 4, 8])
+@pytest.mark.parametrize("remainder", [0, 1, 3])
+def test_tiles_are_the_smallest_of_whole_groups(multiple: int, remainder: int) -> None:
+    bound = pair()
+    remainder %= multiple
+    found = staged(bound, Aligned(multiple, remainder), "ty=8 sx=48")
+    plan = plan_kernel(bound, found.kernels[0])
+    nest = next(n for group in plan.steps for n in group if n.stage.func == "twice")
+    for b in range(BLOCKS):
+        first, last = COLUMNS * b + 1, min(COLUMNS * b + COLUMNS - 1, 119) + 2
+        while first > 1 and first % multiple != remainder:
+            first -= 1
+        while last < 121 and (last + 1) % multiple != remainder:
+            last += 1
+        here = {v: b if v.startswith("x") else 0 for e in (nest.base["x"], nest.limit["x"]) for v in ix.loop_vars(e)}
+        assert ix.evaluate(nest.base["x"], here) == first
+        assert ix.evaluate(nest.limit["x"], here) == last
+        assert last - first + 1 <= nest.extents["x"]
+
+
+def test_groups_of_numbers_and_of_arrays_are_the_same() -> None:
+    func = pair().funcs["twice"]
+    lo = np.arange(1, 60)
+    hi = lo + 17
+    for multiple, remainder in itertools.product((2, 4, 6), (0, 1)):
+        groups = WholeGroups(1, multiple, remainder)
+        _, (low, high) = with_whole_groups(func, ((0, 3), (lo, hi)), groups)
+        for k in range(len(lo)):
+            box = with_whole_groups(func, ((0, 3), (int(lo[k]), int(hi[k]))), groups)
+            assert box == ((0, 3), (int(low[k]), int(high[k])))
+
+
+@needs_compiler
+@pytest.mark.parametrize("aligned", [None, Aligned(4), Aligned(4, 3), Aligned(8, 2)])
+def test_all_witnesses_agree(aligned: Aligned | None) -> None:
+    bound = pair()
+    found = staged(bound, aligned, "tx=16 ty=8 sx=4")
+    validate(bound, found, H200)
+    assert_backends_agree(bound, lower(bound, found, vectors=True))
+
+
+@pytest.mark.parametrize(
+    ("aligned", "lengths"), [(None, [2]), (Aligned(2), [2, 2]), (Aligned(4), [4]), (Aligned(4, 1), [2])]
+)
+def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: Aligned | None, lengths: list[int]) -> None:
+    """Of four columns from an odd one on, only the middle two are loaded at once."""
+    (ir,) = lower(pair(), staged(pair(), aligned), vectors=True).kernels
+    body = interior(vectorise(ir))
+    assert body is not None
+    loads = [s for s in walk(body) if isinstance(s, LetVector) and s.buffer.memory is Memory.GLOBAL]
+    assert [s.length for s in loads] == lengths
+
+
+def test_text_and_json_say_so() -> None:
+    bound = pair()
+    plain, even, odd = (staged(bound, a) for a in (None, Aligned(4), Aligned(4, 1)))
+    for found in (plain, even, odd):
+        assert from_json(to_json(bound, found), bound) == found
+    assert "in shared memory, 1152 bytes, x from multiples of 4\n" in schedule_text(bound, even)
+    assert "x from multiples of 4 plus 1\n" in schedule_text(bound, odd)
+    assert len({canonical_text(s) for s in (plain, even, odd)}) == 3
+    assert len({structural_hash(s, 9) for s in (plain, even, odd)}) == 3
+    assert len({structural_hash(s, 2) for s in (plain, even, odd)}) == 1
+    wrong = to_json(bound, odd).replace('"remainder": 1', '"remainder": 4')
+    with pytest.raises(ScheduleError, match=r"aligned\.remainder"):
+        from_json(wrong, bound)
+
+
+def test_what_cannot_be_aligned() -> None:
+    bound = pair()
+    (found,) = reasons(bound, staged(bound, Aligned(4, 4)), H200)
+    assert found == "kernel 0: twice is aligned to 4 modulo 4, which no column is"
+    in_thread: Member = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=Aligned(4))
+    loops: Kernel = kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [in_thread])
+    (found,) = reasons(bound, schedule(bound, loops), H200)
+    assert found == "kernel 0: twice is aligned, which only a Member at BLOCK with dimensions can be"
