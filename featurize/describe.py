@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
 from autosched.featurize.structure import Spot, Structure, columns, tiled_dims
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 
@@ -15,6 +16,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     Exact for kernels in the form that `build_kernel` gives them. Of others, the order of serial loops is taken to be
     that of the dimensions, and thread loops to be in the order of the features.
     """
+    bound = with_staged(bound, kernel.staged)
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []

@@ -45,6 +45,7 @@ class Filler:
         cost: What that costs.
         warps: Warps of the nests.
         target: Device limits.
+        amortised: Whether what the unrolled points of a thread share is computed once.
     """
 
     batch: Batch
@@ -53,6 +54,7 @@ class Filler:
     cost: Traffic
     warps: Warps
     target: Target
+    amortised: bool = True
 
     def features(self, shared: Ints, thread_bytes: Ints) -> Floats:
         """Return ``float64[M, rows, features]``: a row for each nest, then for each inlined Func, then zeros.
@@ -105,9 +107,23 @@ class Filler:
         put("num_scalars", blocks * self.warps.threads * serial * red * times)
         put("expr_branching", kinds["branching"])
         inside = np.where(thread, self.warps.threads, 1)
-        evaluations = nests.points.prod(axis=1) * red * times * inside
+        evaluations = self._points_of_thread() * red * inside
         for unit, name in enumerate(("float", "double", "integer", "special")):
             put(f"{name}_operations_per_block", evaluations * kinds["operations"][:, unit])
+
+    def _points_of_thread(self) -> Ints:
+        """Return the points of a nest that a block evaluates, or one thread of it, ``int64[R]``.
+
+        Points that the unrolled loops around a nest share are evaluated once, where that is amortised.
+        """
+        nests = self.geometry.nests
+        points = nests.points.prod(axis=1) * nests.times
+        if not self.amortised:
+            return points
+        dims = nests.points.shape[1]
+        moved = (np.abs(nests.loops[:, :, 1 : 1 + dims]) * nests.loops[:, :, :1]).sum(axis=1)
+        unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts]
+        return np.where(unrolled, np.minimum((nests.points + moved).prod(axis=1), points), points)
 
     def _bytes(self, put: _Columns) -> None:
         nests, kinds = self.geometry.nests, self.geometry.nests.kinds
@@ -174,7 +190,8 @@ class Filler:
         outside = others & (kinds["memory"] == GLOBAL)
         put("unique_bytes_read_per_task", summed(elements * size, outside))
         put("unique_lines_read_per_task", summed(lines, outside))
-        factor = np.where(root, 1, self.geometry.blocks[self.batch.accesses.candidate])
+        threads = np.where(static["level"] == THREAD, self.warps.threads * nests.times, 1)[reader]
+        factor = np.where(root, 1, self.geometry.blocks[self.batch.accesses.candidate] * threads)
         by_kernel = np.minimum(whole * size * factor, available)
         put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
 

@@ -16,11 +16,12 @@ and loops around it, and the block runs the code of the kernel's interior. The a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
 from autosched.featurize.accesses import AccessTable, StageAccesses
 from autosched.featurize.batch import Batch
 from autosched.featurize.demand import Demands
@@ -74,6 +75,7 @@ class Featurizer:
     entries: EntryPool = field(init=False)
     _models: dict[Structure, KernelModel] = field(init=False, default_factory=dict)
     _facts: dict[tuple[object, ...], StructureFacts] = field(init=False, default_factory=dict)
+    _with_copies: dict[frozenset[str], Featurizer] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
@@ -85,11 +87,20 @@ class Featurizer:
         self.entries = EntryPool(self.kinds, amortised=self.amortised, vectors=joins)
 
     def model(self, structure: Structure) -> KernelModel:
-        """Return the model of a structure, built once."""
+        """Return the model of a structure, built once; that of one with copies has a featurizer of its own."""
         found = self._models.get(structure)
         if found is None:
-            found = self._models[structure] = KernelModel(self, structure)
+            found = self._models[structure] = KernelModel(self._for(structure.staged), structure)
         return found
+
+    def _for(self, staged: frozenset[str]) -> Featurizer:
+        """Return the featurizer of the pipeline with copies of some sources."""
+        bound = with_staged(self.bound, staged)
+        if bound is self.bound:
+            return self
+        if staged not in self._with_copies:
+            self._with_copies[staged] = replace(self, bound=bound)
+        return self._with_copies[staged]
 
     def facts(self, structure: Structure) -> StructureFacts:
         """Return what follows from a structure; those that differ in what is not placed yet share it."""
@@ -103,7 +114,7 @@ class Featurizer:
         """Return the features of candidates of some structures, all at once.
 
         Args:
-            models: The structures.
+            models: The structures, without copies of sources or all with the same; their own featurizer is this one.
             params: ``int64[N, columns]``, candidates of each (see `columns`).
         """
         batch = Batch([m.plan for m in models], params, self.kinds.dims)
@@ -118,7 +129,8 @@ class Featurizer:
         cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
         shared = shared_bytes(batch, elements)
         thread_bytes = _thread_bytes(batch, nests, promoted)
-        features = Filler(batch, geometry, accesses, cost, warps, self.target).features(shared, thread_bytes)
+        filler = Filler(batch, geometry, accesses, cost, warps, self.target, self.amortised)
+        features = filler.features(shared, thread_bytes)
         return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
 
 

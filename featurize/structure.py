@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.staging import staged_source, with_staged
 from autosched.schedule.types import Aligned, Level, StageId
 
 MIN_VECTOR_EXTENT = 16
@@ -43,6 +44,7 @@ class Structure:
         inlined: Funcs inlined into it.
         near: Funcs it reads that are not placed yet and that nothing outside reads.
         far: Funcs it reads that are not placed yet and are read elsewhere too.
+        staged: Inputs and Funcs of which it computes copies.
     """
 
     stages: tuple[StageId, ...]
@@ -50,11 +52,14 @@ class Structure:
     inlined: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
+    staged: frozenset[str] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         key = (self.stages, self.spots, self.inlined, self.near, self.far)
+        copied = frozenset(source for s in self.spots if (source := staged_source(s.func)) is not None)
+        object.__setattr__(self, "staged", copied)
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -124,6 +129,7 @@ class Columns:
 
 def columns(bound: BoundPipeline, structure: Structure) -> Columns:
     """Return the layout of the parameters of a structure's candidates."""
+    bound = with_staged(bound, structure.staged)
     d = len(tiled_dims(bound, structure.stages))
     position = 2 * d
     members = []

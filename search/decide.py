@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.staging import staged_source, with_staged
 from autosched.featurize.structure import Structure, thread_order, vector_dim
 from autosched.schedule.types import Level
 from autosched.search.evaluate import Evaluator
@@ -228,7 +229,7 @@ class Decider:
                     0
                 ].structure
                 for threads in self.member_tilings(func.name, extents):
-                    params = self._with_threads(piece, structure, func.name, threads)
+                    params = self.with_threads(piece, structure, func.name, threads)
                     found.append(Option("block", func.name, (Piece(one, params, tiled=True),), Level.BLOCK))
         if "thread" in self.settings.locations:
             found += self._thread_options(state, func, reader, kept)
@@ -256,7 +257,7 @@ class Decider:
             return piece.params[layout.root_serial][position] > 1
         return True
 
-    def _with_threads(self, piece: Piece, structure: Structure, func: str, threads: Params) -> Params:
+    def with_threads(self, piece: Piece, structure: Structure, func: str, threads: Params) -> Params:
         """Return the parameters of a kernel that has one more BLOCK Member."""
         before, after = self.places.layout(piece.structure), self.places.layout(structure)
         params = list(piece.params[: before.root_serial.stop])
@@ -300,7 +301,8 @@ class Decider:
 
     def member_tilings(self, name: str, extents: Sequence[int]) -> list[Params]:
         """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension."""
-        func = self.bound.funcs[name]
+        source = staged_source(name)
+        func = with_staged(self.bound, [] if source is None else [source]).funcs[name]
         vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
         return [tuple(t) for t in member_tilings(extents, vector, self.settings, self.evaluator.target).tolist()]
 
@@ -332,7 +334,7 @@ class Decider:
                     wanted.setdefault(structure, {})[readers[0].params] = readers[0]
         for structure, pieces in wanted.items():
             ones = (1,) * len(func.dims)
-            rows = [self._with_threads(p, structure, func.name, ones) for p in pieces.values()]
+            rows = [self.with_threads(p, structure, func.name, ones) for p in pieces.values()]
             found = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, found[func.name].tolist(), strict=True):
                 self._extents[structure, params] = tuple(extents)

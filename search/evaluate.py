@@ -133,10 +133,15 @@ class Evaluator:
             self._evaluate(models, tables)
 
     def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]]) -> None:
+        featurizer = models[0].f
+        apart = [k for k, m in enumerate(models) if m.f is not featurizer]
+        if apart:  # copies of sources have featurizers of their own
+            self._evaluate([models[k] for k in apart], [tables[k] for k in apart])
+            models, tables = ([x for k, x in enumerate(xs) if k not in apart] for xs in (models, tables))
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
-        found = self.featurizer.evaluate(models, params)
+        found = featurizer.evaluate(models, params)
         featurized = time.perf_counter()
         costs = self.model.cost(found)
         costed = time.perf_counter()

@@ -21,6 +21,7 @@ from autosched.search.finish import schedule_of
 from autosched.search.hold import KINDS
 from autosched.search.retile import Retiler
 from autosched.search.roots import schedule_roots
+from autosched.search.stage import Stager
 from autosched.search.state import Piece, State
 from autosched.search.window import WindowSearch, touched, windows
 
@@ -43,9 +44,11 @@ class Refinement:
     expander: Expander
     late: Callable[[], bool]
     _retiler: Retiler = field(init=False)
+    _stager: Stager = field(init=False)
 
     def __post_init__(self) -> None:
         self._retiler = Retiler(self._evaluator, self.expander.decider)
+        self._stager = Stager(self._evaluator, self.expander.decider, self._retiler)
 
     @property
     def _evaluator(self) -> Evaluator:
@@ -74,6 +77,10 @@ class Refinement:
                         reached.insert(0, other)
             if reached[0] is before:
                 break
+        if reached and not self.late() and self._evaluator.target.kind != "cpu":
+            staged = self._stager.staged(reached[0])
+            if staged.cost < reached[0].cost and self._is_legal(staged):
+                reached.insert(0, staged)
         return reached
 
     def _starts(self, found: list[State]) -> list[State]:

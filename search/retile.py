@@ -46,12 +46,12 @@ class Retiler:
     def _retiled(self, piece: Piece) -> Piece:
         key = piece.structure, piece.params
         if key not in self._found:
-            best = self._descend(*key)
+            best = self.descend(*key)
             self._found[key] = self._found[best] = best
         best = self._found[key]
         return piece if best == key else Piece(*best, tiled=True)
 
-    def _descend(self, structure: Structure, params: Params) -> Kernel:
+    def descend(self, structure: Structure, params: Params) -> Kernel:
         """Return the kernel that no change of the root's tiles alone or of one Member's makes cheaper."""
         layout = self.decider.places.layout(structure)
         for _ in range(SWEEPS):
@@ -70,9 +70,10 @@ class Retiler:
         cost = self.evaluator.known(*now).cost
         cheaper = [(comparable(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
         cheaper.sort(key=lambda found: (found[0], found[1][1]))
-        return next((v for _, v in cheaper if self._is_legal(*v)), now)
+        return next((v for _, v in cheaper if self.is_legal(*v)), now)
 
-    def _is_legal(self, structure: Structure, params: Params) -> bool:
+    def is_legal(self, structure: Structure, params: Params) -> bool:
+        """Return whether a kernel passes all checks, the dear ones too."""
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 

@@ -180,7 +180,7 @@ class BoundPipeline:
     ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
     ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
     Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
-    those whose value is built in.
+    those whose value is built in. ``views`` has what `autosched.analysis.staging.with_staged` made of it.
     """
 
     pipeline: Pipeline
@@ -192,6 +192,7 @@ class BoundPipeline:
     specialised: Mapping[str, Scalar]
     names: Mapping[int, str] = field(repr=False)
     keep: tuple[object, ...] = field(repr=False, default=())
+    views: dict[frozenset[str], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
 
     @cached_property
     def key(self) -> str:

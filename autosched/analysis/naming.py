@@ -50,8 +50,8 @@ def identifiers(bound: BoundPipeline) -> dict[str, str]:
     """Return a C identifier for every input, Func and scalar parameter, close to the user's name."""
     namer = Namer(RESERVED)
     found = {name: namer(unreserved(name)) for name in (*bound.inputs, *(p.name for p in bound.scalars))}
-    for name, func in bound.funcs.items():
-        found[name] = namer(unreserved(name), components=len(func.dtypes))
+    for name in sorted(bound.funcs, key=lambda n: "." in n):  # copies of sources last, so that all others keep theirs
+        found[name] = namer(unreserved(name), components=len(bound.funcs[name].dtypes))
     return found
 
 

@@ -119,6 +119,7 @@ def lower_kernel(
         split_interior: Generate a second body without clamps and guards for the blocks that need none.
     """
     plan = plan_kernel(bound, kernel)
+    names = {**plan.bound.identifiers, **names}
     border = BodyBuilder(plan, arrays, names)
     layout = shared_layout(plan)
     body = _joined(border.build(), layout)

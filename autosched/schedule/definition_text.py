@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
@@ -19,7 +19,7 @@ MAX_NODES = 200
 
 def definition_text(bound: BoundPipeline, stage: BoundStage) -> str:
     """Return ``name[indices] = value`` with shapes and specialised parameters put in."""
-    at = ", ".join("..." if _exceeds([i], MAX_NODES) else _shown(bound, i) for i in _indices(bound, stage))
+    at = ", ".join("..." if _exceeds([i], MAX_NODES) else _shown(stage, i) for i in _indices(bound, stage))
     return f"{stage.func}[{at}] = {_value(bound, stage)}" if at else f"{stage.func} = {_value(bound, stage)}"
 
 
@@ -27,7 +27,7 @@ def _value(bound: BoundPipeline, stage: BoundStage) -> str:
     if not stage.values:
         return "undef"
     if not _exceeds(stage.values, MAX_NODES):
-        return ", ".join(_shown(bound, v) for v in stage.values)
+        return ", ".join(_shown(stage, v) for v in stage.values)
     return f"<{operations(stage)} operations on {', '.join(stage.sources) or 'nothing'}>"
 
 
@@ -39,19 +39,19 @@ def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
     return [scope(i) for i in definition.indices]
 
 
-def _shown(bound: BoundPipeline, e: Expr) -> str:
-    return show(_readable(bound, e))
+def _shown(stage: BoundStage, e: Expr) -> str:
+    return show(_readable(stage.names, e))
 
 
-def _readable(bound: BoundPipeline, e: Expr) -> Expr:
+def _readable(names: Mapping[int, str], e: Expr) -> Expr:
     """Return ``e`` with Funcs under their unique names and constants without digits their type does not hold."""
     if isinstance(e, Const) and not e.weak and e.dtype in (float16, float32):
         return Const(float(str(e.dtype.numpy.type(e.value))), e.dtype, e.weak)
-    e = rebuild(e, [_readable(bound, c) for c in children(e)])
-    if not isinstance(e, Load) or e.source.name == bound.names[id(e.source)]:
+    e = rebuild(e, [_readable(names, c) for c in children(e)])
+    if not isinstance(e, Load) or e.source.name == names[id(e.source)]:
         return e
     source = copy.copy(e.source)
-    source.name = bound.names[id(e.source)]
+    source.name = names[id(e.source)]
     return Load(source, e.indices, e.dtype, e.component)
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
+from autosched.analysis.staging import with_staged
 from autosched.analysis.regions import Range, Region, WholeGroups, demanded_regions, loop_ranges
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
@@ -134,7 +135,7 @@ class Allocation:
 class KernelPlan:
     """A kernel with every region and loop made explicit.
 
-    ``steps`` are the thread nests in order (each a group of stages that share their thread loops), ``grid`` the block
+    ``bound`` is the pipeline with the copies that the kernel stages; ``steps`` are the thread nests in order (each a group of stages that share their thread loops), ``grid`` the block
     loops from outer to inner; ``inside`` maps THREAD members to their nests.
     """
 
@@ -187,7 +188,7 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    return _Planner(bound, kernel, block_ranges or {}).run()
+    return _Planner(with_staged(bound, kernel.staged), kernel, block_ranges or {}).run()
 
 
 class _Planner:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
+from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile, plan_kernel
 from autosched.schedule.tiles import (
     calls_through,
@@ -40,6 +42,8 @@ from autosched.target import Target
 
 MAX_INLINED_LOADS = 400
 TRIES = 12
+STAGED_SHARE = 0.4
+"""Share of the kernels that get a copy of a source, if it fits."""
 
 
 @dataclass
@@ -94,6 +98,8 @@ class _Sampler:
     def run(self) -> Schedule:
         for func in reversed(list(self.bound.funcs.values())):
             self._place(func)
+        for draft in self.drafts:
+            self._stage_a_source(draft)
         kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
         return Schedule(self.bound.pipeline.hash, kernels)
 
@@ -102,9 +108,10 @@ class _Sampler:
     ) -> Kernel:
         found = draft.members if members is None else list(members)
         chosen = self.inlined if inlined is None else inlined
-        order = list(self.bound.funcs)
+        bound = with_staged(self.bound, (s for m in found if (s := staged_source(m.func)) is not None))
+        order = list(bound.funcs)
         tilings = [r.tiling for r in draft.roots] + [t for m in found for t in m.tilings]
-        calls = inlined_in(self.bound, [t.stage for t in tilings], chosen)
+        calls = inlined_in(bound, [t.stage for t in tilings], chosen)
         return Kernel(
             draft.roots,
             tuple(sorted(found, key=lambda m: order.index(m.func))),
@@ -285,6 +292,17 @@ class _Sampler:
             return None
         multiple = int(self.rng.choice((2, 4, 8)))
         return Aligned(multiple, int(self.rng.integers(multiple)))
+
+    def _stage_a_source(self, d: _Draft) -> None:
+        """Put a copy of something that a kernel reads from global memory into shared memory, now and then."""
+        kernel = self._kernel(d)
+        inside = {*kernel.root_funcs, *(m.func for m in kernel.members), *(i.func for i in kernel.inlined)}
+        outside = sorted(sources_of(self.bound, kernel) - inside)
+        if outside and self.rng.random() < STAGED_SHARE:
+            source = outside[int(self.rng.integers(len(outside)))]
+            copy = with_staged(self.bound, [source]).funcs[staged_name(source)]
+            if copy.dims:
+                self._try_member(copy, d, self._block_place(d))
 
     def _storage_order(self, func: BoundFunc, level: Level) -> tuple[str, ...]:
         if level is Level.THREAD or self.rng.random() < 0.7:

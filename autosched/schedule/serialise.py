@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.staging import staged_source, with_staged
 from autosched.errors import InputError, ScheduleError
 from autosched.schedule.strict_json import Node, indented, parse
 from autosched.schedule.types import (
@@ -251,7 +252,7 @@ class _Reader:
         return At(level.choice(_LEVELS, "level of a Member"), stage, depth.integer(0, LARGEST_EXTENT))
 
     def _storage_order(self, func: Node, order: Node) -> tuple[str, ...]:
-        dims = self.bound.funcs[func.text()].dims
+        dims = self._known(func.text()).dims
         given = tuple(d.choice({d: d for d in dims}, f"dimension of {func.text()!r}") for d in order.items())
         if sorted(given) != sorted(dims):
             raise order.error(f"is {list(given)}: give every dimension of {func.text()!r} once ({', '.join(dims)})")
@@ -262,14 +263,21 @@ class _Reader:
         return Inlined(self._func(func), calls.integer(1, LARGEST_COUNT))
 
     def _func(self, node: Node) -> str:
+        if isinstance(node.value, str) and staged_source(node.value) in {*self.bound.inputs, *self.bound.funcs}:
+            return node.value  # the copy of a source
         return node.choice(self.funcs, f"Func of pipeline {self.bound.pipeline.name!r}")
 
     def _stage(self, func: Node, number: Node) -> StageId:
         name = self._func(func)
-        return StageId(name, number.integer(0, len(self.bound.funcs[name].stages) - 1))
+        return StageId(name, number.integer(0, len(self._known(name).stages) - 1))
+
+    def _known(self, name: str) -> BoundFunc:
+        """Return a Func of the pipeline, or the copy of one of its sources."""
+        source = staged_source(name)
+        return (self.bound if source is None else with_staged(self.bound, [source])).funcs[name]
 
     def _tiling(self, stage: StageId, node: Node) -> StageTiling:
-        dims = {d.name: d.name for d in self.bound.stage(stage.func, stage.number).loops}
+        dims = {d.name: d.name for d in self._known(stage.func).stages[stage.number].loops}
         loops = []
         points = 1
         for p in node.items():

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from autosched.analysis.staging import staged_source
+
 
 class Level(IntEnum):
     """Where a Func is computed, from outside in; each level has its memory."""
@@ -151,6 +153,11 @@ class Kernel:
     def root_funcs(self) -> tuple[str, ...]:
         """Names of the Funcs whose stages span the grid, without repetition."""
         return tuple({r.tiling.stage.func: None for r in self.roots})
+
+    @property
+    def staged(self) -> frozenset[str]:
+        """Names of the inputs and Funcs of which the kernel computes copies (`autosched.analysis.staging`)."""
+        return frozenset(s for m in self.members if m.tilings and (s := staged_source(m.func)) is not None)
 
     def member(self, func: str) -> Member | None:
         """Return the Member that computes a Func, if there is one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import loops, members, resources, structure
 from autosched.schedule.plan import plan_kernel
@@ -20,6 +21,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     structure.stages_exist,
     structure.roots_share_grid,
     structure.sources_are_available,
+    structure.staged_sources_lie_outside,
     structure.inlined_are_pure,
     loops.loops_match_stage,
     loops.block_loops_come_first,
@@ -51,7 +53,8 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
             f"this one is {bound.pipeline.hash[:12]}); make a new one with autosched.schedule"
         ]
     kernels = list(enumerate(schedule.kernels))
-    found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(bound, kernel, target)]
+    staged = [with_staged(bound, kernel.staged) for kernel in schedule.kernels]
+    found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(staged[k], kernel, target)]
     if found:
         return found
     found = list(structure.every_stage_is_computed(bound, schedule))
@@ -63,6 +66,7 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
 
 def kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target) -> list[str]:
     """Return why one kernel is illegal, whatever the others are."""
+    bound = with_staged(bound, kernel.staged)
     for check in WELL_FORMED:
         found = list(check(bound, kernel, target))
         if found:

@@ -8,6 +8,7 @@ from autosched import Func, Input, Pipeline, Var, float32, uint16
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_source, with_staged
 from autosched.lang.rdom import RDom
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
@@ -30,9 +31,9 @@ y, x = Var("y"), Var("x")
 
 
 def stage(text: str) -> StageId:
-    """Return the stage written as ``f`` or ``f.1``."""
-    func, _, number = text.partition(".")
-    return StageId(func, int(number or 0))
+    """Return the stage written as ``f`` or ``f.1``; ``f.staged`` is a copy."""
+    func, _, number = text.rpartition(".")
+    return StageId(func, int(number)) if number.isdigit() else StageId(text)
 
 
 def loops(text: str) -> tuple[Loop, ...]:
@@ -74,7 +75,8 @@ def kernel(
 ) -> Kernel:
     """Return a kernel; the calls of inlined Funcs are counted."""
     tilings = [r.tiling for r in roots] + [t for m in members for t in m.tilings]
-    calls = inlined_in(bound, [t.stage for t in tilings], set(inlined))
+    staged = [s for m in members if (s := staged_source(m.func)) is not None]
+    calls = inlined_in(with_staged(bound, staged), [t.stage for t in tilings], set(inlined))
     return Kernel(tuple(roots), tuple(members), tuple(Inlined(f, calls[f]) for f in bound.funcs if f in calls))
 
 

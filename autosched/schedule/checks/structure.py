@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.staging import staged_source
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile
-from autosched.schedule.types import Kernel, LoopKind, Schedule, StageId, StageTiling
+from autosched.schedule.types import Kernel, Level, LoopKind, Schedule, StageId, StageTiling
 from autosched.target import Target
 
 
@@ -35,6 +36,8 @@ def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterato
     for k, kernel in enumerate(schedule.kernels):
         inlined |= {i.func for i in kernel.inlined}
         for t in kernel.tilings():
+            if staged_source(t.stage.func) is not None:
+                continue  # every kernel may have a copy of its own
             if t.stage in seen:
                 yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
             seen[t.stage] = k
@@ -120,10 +123,26 @@ def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) 
         if sorted(m.storage_order) != sorted(func.dims):
             yield f"storage order of {m.func} must list {', '.join(func.dims)}"
         outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
-        if outside:
+        if outside and staged_source(m.func) is None:
             yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it"
         if m.stored:
             yield f"member {m.func} stored to global memory is not supported yet"
+
+
+def staged_sources_lie_outside(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Copies are made in shared memory, of arrays in global memory that other kernels or the caller have filled."""
+    inside = {*kernel.root_funcs, *(m.func for m in kernel.members), *(i.func for i in kernel.inlined)}
+    for m in kernel.members:
+        source = staged_source(m.func)
+        if source is None:
+            continue
+        if source in inside:
+            yield f"it stages {source}, which it computes itself"
+        if m.at.level is not Level.BLOCK:
+            yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK"
+    for name in inside - {m.func for m in kernel.members}:
+        if staged_source(name) is not None:
+            yield f"{name} is no Member at BLOCK, and only such are copies of sources"
 
 
 def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

@@ -1,0 +1,161 @@
+"""Inputs and Funcs at root that a kernel copies into shared memory before it reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, float32, uint8
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.errors import ScheduleError
+from autosched.lower.ir import Memory, Read, values_of, walk, walk_values
+from autosched.lower.program import lower
+from autosched.runtime.host_compiler import have_compiler
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import Aligned, Kernel, Member, Schedule
+from autosched.schedule.validate import reasons, validate
+from tests.lower.looking import H200
+from tests.lower.running import assert_backends_agree, traced
+from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
+
+needs_compiler = pytest.mark.skipif(
+    not (have_compiler("c") and have_compiler("c++")), reason="needs C and C++ compilers"
+)
+TILE = "by=4 bx=3 tx=32 ty=8"
+
+
+def stencil() -> BoundPipeline:
+    """``out`` reads a cross of ``rows``, which adds two rows of ``img``; no boundary conditions."""
+    img, rows, out = Input("img", float32, 2), Func("rows"), Func("out")
+    rows[y, x] = img[y, x] + img[y + 1, x]
+    out[y, x] = rows[y, x] + rows[y + 1, x] + rows[y, x + 1] + rows[y, x + 2]
+    return bind(Pipeline([out.over(y=(0, 30), x=(0, 90))], name="stencil"), {"img": (32, 92)})
+
+
+def in_one_kernel(aligned: Aligned | None = None) -> Schedule:
+    bound = stencil()
+    copy = replace(member(block("out", 2), "yx", img__staged="tx=32 ty=8 sy=2 sx=2"), aligned=aligned)
+    return schedule(bound, kernel(bound, [root("out", TILE)], [copy], ["rows"]))
+
+
+def in_two_kernels(source: str = "rows") -> Schedule:
+    """``rows`` at root, copied by the kernel of ``out``; or the input, copied by that of ``rows``."""
+    bound = stencil()
+    copies = {
+        "rows": member(block("out", 2), "yx", rows__staged="tx=34 ty=9"),
+        "img": member(block("rows", 2), "xy", img__staged="tx=16 ty=9 sx=2"),
+    }
+    first = kernel(bound, [root("rows", "by=4 bx=3 tx=32 ty=8")], [copies["img"]] if source == "img" else [])
+    second = kernel(bound, [root("out", TILE)], [copies["rows"]] if source == "rows" else [])
+    return schedule(bound, first, second)
+
+
+SCHEDULES = {
+    "input": in_one_kernel(),
+    "input, aligned": in_one_kernel(Aligned(4)),
+    "root": in_two_kernels("rows"),
+    "input of the first kernel": in_two_kernels("img"),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@needs_compiler
+def test_all_witnesses_agree(name: str) -> None:
+    bound, found = stencil(), SCHEDULES[name]
+    validate(bound, found, H200)
+    assert_backends_agree(bound, lower(bound, found, vectors=True))
+
+
+def test_copies_alone_read_what_is_staged() -> None:
+    (ir,) = lower(stencil(), SCHEDULES["input"]).kernels
+    reads = [v for s in walk(ir.body) for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+    from_global = {v.buffer.name for v in reads if v.buffer.memory is Memory.GLOBAL}
+    from_shared = {v.buffer.name for v in reads if v.buffer.memory is Memory.SHARED}
+    assert (from_global, from_shared) == ({"img"}, {"img_staged"})
+
+
+@needs_compiler
+def test_each_element_of_a_tile_is_loaded_once() -> None:
+    bound = stencil()
+    plain = schedule(bound, kernel(bound, [root("out", TILE)], [], ["rows"]))
+    loads = [traced(bound, lower(bound, s, vectors=False)).global_load_sectors for s in (plain, SCHEDULES["input"])]
+    assert loads[1] < loads[0] / 2
+
+
+def test_text_and_json_name_the_copy() -> None:
+    bound = stencil()
+    for found in SCHEDULES.values():
+        assert from_json(to_json(bound, found), bound) == found
+    text = schedule_text(bound, SCHEDULES["root"])
+    assert "rows.staged[y, x] = rows[y, x]\n" in text
+    assert "out[y, x] = rows.staged[y, x] + rows.staged[y + 1, x] + rows.staged[y, x + 1]" in text
+    wrong = to_json(bound, SCHEDULES["root"]).replace('"rows.staged"', '"raws.staged"')
+    with pytest.raises(ScheduleError, match="'raws.staged'"):
+        from_json(wrong, bound)
+
+
+def test_names_are_those_without_copies() -> None:
+    """A Func of the user's may have the name that the copy would have in generated code."""
+    img, taken, out = Input("img", uint8, 2), Func("img_staged"), Func("out")
+    taken[y, x] = img[y, x] + img[y + 1, x]
+    out[y, x] = taken[y, x] * 2 + img[y, x]
+    bound = bind(Pipeline([out.over(y=(0, 8), x=(0, 32))], name="names"), {"img": (9, 32)})
+    copy = member(block("out", 1), "yx", img__staged="tx=32 sy=9")
+    found = schedule(bound, kernel(bound, [root("out", "by=1 tx=32 ty=8")], [copy], ["img_staged"]))
+    validate(bound, found, H200)
+    program = lower(bound, found)
+    assert program.names["img_staged"] == "img_staged"
+    assert [s.buffer.name for s in program.kernels[0].shared] == ["img_staged1"]
+    assert_backends_agree(bound, program)
+
+
+def test_views_are_made_once() -> None:
+    bound = stencil()
+    view = with_staged(bound, ["img"])
+    assert with_staged(bound, ["img", "nothing"]) is view
+    assert with_staged(view, ["img"]) is view
+    assert with_staged(bound, []) is bound
+    assert (staged_source(staged_name("img")), staged_source("img")) == ("img", None)
+    assert list(view.funcs) == ["img.staged", "rows", "out"]
+    assert view.funcs["img.staged"].region == ((0, 31), (0, 91))
+    assert bound.funcs["rows"].stages[0].sources == ("img",)
+
+
+def test_updates_go_on_reading_their_own_func() -> None:
+    img, total, out = Input("img", float32, 2), Func("total"), Func("out")
+    r = RDom("r", k=(0, 3))
+    total[y, x] = 0.0
+    total[y, x] += img[y, x + r.k]
+    out[y, x] = total[y, x] + total[y + 1, x]
+    bound = bind(Pipeline([out.over(y=(0, 15), x=(0, 62))], name="updates"), {"img": (16, 64)})
+    view = with_staged(bound, ["total"])
+    assert "total" in view.funcs["total"].stages[1].sources
+    assert view.funcs["out"].stages[0].sources == ("total.staged",)
+    roots = [root("total", "by=2 bx=2 tx=32 ty=8"), root("total.1", "by=2 bx=2 tx=32 ty=8 rr.k=3")]
+    copy = member(block("out", 2), "yx", total__staged="tx=32 ty=8 sy=2")
+    found = schedule(bound, kernel(bound, roots), kernel(bound, [root("out", "by=2 bx=2 tx=32 ty=8")], [copy]))
+    validate(bound, found, H200)
+    assert_backends_agree(bound, lower(bound, found))
+
+
+def why(members: list[Member], inlined: list[str]) -> str:
+    bound = stencil()
+    built: Kernel = kernel(bound, [root("out", TILE)], members, inlined)
+    (found,) = reasons(bound, schedule(bound, built), H200)
+    return found
+
+
+def test_what_cannot_be_staged() -> None:
+    copy = member(block("out", 2), "yx", rows__staged="tx=34 ty=9")
+    assert why([copy], ["rows"]) == "kernel 0: it stages rows, which it computes itself"
+    in_thread = member(thread("out", 4), "yx", img__staged="sy=3 sx=3")
+    assert why([in_thread], ["rows"]) == "kernel 0: img.staged is computed at THREAD; sources are staged at BLOCK"
+    unknown = replace(copy, tilings=(replace(copy.tilings[0], stage=copy.tilings[0].stage._replace(func="raws.staged")),))
+    bound = stencil()
+    built = replace(SCHEDULES["input"].kernels[0], members=(unknown,))
+    (found,) = reasons(bound, schedule(bound, built), H200)
+    assert found == "kernel 0: it computes raws.staged, which the pipeline does not have"
