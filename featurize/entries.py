@@ -150,7 +150,7 @@ class Accesses:
             return itemsize, np.zeros_like(itemsize)
         which = self.listed & (kinds["exact"] > 0) & (kinds["placed"] > 0) & (kinds["divides"] == 0)
         which &= ((kinds["memory"] == GLOBAL) | (kinds["memory"] == SHARED)) & (kinds["own"] == kinds["store"])
-        which &= self.nests.linear[reader] & is_unrolled(self.nests.serial[reader].astype(np.float64).prod(axis=1))
+        which &= self.nests.linear[reader] & self._written_out()
         moved = np.zeros_like(self.strides)
         inside = np.flatnonzero((kinds["memory"] == SHARED) & (self.batch.sources >= 0))
         common = min(moved.shape[1], self.nests.onward.shape[1])
@@ -161,6 +161,14 @@ class Accesses:
         aligned = aligned_bytes(np.concatenate([threads, blocks, points, around], axis=1), itemsize, which)
         first = ((self.base - self.origin) * self.strides).sum(axis=1)
         return aligned, np.where(aligned > itemsize, first % aligned, 0)
+
+    def _written_out(self) -> Bools:
+        """Whether the loops over points whose elements may be joined are innermost ones of few points, ``bool[A]``."""
+        serial = self.nests.serial[self.batch.readers].astype(np.float64)
+        inside = np.cumprod(serial[:, ::-1], axis=1)[:, ::-1]  # points of each loop and those inside it
+        bytes_ = np.abs(np.matmul(self.strides[:, None, :], self.factors)[:, 0])
+        along = (serial > 1) & (bytes_ > 0) & (bytes_ <= MAX_VECTOR_BYTES)
+        return np.asarray((is_unrolled(inside) | ~along).all(axis=1))
 
     def _loop_moves(self) -> tuple[Ints, Ints]:
         """Return by how many bytes a thread's loops move an address, its points' and those around; ``int64[A, K]``.

@@ -117,13 +117,14 @@ class Filler:
         Points that the unrolled loops around a nest share are evaluated once, where that is amortised.
         """
         nests = self.geometry.nests
-        points = nests.points.prod(axis=1) * nests.times
+        points: Ints = nests.points.prod(axis=1) * nests.times
         if not self.amortised:
             return points
         dims = nests.points.shape[1]
         moved = (np.abs(nests.loops[:, :, 1 : 1 + dims]) * nests.loops[:, :, :1]).sum(axis=1)
         unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts]
-        return np.where(unrolled, np.minimum((nests.points + moved).prod(axis=1), points), points)
+        shared: Ints = np.minimum((nests.points + moved).prod(axis=1), points)
+        return np.where(unrolled, shared, points)
 
     def _bytes(self, put: _Columns) -> None:
         nests, kinds = self.geometry.nests, self.geometry.nests.kinds

@@ -41,6 +41,7 @@ from feature_counts import (
     block_at,
     counted,
     is_border,
+    names_in,
     predicted,
     sampled_blocks,
     totals,
@@ -154,7 +155,8 @@ class Checker:
     def __post_init__(self) -> None:
         self.bound, self.arrays, self.scalars = problem(self.name, self.grid)
         target = get_target("h200")
-        self.states = RandomStates(Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings()))
+        evaluator = Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings())
+        self.states = RandomStates(evaluator, varied=True)
         self.as_written = Featurizer(self.bound, target, amortised=False, every_warp=True)
         self.first_warp = Featurizer(self.bound, target, amortised=False)
         self.joined = Featurizer(self.bound, target, every_warp=True, vectors=True)
@@ -195,7 +197,10 @@ class Checker:
             return
         if is_border(traced, position, count // 2, traced.launch(position, [here])):
             return
-        mine_all, true_all = predicted(model, model.evaluate(params), joined.program.names), counted(trace)
+        mine_all, true_all = (
+            predicted(model, model.evaluate(params), names_in(model.bound, joined.program)),
+            counted(trace),
+        )
         for key, true in true_all.items():
             mine = mine_all.get(key, {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
             for q in ("requests", "transactions"):
@@ -249,7 +254,7 @@ class Checker:
             if not self.tally.compare(name, mine, true):
                 self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
         border = is_border(traced, position, model.grid.blocks(params)[1][0] // 2, trace)
-        mine_all, true_all = predicted(model, found, traced.program.names), counted(trace)
+        mine_all, true_all = predicted(model, found, names_in(model.bound, traced.program)), counted(trace)
         nothing = dict.fromkeys(QUANTITIES, 0.0)
         for key in {**mine_all, **true_all}:
             mine, true = mine_all.get(key, {**nothing, "exact": 1.0, "memory": -1.0}), true_all.get(key, nothing)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import component_label
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
@@ -115,6 +116,11 @@ def predicted(
     return sums
 
 
+def names_in(bound: BoundPipeline, program: Program) -> dict[str, str]:
+    """Return the names in generated code of everything in a pipeline that may have copies of sources."""
+    return {**bound.identifiers, **program.names}
+
+
 def block_at(position: Sequence[int], count: Sequence[int], grid: Sequence[int]) -> Block:
     """Return the launch index of a block from its position in the kernel's block loops, outermost first."""
     linear = 0
@@ -145,7 +151,7 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     levels = program.schedule.computed
     arrays = global_arrays(bound, program.names, [n for n in bound.funcs if levels.get(n) is Level.ROOT])
     plan = plan_kernel(bound, kernel)
-    body = BodyBuilder(plan, arrays, program.names)
+    body = BodyBuilder(plan, arrays, names_in(plan.bound, program))
     body.build()
     split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
     if split and trace.requests[: len(body.out.site_depths)].any():  # these stand outside the interior

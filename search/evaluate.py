@@ -137,7 +137,8 @@ class Evaluator:
         apart = [k for k, m in enumerate(models) if m.f is not featurizer]
         if apart:  # copies of sources have featurizers of their own
             self._evaluate([models[k] for k in apart], [tables[k] for k in apart])
-            models, tables = ([x for k, x in enumerate(xs) if k not in apart] for xs in (models, tables))
+            mine = [k for k, m in enumerate(models) if m.f is featurizer]
+            models, tables = [models[k] for k in mine], [tables[k] for k in mine]
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]

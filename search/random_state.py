@@ -14,17 +14,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.featurize.build import build_kernel
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Aligned, Level, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.search.align import with_alignment
 from autosched.search.decide import Decider, Decision, Option, TileOptions, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
+from autosched.search.retile import Retiler
+from autosched.search.stage import Stager
 from autosched.search.state import Piece, State
 
 TRIES = 12
 """Options of the chosen kind that are looked at before the Func is computed at root."""
 CHECKED = ("inline", "block", "thread")
 """Kinds whose kernels the scalar checks look at too: what registers hold must be read at constant indices."""
+VARIED = 0.5
+"""Share of the tiles that are aligned, and of the kernels that copy a source."""
 TOLERATED = ("", "too many idle lanes", "too much computed again")
 """Verdicts with which an option stays in."""
 
@@ -35,6 +40,7 @@ class RandomStates:
 
     Args:
         evaluator: Knows pipeline, target and what is tried.
+        varied: Whether tiles in shared memory are aligned and sources copied at random.
 
     Attributes:
         chosen: Options taken, by kind.
@@ -43,6 +49,7 @@ class RandomStates:
     """
 
     evaluator: Evaluator
+    varied: bool = False
     chosen: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -73,12 +80,36 @@ class RandomStates:
         """
         for _ in range(tries):
             state = self.draw(rng)
+            if self.varied:
+                state = self._with_other_tiles(state, rng)
             schedule = schedule_of(self.evaluator, state)
             found = reasons(self.evaluator.bound, schedule, self.evaluator.target)
             if not found:
                 return state, schedule
             self.rejected[f"illegal: {found[0]}"] += 1
         return None
+
+    def _with_other_tiles(self, state: State, rng: np.random.Generator) -> State:
+        """Return a complete state with tiles aligned and sources copied at random, where that is legal."""
+        stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        pieces = []
+        for piece in state.pieces:
+            structure, params = piece.structure, piece.params
+            for spot in structure.spots:
+                if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
+                    multiple = int(rng.choice((2, 4, 8)))
+                    aligned = Aligned(multiple, int(rng.integers(multiple)))
+                    structure = self._decider.places.one(with_alignment(structure, spot.func, aligned))
+            sources = stager.sources(structure)
+            if sources and rng.random() < VARIED:
+                variants = stager.variants((structure, params), sources[int(rng.integers(len(sources)))])
+                if variants:
+                    structure, params = variants[int(rng.integers(len(variants)))]
+            other = Piece(structure, params, tiled=True)
+            pieces.append(piece if self._illegal(other) else other)
+        self.evaluator.evaluate((p.structure, p.params) for p in pieces)
+        costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
+        return State(tuple(pieces), costs, state.levels, sum(costs), state.steps)
 
     def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:
         """Draw a kind of location, then one of its options; a tiling is of one kind with the others."""

@@ -46,16 +46,16 @@ class Stager:
 
     def _staged(self, piece: Piece) -> Piece:
         best: Kernel = piece.structure, piece.params
-        for source in self._sources(piece.structure):
+        for source in self.sources(piece.structure):
             cost = self.evaluator.known(*best).cost
-            found = self._cheapest(self._variants(best, source), PROMISING * cost)
+            found = self._cheapest(self.variants(best, source), PROMISING * cost)
             if found is not None:
                 found = self.retiler.descend(*found)
                 if self.evaluator.known(*found).cost < cost:
                     best = found
         return piece if best == (piece.structure, piece.params) else Piece(*best, tiled=True)
 
-    def _sources(self, structure: Structure) -> list[str]:
+    def sources(self, structure: Structure) -> list[str]:
         """Return what a kernel reads from global memory several times at a point, what it reads most often first."""
         model = self.evaluator.kernel_model(structure)
         inside = {structure.func, *(s.func for s in structure.spots)}
@@ -67,9 +67,9 @@ class Stager:
         often = [s for s, n in reads.items() if n >= LEAST_READS]
         return sorted(often, key=lambda s: (-reads[s], s))
 
-    def _variants(self, kernel: Kernel, source: str) -> list[Kernel]:
+    def variants(self, kernel: Kernel, source: str) -> list[Kernel]:
         """Return a kernel with a copy of a source, for all threads that may fill it, aligned or not."""
-        structure, params = kernel
+        structure = kernel[0]
         name = staged_name(source)
         order = list(with_staged(self.decider.bound, structure.staged | {source}).funcs)
         spots = (*structure.spots, Spot(name, Level.BLOCK, structure.stages[0]))

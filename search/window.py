@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_source
 from autosched.featurize.structure import Structure
 from autosched.search.cost import comparable
 from autosched.search.decide import Decision
@@ -42,8 +43,9 @@ def windows(bound: BoundPipeline, state: State) -> Iterator[frozenset[str]]:
 
 
 def computed_in(structure: Structure) -> frozenset[str]:
-    """Return the Funcs that a kernel computes."""
-    return structure.inlined.union([structure.func], (s.func for s in structure.spots))
+    """Return the Funcs that a kernel computes, without copies of sources."""
+    members = (s.func for s in structure.spots if staged_source(s.func) is None)
+    return structure.inlined.union([structure.func], members)
 
 
 def touched(places: Places, state: State, window: frozenset[str]) -> list[int]:

@@ -97,7 +97,7 @@ def _bound_copy(bound: BoundPipeline, copy: Func, name: str) -> BoundFunc:
     stage = BoundStage(
         func=staged_name(name), number=0, loops=tuple(LoopDim(d, False, True) for d in copy.dims), store=at,
         indices=definition.indices, values=definition.values, footprints=(Footprint(name, tuple((i,) for i in at)),),
-        associative=False, owns_point=True, location=None, memo=memo, names=bound.names,
+        associative=False, owns_point=True, location=None, memo=memo, names=dict(bound.names),
     )  # fmt: skip
     return BoundFunc(
         name=staged_name(name), dims=copy.dims, dtypes=copy.dtypes, stages=(stage,), region=whole,

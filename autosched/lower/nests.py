@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,8 @@ class NestEmitter:
         depth = self.out.scope.depth - 1
         self._open(n, loops, k + 1, inside)
         body = self.out.pop()
-        self.out.append(For(loop.name, loop.extent, self._role(n, loop), body, depth=depth, comment=_note(loop)))
+        role, few = self._role(n, loop), _has_few_points(n, loop)
+        self.out.append(For(loop.name, loop.extent, role, body, depth=depth, comment=_note(loop), few_points=few))
 
     def _role(self, n: Nest, loop: NestLoop) -> LoopRole:
         at_thread = n.at is not None and n.at.level is Level.THREAD
@@ -224,6 +226,13 @@ class NestEmitter:
         if buffer.memory is not Memory.REGISTER:
             flat = self.out.base_index(flat, self.body.names[name])
         self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth)))
+
+
+def _has_few_points(n: Nest, loop: NestLoop) -> bool:
+    """Whether a loop and those inside it are over points alone, and few enough to be written out."""
+    inside = n.inner[n.inner.index(loop) :]
+    points = all(p.kind is LoopKind.SERIAL for p in inside)
+    return points and bool(is_unrolled(math.prod(p.extent for p in inside)))
 
 
 def _alternatives(limit: ix.Index) -> list[ix.Index]:

@@ -65,7 +65,7 @@ def written_out(loop: For, namer: Namer) -> Straight | None:
     earlier one is not.
 
     Args:
-        loop: An unrolled loop.
+        loop: A loop that is unrolled, or over few points.
         namer: Gives names that are new in the kernel.
     """
     stored = frozenset(s.buffer.name for s in walk(loop.body) if isinstance(s, Store))
@@ -110,7 +110,7 @@ class _Run:
 
     def _statement(self, s: Stmt, *, last: bool) -> bool:
         match s:
-            case For(role=LoopRole.UNROLLED):
+            case For(role=LoopRole.UNROLLED) | For(few_points=True):
                 return self.iterations(s)
             case If(orelse=()) if last:
                 tests = [self._value(t) for t in conjuncts(s.condition)]

@@ -83,7 +83,7 @@ class _Vectoriser:
         found: list[Stmt] = []
         for s in body:
             match s:
-                case For(role=LoopRole.UNROLLED):
+                case For(role=LoopRole.UNROLLED) | For(few_points=True):
                     found += self._unrolled(s)
                 case For():
                     found.append(replace(s, body=self.statements(s.body)))
@@ -99,7 +99,7 @@ class _Vectoriser:
         self.definitions.update((s.name, s.index) for s in body if isinstance(s, LetIndex))
 
     def _unrolled(self, loop: For) -> tuple[Stmt, ...]:
-        """Return what becomes of an unrolled loop: it stays unless writing it out joins something."""
+        """Return what becomes of a loop that may be written out: it stays unless that joins something."""
         straight = written_out(loop, self.namer) if walks_along_memory(loop) else None
         if straight is not None and has_vectors(found := self._nested(straight)):
             return found

@@ -13,8 +13,8 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
-from autosched.analysis.staging import with_staged
 from autosched.analysis.regions import Range, Region, WholeGroups, demanded_regions, loop_ranges
+from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
@@ -135,8 +135,9 @@ class Allocation:
 class KernelPlan:
     """A kernel with every region and loop made explicit.
 
-    ``bound`` is the pipeline with the copies that the kernel stages; ``steps`` are the thread nests in order (each a group of stages that share their thread loops), ``grid`` the block
-    loops from outer to inner; ``inside`` maps THREAD members to their nests.
+    ``bound`` is the pipeline with the copies of sources that the kernel makes; ``steps`` are the thread nests in order
+    (each a group of stages that share their thread loops), ``grid`` the block loops from outer to inner;
+    ``thread_nests`` those of THREAD members.
     """
 
     bound: BoundPipeline

@@ -3,10 +3,10 @@
 A GPU moves 1, 2, 4, 8 or 16 bytes a thread in one access, at an address that is a multiple of that size. The rule:
 
 * Looked at are the elements of one buffer that a thread touches in one straight run of code: the points of its unrolled
-  serial loops (`autosched.schedule.derived.is_unrolled`), and the taps of each. Their indices differ by constants,
-  ``linear + offset``. A loop over points is written out, and its points are looked at together, if a step of it moves
-  some access by at most `MAX_VECTOR_BYTES` and something is joined then; else it stays a loop, and counts among the
-  strides below.
+  serial loops (of the innermost of these, if all together are too many for `autosched.schedule.derived.is_unrolled`),
+  and the taps of each. Their indices differ by constants, ``linear + offset``. A loop over points is written out, and
+  its points are looked at together, if a step of it moves some access by at most `MAX_VECTOR_BYTES` and something is
+  joined then; else it stays a loop, and counts among the strides below.
 * `alignment` says of what number of elements ``linear`` is a multiple for all threads, blocks and iterations: it is
   proved on the strides of its loops (points of a thread, tile of a block, pitch of a row). Buffers begin at multiples
   of `MAX_VECTOR_BYTES`; for the caller's arrays that is a condition of the launch.
