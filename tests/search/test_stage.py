@@ -1,0 +1,111 @@
+"""Copies of sources and aligned tiles that the search adds to complete states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import Spot, Structure
+from autosched.schedule.types import Aligned, Level, StageId
+from autosched.schedule.validate import reasons
+from autosched.search.align import alignments, with_alignment
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.decide import Decider, Decision
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import schedule_of
+from autosched.search.hold import held_decisions, offer
+from autosched.search.retile import Retiler
+from autosched.search.settings import SearchSettings
+from autosched.search.stage import Stager
+from autosched.search.state import Piece, State
+from autosched.target import get_target
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+OUT, NEAR = StageId("out"), StageId("near")
+
+
+def wide() -> BoundPipeline:
+    """``near`` reads a column further right than ``out``; ``out`` reads 7 x 7 points of the input beside it."""
+    img, near, out = Input("img", float32, 2), Func("near"), Func("out")
+    near[y, x] = img[y, x + 1] * 2.0
+    far = img[y, x]
+    for dy in range(7):
+        for dx in range(7):
+            far = far + img[y + dy, x + dx] * (dy + 2.0 * dx)
+    out[y, x] = near[y, x] + near[y, x + 1] + far
+    return bind(Pipeline([out.over(y=(0, 1024), x=(0, 1024))], name="wide"), {"img": (1032, 1040)})
+
+
+def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
+    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
+    decider = Decider(evaluator)
+    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
+
+
+def state_with(evaluator: Evaluator, structure: Structure, params: tuple[int, ...]) -> State:
+    evaluator.evaluate([(structure, params)])
+    cost = evaluator.known(structure, params).cost
+    levels = {"out": Level.ROOT, "near": Level.BLOCK if structure.spot("near") else Level.INLINE}
+    return State((Piece(structure, params, tiled=True),), (cost,), levels, cost, 0)
+
+
+def test_a_source_that_is_read_often_is_copied() -> None:
+    bound = wide()
+    evaluator, stager = parts(bound)
+    plain = Structure((OUT,), (), frozenset({"near"}))
+    state = state_with(evaluator, plain, (8, 32, 1, 1))
+    assert stager.sources(plain) == ["img"]
+    staged = stager.staged(state)
+    assert staged.cost < state.cost
+    (piece,) = staged.pieces
+    assert piece.structure.staged == {"img"}
+    schedule = schedule_of(evaluator, staged)
+    assert reasons(bound, schedule, H200) == []
+    assert schedule.kernels[0].staged == {"img"}
+    assert describe_kernel(bound, schedule.kernels[0])[0] == piece.structure
+    assert stager.sources(piece.structure) == []
+
+
+def test_kernels_with_copies_cost_the_same_alone_and_beside_others() -> None:
+    bound = wide()
+    evaluator, stager = parts(bound)
+    plain = Structure((OUT,), (), frozenset({"near"}))
+    variants = stager.variants((plain, (8, 32, 1, 1)), "img")
+    evaluator.evaluate([(plain, (8, 32, 1, 1)), *variants, (plain, (4, 32, 1, 2))])
+    again, _ = parts(bound)
+    for structure, params in (*variants[:3], (plain, (4, 32, 1, 2))):
+        again.evaluate([(structure, params)])
+        assert again.known(structure, params) == evaluator.known(structure, params)
+
+
+def test_tiles_are_aligned_to_what_they_read() -> None:
+    bound = wide()
+    structure = Structure((OUT,), (Spot("near", Level.BLOCK, OUT),))
+    model = Featurizer(bound, H200).model(structure)
+    assert alignments(model, "near") == [Aligned(4, 3)]
+    aligned = Featurizer(bound, H200).model(with_alignment(structure, "near", Aligned(4, 3)))
+    params = np.array([[8, 32, 1, 1, 8, 9]])
+    requests = [
+        float(m.evaluate(params).features[0, 1, INDEX["global_requests_per_block"]]) for m in (model, aligned)
+    ]  # fmt: skip
+    assert requests == [8 * 3, 8]  # a warp for each of 8 rows: one element, two, and one; or four at once
+
+
+def test_what_is_held_keeps_its_alignment() -> None:
+    bound = wide()
+    evaluator, stager = parts(bound)
+    structure = with_alignment(Structure((OUT,), (Spot("near", Level.BLOCK, OUT),)), "near", Aligned(4, 3))
+    state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
+    held = held_decisions(stager.decider.places, state)
+    root = state_with(evaluator, Structure((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
+    decision = Decision("near")
+    stager.decider.prefetch([root], decision)
+    (option,) = offer(stager.decider, root, decision, held["near"], members=True)
+    assert option.added[0].structure.spots == structure.spots
+    assert option.added[0].params == (8, 32, 1, 1, 8, 9)
