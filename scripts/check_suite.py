@@ -102,7 +102,7 @@ def check_app(name: str, seeds: Sequence[int], *, nvrtc: bool = True, chain_stag
     sources: dict[str, str] = {}
     for seed in seeds:
         try:
-            schedule = sample_schedule(bound, target, np.random.default_rng(seed), tally.stats)
+            schedule = sample_schedule(bound, target, np.random.default_rng(seed), tally.stats, varied=True)
             program = lower(bound, schedule)
             for witness in (EmulatedExecutable(program, seed=seed), CpuExecutable(program)):
                 tally.counts[f"runs through {type(witness).__name__}"] += 1

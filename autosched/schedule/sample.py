@@ -56,8 +56,9 @@ class SampleStats:
 
 
 def sample_schedule(
-    bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats | None = None
-) -> Schedule:
+    bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats | None = None,
+    *, varied: bool = False,
+) -> Schedule:  # fmt: skip
     """Return a random legal schedule.
 
     Args:
@@ -65,11 +66,12 @@ def sample_schedule(
         target: Device limits.
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
+        varied: Whether tiles in shared memory are aligned and sources copied at random, too.
 
     Raises:
         ScheduleError: If even computing everything at root is illegal on the target (a bug, or far too large).
     """
-    schedule = _Sampler(bound, target, rng, stats or SampleStats()).run()
+    schedule = _Sampler(bound, target, rng, stats or SampleStats(), varied).run()
     found = reasons(bound, schedule, target)
     if found:
         raise ScheduleError("; ".join(found))
@@ -87,18 +89,21 @@ class _Draft:
 class _Sampler:
     """Places Funcs from outputs to inputs, so that every consumer is placed before its producer."""
 
-    def __init__(self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats) -> None:
+    def __init__(
+        self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats, varied: bool
+    ) -> None:
         self.bound = bound
         self.target = target
         self.rng = rng
         self.stats = stats
+        self.varied = varied
         self.drafts: list[_Draft] = []
         self.inlined: set[str] = set()
 
     def run(self) -> Schedule:
         for func in reversed(list(self.bound.funcs.values())):
             self._place(func)
-        for draft in self.drafts:
+        for draft in self.drafts if self.varied else ():
             self._stage_a_source(draft)
         kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
         return Schedule(self.bound.pipeline.hash, kernels)
@@ -288,7 +293,7 @@ class _Sampler:
 
     def _aligned(self, func: BoundFunc, level: Level) -> Aligned | None:
         """Draw the columns at which the rows of a tile in shared memory begin, most often any."""
-        if level is not Level.BLOCK or not func.dims or self.rng.random() < 0.6:
+        if not self.varied or level is not Level.BLOCK or not func.dims or self.rng.random() < 0.6:
             return None
         multiple = int(self.rng.choice((2, 4, 8)))
         return Aligned(multiple, int(self.rng.integers(multiple)))

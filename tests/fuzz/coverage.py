@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.staging import with_staged
 from autosched.lang.expr import Binary, Call, Cast, Expr, Load, Param, Select, Unary, walk
 from autosched.lower.ir import For, If, KernelIR, LoopRole
 from autosched.lower.ir import walk as walk_statements
@@ -38,7 +39,8 @@ class Coverage:
     def add(self, bound: BoundPipeline, program: Program) -> None:
         """Count one schedule."""
         self.cases += 1
-        for name, level in program.schedule.computed.items():
+        computed = program.schedule.computed
+        for name, level in ((n, computed[n]) for n in computed if n in bound.funcs):
             self.levels[f"{kind_of(bound.funcs[name])} at {level.name}"] += 1
         found: set[str] = set()
         for kernel, ir in zip(program.schedule.kernels, program.kernels, strict=True):
@@ -81,8 +83,13 @@ def kind_of(func: BoundFunc) -> str:
 
 
 def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
+    bound = with_staged(bound, kernel.staged)
     for m in kernel.members:
         yield f"member at {m.at.level.name}"
+        if m.aligned is not None:
+            yield "aligned tile"
+    if kernel.staged:
+        yield "copy of a source"
     if member_depth(bound, kernel) >= MEMBER_DEPTH:
         yield "members three deep"
     for m in kernel.members:

@@ -128,7 +128,7 @@ def test_round_trip(schedule: Schedule) -> None:
 def test_round_trip_of_the_suite(name: str, tmp_path: Path) -> None:
     app, h200 = load_apps()[name], get_target("h200")
     bound = bind(app.build(), app.shapes(app.small_sizes))
-    sampled = [sample_schedule(bound, h200, np.random.default_rng(seed)) for seed in range(4)]
+    sampled = [sample_schedule(bound, h200, np.random.default_rng(seed), varied=seed > 1) for seed in range(4)]
     for schedule in (schedule_roots(bound, h200), *sampled):
         save_schedule(tmp_path / "s.json", bound, schedule)
         assert load_schedule(tmp_path / "s.json", bound) == schedule
