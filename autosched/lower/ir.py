@@ -115,7 +115,8 @@ class LoopRole(Enum):
 class For:
     """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops.
 
-    ``limits`` end the loop earlier: it runs while ``name`` is below each of them (host code only).
+    ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
+    greatest of them, or at 0 (both in host code only).
     """
 
     name: str
@@ -126,6 +127,7 @@ class For:
     depth: int = -1
     comment: str = ""
     limits: tuple[Index, ...] = ()
+    starts: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
