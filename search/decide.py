@@ -162,7 +162,9 @@ class Decider:
         if "inline" in self.settings.locations and self.places.can_inline(func):
             found += self._inline_options(state, func, readers)
         if members and len(readers) == 1 and not self._written_at_large(func):
-            found += self._member_options(state, func, readers[0])
+            # A consumer whose domain is empty reads nothing, and is elsewhere all the same.
+            if self.places.inside(state.pieces[readers[0]].structure).issuperset(func.consumers):
+                found += self._member_options(state, func, readers[0])
         return found
 
     def _written_at_large(self, func: BoundFunc) -> bool:
