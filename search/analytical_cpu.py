@@ -47,7 +47,7 @@ CPU_RATES = {
     "scalar": 0.1e-9,
     "branches": 2.5e-9,
     "stalls": 0.2e-9,
-    "calls": 6e-9,
+    "calls": 3.5e-9,
     "rows": 1e-9,
     "blocks": 15e-9,
     "cache_bytes": 0.03e-9,
@@ -146,8 +146,8 @@ class CpuModel:
             in_thread = level_of(model, stage) is Level.THREAD
             apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own, lanes)
             self._count(counts, own, work, lanes, filled, apart)
-            if in_thread:  # the features tell what one evaluation reads
-                read += own[:, INDEX["num_scalars"]] * work.fresh * filled
+            if in_thread:  # what neighbouring evaluations share stays in the nearest caches
+                read += own[:, INDEX["unique_global_bytes_read_by_kernel"]]
             else:
                 read += own[:, INDEX["unique_bytes_read_per_task"]] * blocks * filled
         different = f[:, :, INDEX["unique_global_bytes_read_by_kernel"]].sum(axis=1)

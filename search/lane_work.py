@@ -36,7 +36,6 @@ class LaneWork:
         strided: Accesses of lanes that lie a few elements apart.
         gathered: Accesses of lanes that lie anywhere.
         accesses: All of them.
-        fresh: Bytes of one element of each array in global memory that it reads.
         calls: Elementary functions, which the C library computes one at a time.
         branches: Conditions joined by ``&&`` or ``||``, which keep gcc 12 from forming vectors.
     """
@@ -47,7 +46,6 @@ class LaneWork:
     strided: int
     gathered: int
     accesses: int
-    fresh: int
     calls: int
     branches: int
 
@@ -104,13 +102,11 @@ def _lane_work(model: KernelModel, stage: StageId, moves: Moves) -> LaneWork:
     access = model.accesses_of(stage)
     stages = [(model.bound.stage(stage.func, stage.number), 1)]
     stages += [(model.bound.funcs[name].stages[0], times) for name, times in access.calls.items()]
-    wide, own, strided, gathered, count, fresh, narrowest = 0.0, 0.0, 0, 0, 0, 0, LANE_BYTES
+    wide, own, strided, gathered, count, narrowest = 0.0, 0.0, 0, 0, 0, LANE_BYTES
     for group in (*access.loads, *access.stores):
         size, times = model.facts.itemsize(group), len(group.offsets)
         narrowest = min(narrowest, size)
         count += times
-        if group.source != stage.func and model.structure.spot(group.source) is None:
-            fresh += size
         step = _lane_step(model, group, moves)
         if step is None or step > NARROW_STRIDE:
             gathered += times
@@ -120,7 +116,7 @@ def _lane_work(model: KernelModel, stage: StageId, moves: Moves) -> LaneWork:
             wide += times * size / LANE_BYTES
             own += times * size / LANE_BYTES if group.source == stage.func else 0
     return LaneWork(
-        narrowest, wide, own, strided, gathered, count, fresh,
+        narrowest, wide, own, strided, gathered, count,
         sum(times * _library_calls(s, moves) for s, times in stages),
         sum(times * _branches(s) for s, times in stages if model.bound.funcs[s.func].boundary is None),
     )  # fmt: skip
