@@ -91,7 +91,7 @@ class Filler:
         times = nests.times
         region = np.where(root, kinds["whole"], nests.extents.prod(axis=1))
         produced = np.where(thread, serial, nests.active.prod(axis=1) * serial * np.where(root, blocks, 1))
-        realizations = np.where(root, 1, blocks * np.where(thread, self.warps.threads * times, 1))
+        realizations = self._realizations()
         put("num_realizations", realizations)
         put("num_productions", realizations)
         put("points_computed_per_realization", region * red)
@@ -125,6 +125,13 @@ class Filler:
         unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts]
         shared: Ints = np.minimum((nests.points + moved).prod(axis=1), points)
         return np.where(unrolled, shared, points)
+
+    def _realizations(self) -> Ints:
+        """Return how often each nest's result is realised: once a kernel, block or evaluation inside a thread."""
+        nests = self.geometry.nests
+        level, blocks = nests.kinds["level"], self.geometry.blocks[self.batch.nests.candidate]
+        in_block = np.where(level == THREAD, self.warps.threads * nests.times, 1)
+        return np.asarray(np.where(level == ROOT, 1, blocks * in_block))
 
     def _bytes(self, put: _Columns) -> None:
         nests, kinds = self.geometry.nests, self.geometry.nests.kinds
@@ -191,9 +198,8 @@ class Filler:
         outside = others & (kinds["memory"] == GLOBAL)
         put("unique_bytes_read_per_task", summed(elements * size, outside))
         put("unique_lines_read_per_task", summed(lines, outside))
-        threads = np.where(static["level"] == THREAD, self.warps.threads * nests.times, 1)[reader]
-        factor = np.where(root, 1, self.geometry.blocks[self.batch.accesses.candidate] * threads)
-        by_kernel = np.minimum(whole * size * factor, available)
+        # Overlaps are not known, so what many small regions read is bounded by the array they lie in.
+        by_kernel = np.minimum(whole * size * self._realizations()[reader], available)
         put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
 
     def _traffic(self, put: _Columns) -> None:

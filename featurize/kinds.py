@@ -109,7 +109,6 @@ class Kinds:
         order = [dims.index(d) for d in thread_order(self.bound, func.name, dims)]
         slow_first = storage_order(func)
         storage = [func.dims.index(d) for d in reversed(slow_first)]
-        fastest = func.dims.index(slow_first[-1]) if func.dims else 0
         inlined = frozenset(reached.calls)
         return self.nests.add(
             key,
@@ -129,8 +128,8 @@ class Kinds:
             leading=int(id_ == stages[0]),
             bytes=sum(d.bytes_ for d in func.dtypes),
             whole=math.prod(func.extents),
-            fastest=fastest if func.dims else -1,
-            whole_fastest=func.extents[fastest] if func.dims else 1,
+            fastest=dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
+            whole_fastest=func.extents[storage[0]] if func.dims else 1,
             branching=self.work.branching(stage, inlined),
             loads=calls_through(self.bound, [id_], set(inlined)),
             operations=[int(n) for n in self.work.operations(stage, reached.calls)],

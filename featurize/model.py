@@ -129,7 +129,8 @@ class Featurizer:
         cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
         shared = shared_bytes(batch, elements)
         thread_bytes = _thread_bytes(batch, nests, promoted)
-        filler = Filler(batch, geometry, accesses, cost, warps, self.target, self.amortised)
+        shares = self.amortised and self.target.kind != "cpu"
+        filler = Filler(batch, geometry, accesses, cost, warps, self.target, shares)
         features = filler.features(shared, thread_bytes)
         return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
 

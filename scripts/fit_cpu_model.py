@@ -58,6 +58,9 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "camera_pipe": {"W": 1296, "H": 984},
     "hypterm": {"W": 96, "H": 96, "D": 96},
     "smoother27pt": {"W": 160, "H": 160, "D": 160},
+    "smoother7pt": {"W": 256, "H": 256, "D": 256},
+    "iir_blur": {"W": 1536, "H": 1280},
+    "pyramid_blend": {"W": 1536, "H": 1280},
 }
 """Apps and sizes that take one to a hundred milliseconds."""
 WEIGHT_OF_OFFSET = 0.3

@@ -10,9 +10,6 @@ memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum 
   further apart, at quotients of the lane (``f[x // 2]``) or where data says, go one by one.
 * Conditions joined by ``&&`` make branches, which the processor guesses; they and elementary functions, which are
   calls, keep gcc from forming vectors at all.
-* Blocks at the border of the domain run code with clamps, which is scalar where clamps are along the lanes. How many
-  blocks these are follows from the numbers of blocks along the lanes and across them. What is computed inside a thread
-  at points that are clamped is slow in all blocks.
 * The running sums of a reduction stay in registers if they are few. If they are very few, each addition waits for the
   one before.
 * Bytes that blocks read and write come from the last-level cache; those a kernel touches beyond half the size of that
@@ -20,8 +17,8 @@ memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum 
 * Every row, block and kernel that is begun costs a little. Blocks are dealt out evenly, so the core with most counts.
 
 What a kernel leaves in the cache for the next one is not known, as kernels are costed alone. Not counted either are
-guards of tiles that do not divide their dimension, which keep running sums out of registers, and conditions on indices
-in border blocks.
+guards of tiles that do not divide their dimension, which keep running sums out of registers, and the lanes at the ends
+of a domain that run with clamps.
 """
 
 from __future__ import annotations
@@ -50,8 +47,7 @@ CPU_RATES = {
     "scalar": 0.1e-9,
     "branches": 2.5e-9,
     "stalls": 0.2e-9,
-    "clamped_accesses": 0.8e-9,
-    "calls": 6e-9,
+    "calls": 3.5e-9,
     "rows": 1e-9,
     "blocks": 15e-9,
     "cache_bytes": 0.03e-9,
@@ -62,8 +58,8 @@ CPU_RATES = {
 """Seconds of one core for one of each thing that is counted.
 
 Measured on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12) beside other work:
-fitted to the kernels of suite apps, then rounded; where fits to parts of the samples disagreed, a value between them,
-and for clamps what border blocks took by themselves. `scripts/fit_cpu_model.py` measures how well they order schedules
+fitted to the kernels of suite apps, then rounded; where fits to parts of the samples disagreed, a value between them.
+`scripts/fit_cpu_model.py` measures how well they order schedules
 on another machine, and fits new ones.
 """
 
@@ -73,6 +69,8 @@ OF_MEMORY = ("cache_bytes", "memory_bytes", "streams")
 CACHE_LINE = 64
 SHARE_OF_CACHE = 0.5
 """Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
+STREAMS = 64
+"""Rows that a core reads side by side without losing track of them."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
 STRIDED_BELOW = 0.6
@@ -140,18 +138,16 @@ class CpuModel:
         row_bytes = root[:, INDEX["global_innermost_bytes_at_task"]]
         # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
         filled = np.where(written > 0, np.minimum(_per(put, written), blocks) / blocks, 1.0)
-        interior = _interior(root, blocks, row_bytes)
         read = np.zeros(len(f))
         lanes_of: dict[StageId, Floats] = {}
         for row, (stage, work) in enumerate(zip(model.rows, self._works(model), strict=True)):
             own = f[:, row]
             lanes_of[stage] = lanes = _lanes(model, stage, own, lanes_of)
             in_thread = level_of(model, stage) is Level.THREAD
-            unclamped = 1.0 if not work.clamped else 0.0 if in_thread else interior
             apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own, lanes)
-            self._count(counts, own, work, lanes, filled, unclamped, apart)
-            if in_thread:  # the features tell what one evaluation reads
-                read += own[:, INDEX["num_scalars"]] * work.fresh * filled
+            self._count(counts, own, work, lanes, filled, apart)
+            if in_thread:  # what neighbouring evaluations share stays in the nearest caches
+                read += own[:, INDEX["unique_global_bytes_read_by_kernel"]]
             else:
                 read += own[:, INDEX["unique_bytes_read_per_task"]] * blocks * filled
         different = f[:, :, INDEX["unique_global_bytes_read_by_kernel"]].sum(axis=1)
@@ -160,7 +156,7 @@ class CpuModel:
         tile_rows = _per(written, row_bytes)
         lines = f[:, :, INDEX["unique_lines_read_per_task"]].sum(axis=1)
         begun = np.minimum((lines + tile_rows) * blocks, counts["cache_bytes"] / CACHE_LINE)
-        counts["streams"] += np.where(tile_rows > 1, begun, 0)
+        counts["streams"] += np.where((tile_rows > 1) | (lines > STREAMS), begun, 0)
         counts["blocks"] += blocks
         cores = self.target.multiprocessors
         share = np.ceil(blocks / cores) / blocks
@@ -170,7 +166,7 @@ class CpuModel:
 
     def _count(
         self, counts: dict[str, Floats], f: Floats, work: LaneWork, lanes: Floats, filled: Floats,
-        unclamped: Floats | float, apart: NDArray[np.bool_],
+        apart: NDArray[np.bool_],
     ) -> None:  # fmt: skip
         """Add the work of one stage in all blocks."""
         width = self.target.warp_size
@@ -180,7 +176,7 @@ class CpuModel:
         single, double, whole, special = (
             f[:, INDEX[f"{unit}_operations_per_block"]] * blocks for unit in ("float", "double", "integer", "special")
         )
-        together = np.floor(lanes / vector) * vector / lanes * unclamped * (not (work.branches or work.calls))
+        together = np.floor(lanes / vector) * vector / lanes * (not (work.branches or work.calls))
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes / vector
@@ -194,7 +190,6 @@ class CpuModel:
         idle = np.where(reduces, np.maximum(CHAINS - sums, 0), 0)
         counts["stalls"] += evaluations / (points * lanes) * idle * together
         counts["scalar"] += (single + double + whole + special + evaluations * work.accesses) * (1 - together)
-        counts["clamped_accesses"] += evaluations * work.clamped * (1 - unclamped)
         counts["branches"] += evaluations * work.branches
         counts["calls"] += evaluations * work.calls
         counts["rows"] += evaluations / lanes
@@ -207,14 +202,6 @@ class CpuModel:
 
 def _per(a: Floats, b: Floats) -> Floats:
     return a / np.maximum(b, 1)
-
-
-def _interior(root: Floats, blocks: Floats, row_bytes: Floats) -> Floats:
-    """Return the share of the blocks that do not lie at an edge of the domain."""
-    inner = np.ceil(_per(root[:, INDEX["innermost_bytes_at_root"]], row_bytes))
-    outer = np.maximum(blocks / np.maximum(inner, 1), 1)
-    share: Floats = np.maximum(1 - 2 / np.maximum(inner, 1), 0) * np.maximum(1 - 2 / outer, 0)
-    return share
 
 
 def _lanes_apart(model: KernelModel, stage: StageId, f: Floats, lanes: Floats) -> NDArray[np.bool_]:

@@ -162,9 +162,15 @@ class Decider:
             return found
         if "inline" in self.settings.locations and self.places.can_inline(func):
             found += self._inline_options(state, func, readers)
-        if members and len(readers) == 1 and not self._written_at_large(func):
+        if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
             found += self._member_options(state, func, readers[0])
         return found
+
+    def _only_here(self, state: State, func: BoundFunc, reader: int) -> bool:
+        """Whether a Func is of use to one kernel alone, and a part of it to each of its blocks."""
+        # A consumer whose domain is empty reads nothing, and is elsewhere all the same.
+        inside = self.places.inside(state.pieces[reader].structure)
+        return inside.issuperset(func.consumers) and not self._written_at_large(func)
 
     def _written_at_large(self, func: BoundFunc) -> bool:
         """Whether every use of a Func needs all of it, so that computing it in each block is never worthwhile."""

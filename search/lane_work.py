@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import storage_order, thread_order, tiled_dims, vector_dim
-from autosched.lang.expr import Binary, Call, Expr, Load, Select, Var, walk
+from autosched.lang.expr import Binary, Call, Expr, Load, Var, walk
 from autosched.schedule.types import Level, StageId
 
 LANE_BYTES = 4
@@ -36,9 +35,7 @@ class LaneWork:
         own: The part of ``wide`` that is the stage's own result, read and written by every term of a reduction.
         strided: Accesses of lanes that lie a few elements apart.
         gathered: Accesses of lanes that lie anywhere.
-        clamped: Accesses whose index along the lanes has clamps at the border.
         accesses: All of them.
-        fresh: Bytes of one element of each array in global memory that it reads.
         calls: Elementary functions, which the C library computes one at a time.
         branches: Conditions joined by ``&&`` or ``||``, which keep gcc 12 from forming vectors.
     """
@@ -48,9 +45,7 @@ class LaneWork:
     own: float
     strided: int
     gathered: int
-    clamped: int
     accesses: int
-    fresh: int
     calls: int
     branches: int
 
@@ -61,7 +56,7 @@ def lane_works(model: KernelModel) -> tuple[LaneWork, ...]:
     works: dict[StageId, LaneWork] = {}
     for stage in _hosts_first(model):
         moves[stage] = _moves(model, stage, moves)
-        works[stage] = _lane_work(model, stage, moves[stage], works)
+        works[stage] = _lane_work(model, stage, moves[stage])
     return tuple(works[s] for s in model.rows)
 
 
@@ -103,20 +98,15 @@ def _moves(model: KernelModel, stage: StageId, known: dict[StageId, Moves]) -> M
     return found
 
 
-def _lane_work(model: KernelModel, stage: StageId, moves: Moves, known: dict[StageId, LaneWork]) -> LaneWork:
+def _lane_work(model: KernelModel, stage: StageId, moves: Moves) -> LaneWork:
     access = model.accesses_of(stage)
     stages = [(model.bound.stage(stage.func, stage.number), 1)]
     stages += [(model.bound.funcs[name].stages[0], times) for name, times in access.calls.items()]
-    clamps = any(_clamps_lanes(s) for s, _ in stages)
-    at_clamp = _needed_at_clamp(model, stage, known)
-    wide, own, strided, gathered, clamped, count, fresh, narrowest = 0.0, 0.0, 0, 0, 0, 0, 0, LANE_BYTES
+    wide, own, strided, gathered, count, narrowest = 0.0, 0.0, 0, 0, 0, LANE_BYTES
     for group in (*access.loads, *access.stores):
         size, times = model.facts.itemsize(group), len(group.offsets)
         narrowest = min(narrowest, size)
         count += times
-        clamped += times if at_clamp or (clamps and not group.everywhere) else 0
-        if group.source != stage.func and model.structure.spot(group.source) is None:
-            fresh += size
         step = _lane_step(model, group, moves)
         if step is None or step > NARROW_STRIDE:
             gathered += times
@@ -126,18 +116,10 @@ def _lane_work(model: KernelModel, stage: StageId, moves: Moves, known: dict[Sta
             wide += times * size / LANE_BYTES
             own += times * size / LANE_BYTES if group.source == stage.func else 0
     return LaneWork(
-        narrowest, wide, own, strided, gathered, clamped, count, fresh,
+        narrowest, wide, own, strided, gathered, count,
         sum(times * _library_calls(s, moves) for s, times in stages),
         sum(times * _branches(s) for s, times in stages if model.bound.funcs[s.func].boundary is None),
     )  # fmt: skip
-
-
-def _needed_at_clamp(model: KernelModel, stage: StageId, known: dict[StageId, LaneWork]) -> bool:
-    """Whether a stage is computed inside a thread at points that its reader clamps."""
-    spot = model.structure.spot(stage.func)
-    if spot is None or spot.level is not Level.THREAD or not known[spot.host].clamped:
-        return False
-    return any(g.source == stage.func and not g.everywhere for g in model.accesses_of(spot.host).loads)
 
 
 def _lane_step(model: KernelModel, group: AccessGroup, moves: Moves) -> int | None:
@@ -183,13 +165,3 @@ def _nodes(stage: BoundStage) -> Collection[Expr]:
 
 def _varies(e: Expr, moving: Collection[str]) -> bool:
     return any(isinstance(n, Load) or (isinstance(n, Var) and n.name in moving) for n in walk(e))
-
-
-def _clamps_lanes(stage: BoundStage) -> bool:
-    """Whether a stage clamps or tests the index of the dimension that is fastest in memory."""
-    last = [stage.index_of(load.indices[-1]) for load, _ in stage.loads if load.indices]
-    if any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for i in last for t in ix.atoms(i)):
-        return True
-    fastest = {d.name for d in stage.loops[-1:]}
-    tests = [e.cond for e in _nodes(stage) if isinstance(e, Select)]
-    return any(isinstance(e, Var) and e.name in fastest for c in tests for e in walk(c))

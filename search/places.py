@@ -62,6 +62,11 @@ class Places:
             found = self._reads[structure] = frozenset(names & self.bound.funcs.keys())
         return found
 
+    @staticmethod
+    def inside(structure: Structure) -> set[str]:
+        """Return the Funcs that a kernel computes."""
+        return {structure.func, *(s.func for s in structure.spots), *structure.inlined}
+
     def _after(
         self, structure: Structure, step: str, func: str, make: Callable[[], Iterable[Structure]]
     ) -> tuple[Structure, ...]:
@@ -169,7 +174,7 @@ class Places:
         return self._settled[key]
 
     def _with_status(self, structure: Structure, undecided: frozenset[str], elsewhere: frozenset[str]) -> Structure:
-        inside = {structure.func, *(s.func for s in structure.spots), *structure.inlined}
+        inside = self.inside(structure)
         near: set[str] = set()
         far: set[str] = set()
         for name in undecided - inside:

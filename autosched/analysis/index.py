@@ -8,7 +8,7 @@ regions are computed for many candidates or many blocks at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,32 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
 
     for atom in inner_first(e):
         done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
+    return total(e)
+
+
+def rewritten(e: Index, choose: Callable[[Atom, Sequence[Index]], Index | None]) -> Index:
+    """Build an index again from the inside.
+
+    Args:
+        e: The index.
+        choose: Called as ``choose(atom, arguments)``; gives what stands for an atom, or None for itself.
+    """
+    if not isinstance(e, Affine):
+        return e
+    done: dict[str, Index] = {}
+
+    def total(a: Index) -> Index:
+        if not isinstance(a, Affine):
+            return a
+        value: Index = a.const
+        for t, c in a.terms:
+            value = add(value, scale(done[t.key] if t.key in done else _alone(t), c))
+        return value
+
+    for atom in inner_first(e):
+        args = [total(a) for a in atom.args]
+        chosen = choose(atom, args)
+        done[atom.key] = _substituted(atom, args, None) if chosen is None else chosen
     return total(e)
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
+from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
@@ -149,14 +150,8 @@ class _Printer:
         for s in body:
             match s:
                 case For(role=LoopRole.THREAD):
-                    end = str(s.extent)
-                    for limit in s.limits:
-                        end = f"as_min_i32({end}, {index_text(limit)})"
-                    if walks_along_memory(s):
-                        self.w.line("#pragma omp simd")
-                    self.w.open(f"for (int {s.name} = 0; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
-                    self.statements(s.body)
-                    self.w.close()
+                    for part in without_clamps(s):
+                        self._lane_loop(part)
                 case For():
                     self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
                     self._pieces(s.body)
@@ -167,6 +162,18 @@ class _Printer:
                     self.w.close()
                 case _:
                     self.statements((s,))
+
+    def _lane_loop(self, s: For) -> None:
+        start, end = "0", str(s.extent)
+        for first in s.starts:
+            start = index_text(first) if start == "0" else f"as_max_i32({start}, {index_text(first)})"
+        for limit in s.limits:
+            end = f"as_min_i32({end}, {index_text(limit)})"
+        if walks_along_memory(s):
+            self.w.line("#pragma omp simd")
+        self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
+        self.statements(s.body)
+        self.w.close()
 
     def _if(self, s: If) -> None:
         self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.uniform else ""))

@@ -115,8 +115,9 @@ class LoopRole(Enum):
 class For:
     """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops.
 
-    ``limits`` end the loop earlier: it runs while ``name`` is below each of them (host code only). ``few_points`` says
-    that it and the loops inside are over so few points of a thread that they may be written out, to join accesses.
+    ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
+    greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
+    points of a thread that they may be written out, to join accesses.
     """
 
     name: str
@@ -127,6 +128,7 @@ class For:
     depth: int = -1
     comment: str = ""
     limits: tuple[Index, ...] = ()
+    starts: tuple[Index, ...] = ()
     few_points: bool = False
 
 

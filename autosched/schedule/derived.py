@@ -16,6 +16,8 @@ MAX_PROMOTED = 64
 """Accumulators are kept in registers up to this many elements a thread."""
 PITCH_BYTES = 128
 """Rows of intermediate results in global memory start at multiples of this."""
+LONG_ROW = 16
+"""Rows of this many times `PITCH_BYTES` are padded to an odd number of them."""
 SHARED_ALIGN = 16
 SHORT_ROW_BYTES = 32
 """Rows of shared buffers shorter than this are not padded to `SHARED_ALIGN`."""
@@ -38,9 +40,13 @@ def is_promoted(serial_points: Any, components: Any = 1) -> Any:
 
 
 def row_pitch(extent: Any, itemsize: int) -> Any:
-    """Return the distance between rows of an intermediate buffer in elements: a multiple of 128 bytes."""
+    """Return the distance between rows of an intermediate buffer in elements: a multiple of 128 bytes.
+
+    An odd one for long rows: elements above each other then fall into different sets of a cache.
+    """
     per_line = max(PITCH_BYTES // itemsize, 1)
-    return -(-extent // per_line) * per_line
+    lines = -(-extent // per_line)
+    return (lines + ((lines >= LONG_ROW) & (lines % 2 == 0))) * per_line
 
 
 def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tuple[tuple[int, ...], int]:

@@ -49,8 +49,9 @@ class Machine:
         for s in body:
             match s:
                 case For():
+                    start = max([0, *(self.index(first) for first in s.starts)])
                     end = min([s.extent, *(self.index(limit) for limit in s.limits)])
-                    for k in range(end):
+                    for k in range(start, end):
                         self.indices[s.name] = k
                         self.run(s.body)
                 case If():
@@ -72,6 +73,8 @@ class Machine:
     def value(self, v: Value) -> int:
         """Return the hash that stands for a value."""
         match v:
+            case ConstValue() if v.dtype.kind == "b":
+                return hash(bool(v.value))
             case ConstValue():
                 return hash(("const", repr(v.value), v.dtype.name))
             case Ref():
@@ -85,6 +88,10 @@ class Machine:
                 return hash((self.index(v.index), v.dtype.name))
             case CompareIndex():
                 return hash(self.holds(v))
+            case Op(name="and" | "or" | "not") if v.dtype.kind == "b":
+                return hash(self.holds(v))
+            case Op(name="select", args=(condition, yes, no)):
+                return self.value(yes if self.holds(condition) else no)
             case Op():
                 return hash((v.name, v.dtype.name, *(self.value(a) for a in v.args)))
 
@@ -93,8 +100,14 @@ class Machine:
         match v:
             case CompareIndex():
                 return bool(_COMPARE[v.op](self.index(v.a), self.index(v.b)))
-            case Op(name="and"):
+            case ConstValue():
+                return bool(v.value)
+            case Op(name="and") if v.dtype.kind == "b":
                 return all(self.holds(a) for a in v.args)
+            case Op(name="or") if v.dtype.kind == "b":
+                return any(self.holds(a) for a in v.args)
+            case Op(name="not") if v.dtype.kind == "b":
+                return not self.holds(v.args[0])
         return self.value(v) % 2 == 0
 
     def index(self, e: ix.Index) -> int:

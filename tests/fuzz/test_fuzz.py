@@ -38,7 +38,8 @@ TARGETS = tuple(map(get_target, ("h200", "cpu")))
 USUAL = {
     "interior": 0.2, "interior and border": 0.2, "tail": 0.2, "tail beside an interior": 0.2, "shared memory": 0.1,
     "member at BLOCK": 0.1, "member at THREAD": 0.05, "partial tile innermost": 0.2, "partial tile second": 0.2,
-    "aligned tile": 0.05, "copy of a source": 0.1, "extent 1": 0.1, "prime extent": 0.2, "2 thread dimensions": 0.1, "unrolled loop": 0.2, "serial loop": 0.1,
+    "aligned tile": 0.05, "copy of a source": 0.1,
+    "extent 1": 0.1, "prime extent": 0.2, "2 thread dimensions": 0.1, "unrolled loop": 0.2, "serial loop": 0.1,
 }  # fmt: skip
 """Least share of the schedules in which each property must be found."""
 RARE = {

@@ -72,3 +72,8 @@ def test_so_do_many(name: str, shard: int) -> None:
 def test_a_greedy_search_survives_places_in_threads_that_prove_illegal() -> None:
     """The cheapest children of the only state are all refused by the checks that come late."""
     assert explore("greedy", range(366, 367)) == 1
+
+
+def test_a_func_read_by_an_empty_update_elsewhere_is_no_member() -> None:
+    """The update's domain is empty, so that its kernel reads nothing; the Func has a consumer there all the same."""
+    assert explore("greedy", range(459, 460)) == 1

@@ -52,6 +52,7 @@ def test_accumulators_stay_in_registers_while_their_loops_are_unrolled() -> None
 
 def test_rows_of_intermediates_start_on_cache_lines() -> None:
     assert [derived.row_pitch(n, 4) for n in (1, 32, 33)] == [32, 32, 64]
+    assert [derived.row_pitch(32 * n, 4) // 32 for n in (15, 16, 17, 60)] == [15, 17, 17, 61]
     assert derived.array_strides((3, 5, 33), 4, pitched=True) == ((5 * 64, 64, 1), 3 * 5 * 64)
     assert derived.array_strides((3, 5, 33), 4, pitched=False) == ((5 * 33, 33, 1), 3 * 5 * 33)
     assert derived.array_strides((33,), 4, pitched=True) == ((1,), 33)

@@ -107,19 +107,14 @@ def test_narrow_elements_make_longer_vectors() -> None:
     assert counts_of(*kernel, 4, 16, 1, 1)["vector_accesses"] == 0  # half a vector
 
 
-def test_clamps_cost_at_the_border_only_and_only_along_the_lanes() -> None:
-    def counted(**ranges: tuple[int, int]) -> dict[str, float]:
-        around, f = IMAGE.clamped(**ranges), Func("f")
-        f[y, x] = around[y - 1, x - 1] + around[y + 1, x + 1]
-        bound = bind(Pipeline([f.over(y=(1, H + 1), x=(1, W + 1))]), {"image": (H + 2, W + 2)})
-        structure = Structure((StageId("f"),), inlined=frozenset({next(iter(set(bound.funcs) - {"f"}))}))
-        return counts_of(Featurizer(bound, CPU), structure, 4, 64, 1, 1)
-
-    both = counted(y=(0, H), x=(0, W))
-    assert both["clamped_accesses"] == pytest.approx(2 * H * W * (1 - 14 / 16 * 14 / 16))
-    assert both["scalar"] > 0
-    across = counted(y=(0, H))
-    assert across["clamped_accesses"] == across["scalar"] == 0
+def test_rows_that_are_read_side_by_side_lose_the_prefetcher() -> None:
+    f = Func("f")
+    f[y, x] = IMAGE[x, y]
+    bound = bind(Pipeline([f.over(y=(0, W), x=(0, W))]), {"image": (W, W)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f"),))
+    few, many = counts_of(*kernel, 1, 32, 1, 1), counts_of(*kernel, 1, 256, 1, 1)
+    assert few["streams"] == 0
+    assert many["streams"] == pytest.approx(2 * W * W / 16)  # no more than there are cache lines
 
 
 def test_few_running_sums_wait_and_many_go_to_memory() -> None:

@@ -1,0 +1,51 @@
+"""Bytes of global memory: what stages and their Members read and write, counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import Spot, Structure
+from autosched.lang.dtypes import float32
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
+from autosched.schedule.types import Level, StageId
+from autosched.target import get_target
+
+H, W = 64, 1024
+y, x = Var("y"), Var("x")
+
+
+@pytest.mark.parametrize(
+    ("placed", "params"),
+    [
+        ({"inlined": frozenset({"inner"})}, [2, 64, 1, 1]),
+        ({"spots": (Spot("inner", Level.THREAD, StageId("outer"), 1),)}, [2, 64, 1, 1]),
+        ({"spots": (Spot("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
+    ],
+)
+def test_a_kernel_reads_its_input_wherever_the_reader_is_placed(placed: dict[str, object], params: list[int]) -> None:
+    image, inner, outer = Input("image", float32, 2), Func("inner"), Func("outer")
+    inner[y, x] = image[y, x] * 2
+    outer[y, x] = inner[y, x] + 1
+    bound = bind(Pipeline([outer.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    structure = Structure((StageId("outer"),), **placed)  # type: ignore[arg-type]
+    model = Featurizer(bound, get_target("h200")).model(structure)
+    features = model.evaluate(np.array([params], np.int64)).features[0]
+    assert features[:, INDEX["unique_global_bytes_read_by_kernel"]].sum() == 4 * H * W
+
+
+def test_an_update_of_some_dimensions_writes_rows_along_the_fastest_one() -> None:
+    """The update's tile is of c and x alone; of those x is the fastest."""
+    image, f, c, r = Input("image", float32, 3), Func("f"), Var("c"), RDom("r", y=(1, H))
+    f[c, y, x] = image[c, y, x]
+    f[c, r.y, x] = f[c, r.y - 1, x] + image[c, r.y, x]
+    bound = bind(Pipeline([f.over(c=(0, 3), y=(0, H), x=(0, W))]), {"image": (3, H, W)})
+    model = Featurizer(bound, get_target("h200")).model(Structure((StageId("f", 1),)))
+    features = model.evaluate(np.array([[1, 64, 1, 1]], np.int64)).features[0]
+    assert features[0, INDEX["global_innermost_bytes_at_task"]] == 4 * 64
