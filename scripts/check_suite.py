@@ -140,7 +140,9 @@ def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
         depth = max((chain_length(m.func, hosts) for m in kernel.members), default=0)
         if depth:
             tally.counts[f"kernels with members {depth} deep"] += 1
-        tally.counts["members with several consumers"] += sum(readers[m.func] > 1 for m in kernel.members)
+        several = sum(readers.get(m.func, 0) > 1 for m in kernel.members)  # copies of sources are in no pipeline
+        tally.counts["members with several consumers"] += several
+        tally.counts["copies of sources"] += len(kernel.staged)
         tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.members)
         for root in kernel.roots:
             func = program.bound.funcs[root.tiling.stage.func]

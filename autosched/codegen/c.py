@@ -164,9 +164,10 @@ class _Printer:
                     self.statements((s,))
 
     def _lane_loop(self, s: For) -> None:
-        start, end = "0", str(s.extent)
-        for first in s.starts:
-            start = index_text(first) if start == "0" else f"as_max_i32({start}, {index_text(first)})"
+        start, *others = [index_text(first) for first in s.starts] or ["0"]
+        for first in others:
+            start = f"as_max_i32({start}, {first})"
+        end = str(s.extent)
         for limit in s.limits:
             end = f"as_min_i32({end}, {index_text(limit)})"
         if walks_along_memory(s):

@@ -53,11 +53,10 @@ def without_clamps(loop: For) -> tuple[For, ...]:
     hi: ix.Index = loop.extent
     for high in cut.highs.values():
         hi = ix.minimum(hi, high)
-    return (
-        replace(loop, limits=(*loop.limits, lo)),
-        replace(loop, body=body, starts=(lo,), limits=(*loop.limits, hi)),
-        replace(loop, starts=(lo, hi)),
-    )
+    before = [replace(loop, limits=(*loop.limits, lo))] if cut.lows else []
+    between = replace(loop, body=body, starts=(lo,), limits=(*loop.limits, hi))
+    after = [replace(loop, starts=(lo, hi))] if cut.highs else []
+    return (*before, between, *after)
 
 
 @dataclass

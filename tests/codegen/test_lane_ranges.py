@@ -91,7 +91,7 @@ def test_an_end_that_was_there_stays() -> None:
     end = ix.sub(30, ix.scale(Y, 3))
     loop = loop_of(ix.maximum(ix.sub(T, 4), 0), limits=(end,))
     parts = without_clamps(loop)
-    assert len(parts) == 3
+    assert len(parts) == 2
     same(loop, parts)
 
 

@@ -33,7 +33,7 @@ def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: st
 
 @pytest.mark.parametrize("name", ["blur", "harris", "unsharp"])
 def test_vectors_are_those_the_emulator_counts(script: ModuleType, name: str) -> None:
-    tally = script.check_app(name, range(100, 104), vectors=True)
+    tally = script.check_app(name, range(100, 108), vectors=True)
     assert tally.failures == []
     for what in ("requests", "transactions"):
         stores, loads = (f"{access} by vectors, {what}" for access in ("stores", "loads"))
