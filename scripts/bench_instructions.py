@@ -49,7 +49,8 @@ from autosched.lower.program import Program, lower
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.nvrtc import compile_cubin
 from autosched.schedule.serialise import load_schedule
-from autosched.search.strategy import STRATEGIES
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import STRATEGIES, Beam
 from autosched.target import get_target
 
 APPS = "blur,unsharp,harris,camera_pipe,interpolate"
@@ -69,6 +70,8 @@ def scheduled(name: str, options: argparse.Namespace) -> tuple[BoundPipeline, Pr
         schedule = load_schedule(path, bound)
     else:
         strategy = STRATEGIES[options.strategy]
+        if options.copies is not None:
+            strategy = Beam(SearchSettings(copies=options.copies))
         schedule = strategy.search(bound, get_target(options.target), seconds=options.seconds).best
     program = lower(bound, schedule, vectors=not options.scalar)
     return bound, program, {p.name: params.get(p.name, p.default) for p in bound.scalars}
@@ -178,6 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", help=f"names, separated by commas; {APPS} unless told, all with --suite")
     parser.add_argument("--strategy", default="beam", choices=sorted(STRATEGIES), help="how to schedule")
+    parser.add_argument("--copies", type=float, help="`copies` of the beam search's settings")
     parser.add_argument("--schedule", type=Path, help="a schedule's JSON, or a folder of APP.json")
     parser.add_argument("--target", default="h200", help="what to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")

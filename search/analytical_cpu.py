@@ -75,6 +75,8 @@ ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
 STRIDED_BELOW = 0.6
 """Share of the bytes moved that a store uses, below which its lanes lie apart."""
+NEAR_BYTES = 1 << 19
+"""What a core reads again within this many bytes comes from its own caches."""
 CHAINS = 8
 """Additions that a core has under way at once."""
 
@@ -140,16 +142,20 @@ class CpuModel:
         filled = np.where(written > 0, np.minimum(_per(put, written), blocks) / blocks, 1.0)
         read = np.zeros(len(f))
         lanes_of: dict[StageId, Floats] = {}
-        for row, (stage, work) in enumerate(zip(model.rows, self._works(model), strict=True)):
-            own = f[:, row]
+        for k, (stage, work) in enumerate(zip(model.rows, self._works(model), strict=True)):
+            own = f[:, k]
             lanes_of[stage] = lanes = _lanes(model, stage, own, lanes_of)
             in_thread = level_of(model, stage) is Level.THREAD
             apart = np.zeros(len(f), bool) if in_thread else _lanes_apart(model, stage, own, lanes)
             self._count(counts, own, work, lanes, filled, apart)
-            if in_thread:  # what neighbouring evaluations share stays in the nearest caches
-                read += own[:, INDEX["unique_global_bytes_read_by_kernel"]]
-            else:
-                read += own[:, INDEX["unique_bytes_read_per_task"]] * blocks * filled
+            if in_thread:  # what the evaluations of a row share with those of the next stays in the nearest caches
+                row = own[:, INDEX["unique_bytes_read_per_task"]] * lanes
+                again = _per(own[:, INDEX["num_scalars"]], lanes) * filled
+                once = own[:, INDEX["unique_global_bytes_read_by_kernel"]]
+                read += np.where(row <= NEAR_BYTES, once, row * again)
+            else:  # of a block that does not fit there, rows are read again for their neighbours
+                block = own[:, INDEX["unique_bytes_read_per_task"]]
+                read += block * np.maximum(block / NEAR_BYTES, 1) * blocks * filled
         different = f[:, :, INDEX["unique_global_bytes_read_by_kernel"]].sum(axis=1)
         counts["cache_bytes"] += np.maximum(read, different) + put
         counts["memory_bytes"] += np.maximum(different + put - SHARE_OF_CACHE * self.target.l2_bytes, 0)

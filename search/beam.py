@@ -71,9 +71,10 @@ class BeamSearch:
                 break
         found.sort(key=lambda state: comparable(state.cost))
         if s.refine and not self._late():
-            found = sorted(
-                Refinement(self.expander, self._late).run(found) + found, key=lambda state: comparable(state.cost)
-            )
+            refinement = Refinement(self.expander, self._late)
+            found = sorted(refinement.run(found) + found, key=lambda state: comparable(state.cost))
+            if found and s.copies and self.evaluator.target.kind == "cuda" and not self._late():
+                found.insert(0, refinement.with_copies(found[0]))
         return found
 
     def _late(self) -> bool:

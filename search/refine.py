@@ -77,11 +77,16 @@ class Refinement:
                         reached.insert(0, other)
             if reached[0] is before:
                 break
-        if reached and not self.late() and self._evaluator.target.kind != "cpu":
-            staged = self._stager.staged(reached[0])
-            if staged.cost < reached[0].cost and self._is_legal(staged):
-                reached.insert(0, staged)
         return reached
+
+    def with_copies(self, state: State) -> State:
+        """Return a complete state with copies of sources in shared memory where they pay; itself where none does.
+
+        Args:
+            state: A legal one.
+        """
+        staged = self._stager.staged(state, self._evaluator.settings.copies)
+        return staged if staged.pieces != state.pieces and self._is_legal(staged) else state
 
     def _starts(self, found: list[State]) -> list[State]:
         allowed = {"root", *self._evaluator.settings.locations}

@@ -38,20 +38,25 @@ class Stager:
     decider: Decider
     retiler: Retiler
 
-    def staged(self, state: State) -> State:
-        """Return a complete state in which kernels have the copies that are predicted to make them faster."""
-        pieces = tuple(self._staged(p) for p in state.pieces)
+    def staged(self, state: State, most: float = 1.0) -> State:
+        """Return a complete state in which kernels have the copies that pay.
+
+        Args:
+            state: A complete state.
+            most: A copy pays where the kernel with it is predicted to take less than so many times as long.
+        """
+        pieces = tuple(self._staged(p, most) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
-    def _staged(self, piece: Piece) -> Piece:
+    def _staged(self, piece: Piece, most: float) -> Piece:
         best: Kernel = piece.structure, piece.params
         for source in self.sources(piece.structure):
             cost = self.evaluator.known(*best).cost
-            found = self._cheapest(self.variants(best, source), PROMISING * cost)
+            found = self._cheapest(self.variants(best, source), PROMISING * most * cost)
             if found is not None:
                 found = self.retiler.descend(*found)
-                if self.evaluator.known(*found).cost < cost:
+                if self.evaluator.known(*found).cost < most * cost:
                     best = found
         return piece if best == (piece.structure, piece.params) else Piece(*best, tiled=True)
 
