@@ -57,6 +57,18 @@ class CacheError(AutoschedError):
     """The on-disk cache cannot be used."""
 
 
+class MeasureError(AutoschedError):
+    """Candidates cannot be measured at all: no worker starts, or the results have no place to go."""
+
+
+class DeviceLostError(LaunchError):
+    """A kernel left its process unable to use the device, as an illegal memory access does."""
+
+
+class DatabaseError(AutoschedError):
+    """A results database cannot be opened, read or written."""
+
+
 def render(message: str, location: SourceLocation | None, hint: str | None) -> str:
     """Return the message with the user's source line under it and a hint line last."""
     lines = [message]

@@ -1,40 +1,44 @@
 """Schedules worth measuring, of many kinds: a model trained on the best alone would know nothing of the others.
 
-Most of them share kernels with others, so that a pipeline's time tells something of each kernel: a mutation changes the
-tiles of one kernel of a schedule and leaves the rest as it is.
+Most of them share kernels with others, so that a pipeline's time tells something of each kernel: a mutation changes one
+kernel of a schedule and leaves the rest as it is. Where there is shared memory, tiles in it are aligned and sources
+copied to it in some random schedules and mutations.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.errors import AutoschedError, InputError
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
+from autosched.errors import InputError
 from autosched.schedule.sample import sample_schedule
-from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
+from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
-from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
+from autosched.search.finish import legal_schedules
+from autosched.search.mutations import Mutator
 from autosched.search.random_state import RandomStates
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
 from autosched.target import Target
 
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
 """One of the many different samples of a tuning round: one state, one pass, states dropped at random."""
 BEAM = SearchSettings(beam_size=8, passes=2, refine=0)
 
-_TRIES = 8
-_SEARCH_SECONDS = 20.0
+_FAILURES = 30
+"""Schedules one after the other that have no mutation, after which no more are looked for."""
+_SEARCH_SECONDS = 60.0
+"""A search that takes longer is cut short; its result then depends on the machine."""
+_GREEDY_RNG = 16
+"""Numbers of generators from here on are the greedy searches'."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Mix:
         greedy: Each the result of a greedy search that drops states at random.
         states: Random states of the search: what it might look at, good or bad.
         legal: Random legal schedules, most of them slow.
-        mutations: Schedules of the kinds above with other tiles in one kernel.
+        mutations: Schedules of the kinds above, and mutations of these, with one other kernel.
     """
 
     beam: int = 2
@@ -75,106 +79,86 @@ class Candidates:
         target: Device limits.
         seed: Source of randomness; the same seed draws the same schedules.
         model: What the searches minimise; the analytical model by default.
+        deadline: Time by `time.perf_counter` at which searches are cut short, or None.
+
+    Attributes:
+        mutator: Makes the mutations.
     """
 
     bound: BoundPipeline
     target: Target
     seed: int
     model: CostModel | None = None
+    deadline: float | None = None
+    mutator: Mutator = field(init=False)
     _evaluator: Evaluator = field(init=False)
 
     def __post_init__(self) -> None:
         model = self.model or analytical_model(self.target)
         self._evaluator = Evaluator(self.bound, self.target, model, SearchSettings())
+        self.mutator = Mutator(self._evaluator)
 
     def draw(self, mix: Mix) -> Iterator[tuple[str, Schedule]]:
         """Yield distinct legal schedules with their kind, the baseline first.
 
         There are fewer than asked for where a pipeline does not have as many.
         """
-        seen: set[Schedule] = set()
+        seen: dict[Schedule, None] = {}
         kinds: Mapping[str, tuple[int, Callable[[], Iterator[Schedule]]]] = {
             "roots": (1, lambda: iter((schedule_roots(self.bound, self.target),))),
-            "beam": (mix.beam, lambda: self._searched(BEAM, mix.beam)),
+            "beam": (mix.beam, lambda: self._searched(BEAM, 0)),
             "greedy": (mix.greedy, self._greedy),
             "state": (mix.states, self._states),
             "legal": (mix.legal, self._legal),
-            "mutation": (mix.mutations, lambda: self._mutations(sorted(seen, key=str))),
+            "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
         }
         for kind, (count, make) in kinds.items():
             drawn = itertools.islice(make(), 2 * count) if count else ()
             fresh = (s for s in drawn if s not in seen)
             for schedule in itertools.islice(fresh, count):
-                seen.add(schedule)
+                seen[schedule] = None
                 yield kind, schedule
+
+    @property
+    def _has_shared_memory(self) -> bool:
+        return self.target.kind != "cpu"
 
     def _rng(self, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, number])
 
-    def _searched(self, settings: SearchSettings, count: int, seed: int = 0) -> Iterator[Schedule]:
-        strategy = Beam(settings)
-        found = strategy.search(
-            self.bound, self.target, cost=self.model, seconds=_SEARCH_SECONDS, seed=seed, count=count
-        )
-        return (r.schedule for r in found.ranked)
+    def _searched(self, settings: SearchSettings, number: int) -> Iterator[Schedule]:
+        """Yield the legal schedules of one search, the best first; what earlier ones costed is known."""
+        evaluator = self._evaluator
+        evaluator.settings = settings
+        deadline = time.perf_counter() + _SEARCH_SECONDS
+        search = BeamSearch(evaluator, self._rng(number), min(deadline, self.deadline or deadline))
+        return (schedule for schedule, _ in legal_schedules(evaluator, search.run()))
 
     def _greedy(self) -> Iterator[Schedule]:
-        for number in itertools.count():
-            yield from self._searched(GREEDY, 1, seed=self.seed * 10_007 + number)
+        for number in itertools.count(_GREEDY_RNG):
+            yield from itertools.islice(self._searched(GREEDY, number), 1)
 
     def _states(self) -> Iterator[Schedule]:
-        states, rng = RandomStates(self._evaluator), self._rng(1)
+        self._evaluator.settings = SearchSettings()
+        states, rng = RandomStates(self._evaluator, varied=self._has_shared_memory), self._rng(1)
         while (drawn := states.draw_legal(rng)) is not None:
             yield drawn[1]
 
     def _legal(self) -> Iterator[Schedule]:
         rng = self._rng(2)
         while True:
-            yield sample_schedule(self.bound, self.target, rng)
+            yield sample_schedule(self.bound, self.target, rng, varied=self._has_shared_memory)
 
     def _mutations(self, of: list[Schedule]) -> Iterator[Schedule]:
-        """Yield schedules with other tiles in one kernel, each made of one drawn before or of another mutation."""
-        rng, decider = self._rng(3), Decider(self._evaluator)
+        """Yield schedules with one other kernel, each made of one drawn before or of another mutation."""
+        rng = self._rng(3)
         pool = list(of)
-        for _ in range(1_000):
-            schedule = pool[int(rng.integers(len(pool)))]
-            mutated = self.mutated(schedule, rng, decider)
-            if mutated is not None:
+        failures = 0
+        while failures < _FAILURES:
+            mutated = self.mutator.mutated(pool[int(rng.integers(len(pool)))], rng)
+            if mutated is None:
+                failures += 1
+            else:
+                failures = 0
                 pool.append(mutated)
                 yield mutated
-
-    def mutated(self, schedule: Schedule, rng: np.random.Generator, decider: Decider) -> Schedule | None:
-        """Return a legal schedule with other tiles in one kernel, or None if some tries find none.
-
-        Args:
-            schedule: Any legal schedule of the pipeline.
-            rng: Source of randomness.
-            decider: Knows which tiles a search would try.
-        """
-        for _ in range(_TRIES):
-            k = int(rng.integers(len(schedule.kernels)))
-            kernel = self._retiled(schedule.kernels[k], rng, decider)
-            if kernel is None or kernel == schedule.kernels[k] or kernel_reasons(self.bound, kernel, self.target):
-                continue
-            found = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
-            if not reasons(self.bound, found, self.target):
-                return found
-        return None
-
-    def _retiled(self, kernel: Kernel, rng: np.random.Generator, decider: Decider) -> Kernel | None:
-        """Return a kernel with other tiles of its root, Members keeping their threads as far as regions allow."""
-        try:
-            structure, params = describe_kernel(self.bound, kernel)
-            model = self._evaluator.kernel_model(structure)
-            tilings = decider.tilings(structure)
-        except (AutoschedError, KeyError, ValueError):  # a kernel of a kind that the search does not make
-            return None
-        if not tilings:
-            return None
-        layout = model.layout
-        tile = tilings[int(rng.integers(len(tilings)))]
-        row = np.array([(*tile[: layout.root_serial.stop], *params[layout.root_serial.stop :])], np.int64)
-        extents = model.member_extents(row) if layout.members else {}
-        for func, where in layout.members:
-            row[:, where] = np.minimum(row[:, where], extents[func])
-        return build_kernel(model, row[0])

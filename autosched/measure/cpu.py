@@ -1,0 +1,210 @@
+"""The C backend as a device to measure on: one library a kernel, called in order."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.c import ENTRY, print_c
+from autosched.errors import CompileError, InputError
+from autosched.host import Host, read_host
+from autosched.lower.program import lower
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.generator import generator_version
+from autosched.measure.host_arrays import HostArrays
+from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.keys import digest, kernel_keys
+from autosched.measure.problem import Problem
+from autosched.measure.statistics import StopRule, collect, median_and_spread
+from autosched.runtime.cpu import scalar_arguments
+from autosched.runtime.host_compiler import compile_shared_library, find_compiler
+from autosched.schedule.validate import validate
+from autosched.settings import openmp_threads_sleep
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A compiled kernel, and what it is called with: names of arrays and of scalars in order."""
+
+    library: str
+    arrays: tuple[str, ...]
+    scalars: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A compiled candidate: its kernels, public names of arrays by buffer, and the offsets of intermediate ones."""
+
+    kernels: tuple[_Kernel, ...]
+    public: Mapping[str, str]
+    workspace: Mapping[str, int]
+    workspace_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBackend:
+    """This machine's processor, through C with OpenMP.
+
+    Attributes:
+        threads: OpenMP threads of a run.
+        rule: When a candidate has been timed well enough.
+        device: Name of the processor in labels; read from the system when left out.
+    """
+
+    threads: int = field(default_factory=lambda: read_host().cores)
+    rule: StopRule = field(default_factory=StopRule)
+    device: str = field(default_factory=lambda: processor_name())
+
+    @property
+    def source(self) -> str:
+        """Where its labels come from: the processor and the number of threads."""
+        return f"measured:cpu {self.device} x{self.threads}"
+
+    @property
+    def generator(self) -> str:
+        """Version of the code generator."""
+        return generator_version("c")
+
+    @property
+    def same_bits(self) -> bool:
+        """C is compiled without contraction, so schedules agree in every bit."""
+        return True
+
+    @property
+    def needs_quiet(self) -> bool:
+        """Compilers would use the cores that are measured."""
+        return True
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The number of OpenMP threads, which is read when the first library is loaded."""
+        return {"OMP_NUM_THREADS": str(self.threads), "OMP_DYNAMIC": "false"}
+
+    def benches(self) -> tuple[Backend, ...]:
+        """Return itself: it is one device."""
+        return (self,)
+
+    def check_machine(self) -> None:
+        """Check that the processor is the one that labels name, and has the cores and the compiler for it."""
+        find_compiler("c")
+        found, cores = processor_name(), read_host().cores
+        if found != self.device or cores < self.threads:
+            raise InputError(
+                f"labels would say {self.device!r} with {self.threads} threads, and this machine has {found!r} with "
+                f"{cores} cores: measure each kind of machine by itself"
+            )
+
+    def prepare(self, job: Job) -> Prepared:
+        """Compile a candidate, each kernel as a library of its own; see `Backend.prepare`."""
+        opened = job.problem.opened()
+        schedule = job.read_schedule()
+        validate(opened.bound, schedule, job.target)
+        program = lower(opened.bound, schedule)
+        values = scalar_arguments(program, opened.scalars)
+        kernels, records = [], []
+        for key, k in zip(kernel_keys(opened.bound, job.schedule, job.target), program.kernels, strict=True):
+            source = print_c(replace(program, kernels=(k,)))
+            library = compile_shared_library(source.text, "c")
+            scalars = tuple(values[name].tobytes() for name, _ in source.scalars)
+            kernels.append(_Kernel(str(library), source.arrays, scalars))
+            records.append(KernelRecord(key, digest(source.text)))
+        public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
+        offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
+        compiled = _Compiled(tuple(kernels), public, offsets, program.workspace_bytes)
+        return Prepared(job, tuple(records), find_compiler("c").title, compiled)
+
+    def outputs(self, prepared: Prepared) -> Outputs | None:
+        """Run a candidate once and return what it computes; see `Backend.outputs`."""
+        arrays = _arrays(prepared.job.problem, prepared.job.seed, read_host())
+        arrays.poison(prepared.payload.workspace_bytes)
+        for call in _calls(prepared.payload, arrays, 0):
+            call()
+        return arrays.outputs()
+
+    def time(self, prepared: Prepared) -> Timing:
+        """Time a candidate on cold inputs; see `Backend.time`."""
+        arrays = _arrays(prepared.job.problem, prepared.job.seed, read_host())
+        copies = [_calls(prepared.payload, arrays, c) for c in range(arrays.rotation.copies)]
+        for call in copies[0]:  # loads the code, starts the threads
+            call()
+        rounds: list[list[float]] = []
+
+        def sample() -> float:
+            turn = len(rounds) % len(copies)
+            if turn == 0:
+                arrays.flush()
+            stamps = [time.perf_counter()]
+            for call in copies[turn]:
+                call()
+                stamps.append(time.perf_counter())
+            rounds.append([b - a for a, b in itertools.pairwise(stamps)])
+            return stamps[-1] - stamps[0]
+
+        samples = collect(sample, self.rule, time.perf_counter)
+        seconds, spread = median_and_spread(samples)
+        conditions: dict[str, str | float] = {"threads": self.threads, "copies": len(copies)}
+        return Timing(
+            seconds,
+            spread,
+            tuple(float(s) for s in np.median(np.asarray(rounds), axis=0)),
+            samples=len(samples),
+            conditions={**conditions, "load": os.getloadavg()[0]},
+        )
+
+
+@lru_cache(maxsize=1)
+def _arrays(problem: Problem, seed: int, host: Host) -> HostArrays:
+    return HostArrays(problem, seed, host)
+
+
+def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> list[Callable[[], None]]:
+    """Return a function a kernel that runs it on a copy of the arrays."""
+    base = arrays.scratch(compiled.workspace_bytes)
+    calls: list[Callable[[], None]] = []
+    for k in compiled.kernels:
+        addresses = [
+            arrays.address(copy, compiled.public[n]) if n in compiled.public else base + compiled.workspace[n]
+            for n in k.arrays
+        ]
+        calls.append(_bound_call(_entry(k.library), addresses, k.scalars))
+    return calls
+
+
+def _bound_call(entry: Any, addresses: Sequence[int], scalars: Sequence[bytes]) -> Callable[[], None]:
+    pointers = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+    values = [ctypes.create_string_buffer(v, max(len(v), 8)) for v in scalars]
+    held = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
+
+    def call(_keep: object = values) -> None:
+        entry(pointers, held)
+
+    return call
+
+
+def _entry(library: str) -> Any:
+    if not Path(library).is_file():
+        raise CompileError(f"{library} left the cache before it was loaded: measure the candidate again")
+    with openmp_threads_sleep():
+        entry = ctypes.CDLL(library)[ENTRY]
+    entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    entry.restype = None
+    return entry
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor's name as the system tells it, ``unknown`` where it does not."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return "unknown"
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(found, "unknown")

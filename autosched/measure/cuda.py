@@ -1,0 +1,267 @@
+"""A GPU as a device to measure on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.errors import InputError, LaunchError
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import lower
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.cupy_device import CupyDevice
+from autosched.measure.generator import generator_version
+from autosched.measure.gpu_arrays import GpuArrays
+from autosched.measure.gpu_device import GpuDevice
+from autosched.measure.gpu_timer import GpuTimer, Launches
+from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.keys import digest, kernel_keys
+from autosched.measure.problem import Problem
+from autosched.measure.single_flight import once_each
+from autosched.measure.statistics import StopRule, median_and_spread
+from autosched.runtime.cuda import launch_steps
+from autosched.runtime.graphs import BoundStep
+from autosched.runtime.launch_plan import Binding, LaunchStep
+from autosched.runtime.launcher import CudaModule
+from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key, nvrtc_version
+from autosched.schedule.validate import validate
+from autosched.target import Target
+
+_MOST_PRINTED = 4096
+_PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLaunches:
+    """A compiled candidate.
+
+    Attributes:
+        cubins: Code of each kernel, by name.
+        steps: Launches in order.
+        workspace_bytes: Memory for intermediate arrays.
+    """
+
+    cubins: Mapping[str, bytes] = field(repr=False)
+    steps: tuple[LaunchStep, ...]
+    workspace_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBackend:
+    """GPUs of this machine, through CUDA C; see `detect`.
+
+    Attributes:
+        device: Name of the GPU in labels.
+        numbers: Numbers of the GPUs that are used, all of one kind; each has a measuring process of its own.
+        rule: When a candidate has been timed well enough.
+        fast_math: Whether divisions and functions are approximate; labels then say so.
+    """
+
+    device: str
+    numbers: tuple[int, ...] = (0,)
+    rule: StopRule = field(default_factory=StopRule)
+    fast_math: bool = False
+
+    @classmethod
+    def detect(cls, number: int = 0, *, rule: StopRule | None = None, fast_math: bool = False) -> CudaBackend:
+        """Return the backend of an installed GPU.
+
+        Raises:
+            InputError: If there is no GPU of that number.
+        """
+        return cls(Target.detect(number).name, (number,), rule or StopRule(), fast_math)
+
+    @property
+    def source(self) -> str:
+        """Where its labels come from."""
+        return f"measured:{self.device}" + (" fast-math" if self.fast_math else "")
+
+    @property
+    def generator(self) -> str:
+        """Version of the code generator."""
+        return generator_version("cuda")
+
+    @property
+    def same_bits(self) -> bool:
+        """A GPU contracts products and sums, differently in every schedule."""
+        return False
+
+    @property
+    def needs_quiet(self) -> bool:
+        """Compilers do not slow the GPU: a round is queued as a whole before it starts."""
+        return False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing is asked for."""
+        return {}
+
+    def benches(self) -> tuple[Backend, ...]:
+        """Return a backend for each GPU."""
+        return tuple(replace(self, numbers=(number,)) for number in self.numbers)
+
+    def check_machine(self) -> None:
+        """Check that the GPUs are of the kind that labels name, and that NVRTC compiles for them."""
+        for number in set(self.numbers):
+            found = Target.detect(number)
+            if found.name != self.device:
+                raise InputError(
+                    f"labels would say {self.device!r}, and GPU {number} of this machine is {found.name!r}: measure "
+                    "each kind of GPU by itself"
+                )
+            check_compiler(found.arch)
+
+    def prepare(self, job: Job) -> Prepared:
+        """Compile a candidate; no text is compiled twice. See `Backend.prepare`."""
+        bound = job.problem.bind()
+        schedule = job.read_schedule()
+        validate(bound, schedule, job.target)
+        program = lower(bound, schedule)
+        keys = kernel_keys(bound, job.schedule, job.target)
+        kernels = [print_once(key, k) for key, k in zip(keys, program.kernels, strict=True)]
+        cubins = compile_kernels(kernels, job.target.arch, NvrtcOptions(fast_math=self.fast_math))
+        records = []
+        for key, kernel, cubin in zip(keys, kernels, cubins, strict=True):
+            used = cubin.kernels[kernel.name]
+            spilled = used.spill_store_bytes + used.spill_load_bytes
+            records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
+        code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
+        payload = CompiledLaunches(code, tuple(launch_steps(program, kernels)), program.workspace_bytes)
+        return Prepared(job, tuple(records), f"NVRTC {nvrtc_version()}", payload)
+
+    def outputs(self, prepared: Prepared) -> Outputs | None:
+        """Run a candidate once and return what it computes; see `Backend.outputs`."""
+        return run_once(_device(self.numbers[0]), prepared)
+
+    def time(self, prepared: Prepared) -> Timing:
+        """Time a candidate on cold inputs; see `Backend.time`."""
+        return time_launches(_device(self.numbers[0]), prepared, self.rule)
+
+
+def print_once(key: str, kernel: KernelIR) -> CudaKernel:
+    """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
+
+    Args:
+        key: Names what it computes; see `autosched.measure.keys.kernel_keys`.
+        kernel: The kernel, lowered.
+    """
+    name = key, kernel.name, kernel.vectors
+    found = _PRINTED.get(name)
+    if found is None:
+        if len(_PRINTED) >= _MOST_PRINTED:
+            _PRINTED.clear()
+        found = _PRINTED[name] = print_cuda(kernel)
+    return found
+
+
+def check_compiler(arch: str) -> None:
+    """Check that there is a compiler for an architecture.
+
+    Raises:
+        CompileError: If NVRTC is missing, or does not know the architecture.
+    """
+    cubin_key("", arch, NvrtcOptions(), "kernel")
+
+
+def compile_kernels(kernels: list[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+    """Return the kernels compiled, those of one text once, however many processes ask for it.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses one.
+        CacheError: If the cache cannot be written.
+    """
+    return once_each(
+        kernels,
+        lambda k: cubin_key(k.source, arch, options, k.name),
+        lambda k: compile_cubin(k.source, arch, options, name=k.name),
+    )
+
+
+def run_once(device: GpuDevice, prepared: Prepared) -> Outputs:
+    """Run a candidate once on a device and return its outputs.
+
+    Raises:
+        LaunchError: If the device refuses.
+        DeviceLostError: If a kernel failed.
+    """
+    arrays = _arrays(device, prepared.job.problem, prepared.job.seed)
+    with _lost_or_refused(device):
+        launches = _launches(device, arrays, prepared)
+        arrays.poison(prepared.payload.workspace_bytes)
+        GpuTimer(device, arrays, StopRule()).run(launches[0])
+    return arrays.outputs()
+
+
+def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timing:
+    """Time a candidate on a device.
+
+    Raises:
+        LaunchError: If the device refuses.
+        DeviceLostError: If a kernel failed.
+    """
+    arrays = _arrays(device, prepared.job.problem, prepared.job.seed)
+    with _lost_or_refused(device):
+        launches = _launches(device, arrays, prepared)
+        timer = GpuTimer(device, arrays, rule)
+        samples = timer.samples(launches)
+        seconds, spread = median_and_spread(samples)
+        kernel_seconds = timer.kernel_seconds(launches, seconds)
+    return Timing(
+        seconds,
+        spread,
+        kernel_seconds,
+        tuple(k.registers or 0 for k in prepared.kernels),
+        tuple(k.spill_bytes or 0 for k in prepared.kernels),
+        len(samples),
+        {"copies": len(launches), **device.conditions()},
+    )
+
+
+def _launches(device: GpuDevice, arrays: GpuArrays, prepared: Prepared) -> list[Launches]:
+    """Return the launches of a candidate for each copy of its arrays."""
+    compiled: CompiledLaunches = prepared.payload
+    scalars = prepared.job.problem.opened().scalars
+    modules = {code: CudaModule(code, device.driver) for code in set(compiled.cubins.values())}
+    functions = {
+        step.function: modules[compiled.cubins[step.function]].function(step.function, step.shared_bytes)
+        for step in compiled.steps
+        if not step.is_empty
+    }
+    workspace = arrays.workspace(compiled.workspace_bytes)
+    found = []
+    for copy in range(arrays.rotation.copies):
+        binding = Binding(arrays.pointers(copy), scalars)
+        found.append(
+            Launches(
+                tuple(
+                    None
+                    if step.is_empty
+                    else BoundStep(step, functions[step.function], binding.arguments_of(step, workspace))
+                    for step in compiled.steps
+                )
+            )
+        )
+    return found
+
+
+@contextmanager
+def _lost_or_refused(device: GpuDevice) -> Iterator[None]:
+    """Tell a launch that was refused from a device that is lost: then waiting for it fails, too."""
+    try:
+        yield
+    except LaunchError:
+        device.synchronise()
+        raise
+
+
+@lru_cache(maxsize=1)
+def _arrays(device: GpuDevice, problem: Problem, seed: int) -> GpuArrays:
+    return GpuArrays(device, problem, seed)
+
+
+@lru_cache(maxsize=8)
+def _device(number: int) -> GpuDevice:
+    return CupyDevice(number)

@@ -1,0 +1,315 @@
+"""The results database: every measurement in one transaction as it arrives; what is done is not done again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from autosched.measure.job import Job, Result, Status, Timing
+from autosched.measure.keys import digest, text_digest
+from autosched.measure.problem import Problem
+from autosched.measure.schema import explained, open_file, transaction
+
+BUSY_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored measurement.
+
+    Attributes:
+        problem_text: The problem; `problem` reads it.
+        schedule: One line of JSON.
+        pipeline_hash: Identity of the pipeline when it was measured. A random pipeline of another release may be
+            another one: compare before the row is used.
+        target: Name of the target.
+        source: Where the label comes from.
+        generator: Version of the code generator.
+        status: How it ended.
+        seconds: Median time of the pipeline, None unless the status is ok.
+        spread: Quartile distance over the median.
+        kernel_seconds: Time of each kernel in launch order.
+        kernel_keys: Key of each kernel in launch order.
+        registers: Registers a thread of each kernel; empty where no compiler told.
+        spill_bytes: Bytes spilled by a thread of each kernel; empty where no compiler told.
+        error: What went wrong.
+        origin: Where the schedule came from.
+        seed: Of inputs and noise.
+        compiler: Name and version of the compiler.
+        driver: Version of the GPU's driver.
+        conditions: Clocks, threads, copies of the buffers.
+        date: When it was stored, UTC.
+    """
+
+    problem_text: str = field(repr=False)
+    schedule: str = field(repr=False)
+    pipeline_hash: str
+    target: str
+    source: str
+    generator: str
+    status: Status
+    seconds: float | None
+    spread: float | None
+    kernel_seconds: tuple[float, ...]
+    kernel_keys: tuple[str, ...] = field(repr=False)
+    registers: tuple[int, ...]
+    spill_bytes: tuple[int, ...]
+    error: str
+    origin: str
+    seed: int
+    compiler: str
+    driver: str
+    conditions: dict[str, Any]
+    date: str
+
+    @property
+    def problem(self) -> Problem:
+        """The pipeline with its shapes."""
+        return Problem.parse(self.problem_text)
+
+    @property
+    def schedule_hash(self) -> str:
+        """SHA-256 of the schedule's text, in hexadecimal."""
+        return digest(self.schedule)
+
+
+class ResultsDatabase:
+    """Measurements in a SQLite file that several processes may use at a time.
+
+    Args:
+        path: The file; made if it is not there.
+        busy_timeout_s: How long to wait for another process's transaction, in seconds.
+
+    Raises:
+        DatabaseError: If the file is no results database, is damaged, of another version, or cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.path = Path(path)
+        self._connection = open_file(self.path, busy_timeout_s)
+
+    def __enter__(self) -> ResultsDatabase:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def record(self, result: Result) -> bool:
+        """Store a result, in one transaction.
+
+        A candidate is counted once for each target, source and version of the code generator: a time that is stored
+        already stays, and a stored failure gives way to a later result.
+
+        Returns:
+            Whether it was stored.
+
+        Raises:
+            DatabaseError: If it cannot be, with the reason; nothing of it is then in the file.
+        """
+        with explained(self.path, "write to"), transaction(self._connection):
+            problem = self._problem_id(result.job)
+            known = self._find(result.job, result.source, result.generator)
+            if known is not None:
+                if known[1] == Status.OK:
+                    return False
+                self._connection.execute("DELETE FROM results WHERE id = ?", (known[0],))
+            self._insert(problem, result)
+        return True
+
+    def status_of(self, job: Job, source: str, generator: str) -> Status | None:
+        """Return how the measurement of a candidate ended, or None if it was not measured yet.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        with explained(self.path, "read"):
+            known = self._find(job, source, generator)
+        return None if known is None else Status(known[1])
+
+    def note(self, key: str) -> None:
+        """Remember that something is finished, such as all candidates of a problem.
+
+        Args:
+            key: A hash of what is finished.
+
+        Raises:
+            DatabaseError: If it cannot be written.
+        """
+        with explained(self.path, "write to"), transaction(self._connection):
+            self._connection.execute("INSERT OR IGNORE INTO notes (key, date) VALUES (?, ?)", (key, _now()))
+
+    def has_note(self, key: str) -> bool:
+        """Return whether `note` was called with a key.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        with explained(self.path, "read"):
+            found = self._connection.execute("SELECT count(*) FROM notes WHERE key = ?", (key,))
+            return bool(found.fetchone()[0])
+
+    def rows(
+        self,
+        *,
+        source: str | None = None,
+        status: Status | None = Status.OK,
+        target: str | None = None,
+        generator: str | None = None,
+    ) -> Iterator[Row]:
+        """Yield stored results in the order they arrived.
+
+        Args:
+            source: Only labels of this source.
+            status: Only those that ended so; all for None.
+            target: Only for the target of this name.
+            generator: Only of this version of the code generator.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        wanted = {"source": source, "status": status, "target": target, "generator": generator}
+        given = {name: str(value) for name, value in wanted.items() if value is not None}
+        where = " AND ".join(f"r.{name} = :{name}" for name in given) or "1"
+        with explained(self.path, "read"):
+            cursor = self._connection.execute(f"{_SELECT} WHERE {where} ORDER BY r.id", given)
+            for fields in cursor:
+                yield self._row(fields)
+
+    def counts(self) -> dict[tuple[str, Status], int]:
+        """Return how many results there are by source and status.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        with explained(self.path, "read"):
+            found = self._connection.execute("SELECT source, status, count(*) FROM results GROUP BY 1, 2 ORDER BY 1, 2")
+            return {(source, Status(status)): n for source, status, n in found}
+
+    def sources(self) -> Counter[str]:
+        """Return how many times there are from each source.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        return Counter({source: n for (source, status), n in self.counts().items() if status == Status.OK})
+
+    def generators(self, source: str) -> list[str]:
+        """Return the versions of the code generator that a source's times are of, the latest first.
+
+        Raises:
+            DatabaseError: If the file cannot be read.
+        """
+        query = "SELECT generator FROM results WHERE source = ? AND status = 'ok' GROUP BY 1 ORDER BY max(id) DESC"
+        with explained(self.path, "read"):
+            return [generator for (generator,) in self._connection.execute(query, (source,))]
+
+    def _problem_id(self, job: Job) -> int:
+        document = json.loads(job.schedule)
+        self._connection.execute(
+            "INSERT INTO problems (hash, text, title, pipeline_hash, shapes) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (hash) DO NOTHING",
+            (
+                job.problem.hash,
+                job.problem.text(),
+                job.problem.title,
+                document["pipeline"],
+                json.dumps(document["shapes"], separators=(",", ":")),
+            ),
+        )
+        found = self._connection.execute("SELECT id FROM problems WHERE hash = ?", (job.problem.hash,))
+        return int(found.fetchone()[0])
+
+    def _find(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
+        found: tuple[int, str] | None = self._connection.execute(
+            "SELECT r.id, r.status FROM results r JOIN problems p ON p.id = r.problem WHERE p.hash = ? "
+            "AND r.schedule_hash = ? AND r.target = ? AND r.source = ? AND r.generator = ?",
+            (job.problem.hash, job.schedule_hash, job.target.name, source, generator),
+        ).fetchone()
+        return found
+
+    def _insert(self, problem: int, result: Result) -> None:
+        from autosched import __version__
+
+        job, timing = result.job, result.timing
+        values = {
+            "problem": problem,
+            "schedule_hash": job.schedule_hash,
+            "schedule": job.schedule,
+            "target": job.target.name,
+            "source": result.source,
+            "generator": result.generator,
+            "status": str(result.status),
+            "error": result.error,
+            "origin": job.origin,
+            "seed": job.seed,
+            "emitted": text_digest(k.text for k in result.kernels) if result.kernels else None,
+            "compiler": result.compiler,
+            "release": __version__,
+            "date": _now(),
+        }
+        if timing is not None:
+            conditions = dict(timing.conditions)
+            values |= {
+                "seconds": timing.seconds,
+                "spread": timing.spread,
+                "samples": timing.samples,
+                "driver": str(conditions.pop("driver", "")),
+                "conditions": json.dumps(conditions, sort_keys=True),
+            }
+        names = ", ".join(values)
+        marks = ", ".join(f":{name}" for name in values)
+        cursor = self._connection.execute(f"INSERT INTO results ({names}) VALUES ({marks})", values)
+        self._connection.executemany(
+            "INSERT INTO kernels (result, position, key, emitted, seconds, registers, spill_bytes) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(cursor.lastrowid, *k) for k in _kernel_values(result, timing)],
+        )
+
+    def _row(self, fields: tuple[Any, ...]) -> Row:
+        (identity, text, pipeline_hash, schedule, target, source, generator, status, seconds, spread, error, origin,
+         seed, compiler, driver, conditions, date) = fields  # fmt: skip
+        kernels = self._connection.execute(
+            "SELECT seconds, key, registers, spill_bytes FROM kernels WHERE result = ? ORDER BY position", (identity,)
+        ).fetchall()
+        return Row(
+            text, schedule, pipeline_hash, target, source, generator, Status(status), seconds, spread,
+            tuple(k[0] for k in kernels if k[0] is not None), tuple(k[1] for k in kernels),
+            tuple(k[2] for k in kernels if k[2] is not None), tuple(k[3] for k in kernels if k[3] is not None),
+            error, origin, seed, compiler, driver, json.loads(conditions), date,
+        )  # fmt: skip
+
+
+_SELECT = """
+SELECT r.id, p.text, p.pipeline_hash, r.schedule, r.target, r.source, r.generator, r.status, r.seconds, r.spread,
+       r.error, r.origin, r.seed, r.compiler, r.driver, r.conditions, r.date
+FROM results r JOIN problems p ON p.id = r.problem"""
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _kernel_values(result: Result, timing: Timing | None) -> Iterator[tuple[Any, ...]]:
+    """Yield (position, key, emitted, seconds, registers, spill bytes) of each kernel."""
+    seconds = timing.kernel_seconds if timing is not None else ()
+    registers = timing.registers if timing is not None else ()
+    spills = timing.spill_bytes if timing is not None else ()
+    for n, k in enumerate(result.kernels):
+        yield (
+            n,
+            k.key,
+            k.text,
+            seconds[n] if n < len(seconds) else None,
+            registers[n] if n < len(registers) else k.registers,
+            spills[n] if n < len(spills) else k.spill_bytes,
+        )

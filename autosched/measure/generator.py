@@ -1,0 +1,78 @@
+"""The version of the code generator, told by what it emits for a few fixed schedules.
+
+Two releases, or two states of a checkout, that emit the same text for these have times that may be compared; a change
+of a comment in the sources does not make measurements old, and a change of emitted code does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.c import print_c
+from autosched.codegen.cuda import print_cuda
+from autosched.lang.dtypes import float32, int32, uint8
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.functions import cast, clamp, exp
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
+from autosched.lang.rdom import sum as sum_over
+from autosched.lower.program import lower
+from autosched.measure.keys import text_digest
+from autosched.schedule.sample import sample_schedule
+from autosched.target import get_target
+
+Printer = Literal["cuda", "c"]
+
+_SCHEDULES = 6
+_TARGETS: Mapping[Printer, str] = {"cuda": "h200", "c": "cpu"}
+
+
+@lru_cache(maxsize=2)
+def generator_version(printer: Printer) -> str:
+    """Return twelve hexadecimal digits that change when emitted code does.
+
+    Args:
+        printer: Which of the two printers' text is asked for.
+    """
+    texts: list[str] = []
+    for number, bound in enumerate((_stencil(), _reduction())):
+        for seed in range(_SCHEDULES):
+            rng = np.random.default_rng([number, seed])
+            schedule = sample_schedule(bound, get_target(_TARGETS[printer]), rng, varied=printer == "cuda")
+            program = lower(bound, schedule)
+            texts += [print_cuda(k).source for k in program.kernels] if printer == "cuda" else [print_c(program).text]
+    return text_digest(texts)[:12]
+
+
+def _stencil() -> BoundPipeline:
+    """Return a separable blur of bytes with a border, an upsampled difference and elementary functions."""
+    y, x = Var("y"), Var("x")
+    image = Input("image", uint8, 2)
+    clamped = image.clamped()
+    rows, blurred, out = Func("rows"), Func("blurred"), Func("out")
+    rows[y, x] = (cast(float32, clamped[y, x - 1]) + clamped[y, x] + clamped[y, x + 1]) / 3.0
+    blurred[y, x] = (rows[y - 1, x] + 2.0 * rows[y, x] + rows[y + 1, x]) * 0.25
+    out[y, x] = cast(uint8, clamp(clamped[y, x] + exp(-blurred[y // 2, x // 2]) * 3.5, 0.0, 255.0))
+    return bind(Pipeline([out.over(y=(0, 67), x=(0, 131))], name="stencil"), {"image": (67, 131)})
+
+
+def _reduction() -> BoundPipeline:
+    """Return a matrix product, a prefix sum over it and a histogram of that."""
+    i, j, b = Var("i"), Var("j"), Var("b")
+    left, right = Input("left", float32, 2), Input("right", float32, 2)
+    terms, steps, points = RDom("terms", k=37), RDom("steps", j=(1, 40)), RDom("points", i=24, j=40)
+    product, scan, counts = Func("product"), Func("scan"), Func("counts")
+    product[i, j] = sum_over(left[i, terms.k] * right[terms.k, j], over=terms)
+    scan[i, j] = product[i, j]
+    scan[i, steps.j] += scan[i, steps.j - 1]
+    counts[b] = cast(float32, 0)
+    counts[clamp(cast(int32, scan[points.i, points.j]), 0, 15)] += 1.0
+    outputs = [counts.over(b=(0, 16)), scan.over(i=(0, 24), j=(0, 40))]
+    return bind(Pipeline(outputs, name="reduction"), {"left": (24, 37), "right": (37, 40)})

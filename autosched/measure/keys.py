@@ -1,0 +1,54 @@
+"""Stable names of what was measured: schedules, kernels, emitted text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.serialise import to_json
+from autosched.schedule.types import Schedule
+from autosched.target import Target
+
+
+def digest(*parts: str) -> str:
+    """Return the SHA-256, in hexadecimal, of some texts in order."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def compact(text: str) -> str:
+    """Return JSON text without spaces; the order of its fields stays."""
+    return json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
+    """Return a schedule as one line of JSON; equal schedules have equal texts."""
+    return compact(to_json(bound, schedule))
+
+
+def kernel_keys(bound: BoundPipeline, schedule: str, target: Target) -> tuple[str, ...]:
+    """Return the key under which each kernel's time is known, in launch order.
+
+    Two kernels with one key are the same computation on the same device, whatever schedules they are part of. In a
+    complete schedule everything just outside a kernel is an input or a root, and the layout of both follows from the
+    pipeline and its shapes; so those, the target and the kernel itself say everything.
+
+    Args:
+        bound: The pipeline with its shapes.
+        schedule: One line of JSON, from `schedule_text`.
+        target: What it was made for.
+    """
+    document = json.loads(schedule)
+    shared = [
+        document["pipeline"],
+        json.dumps({name: list(i.shape) for name, i in bound.inputs.items()}, sort_keys=True),
+        json.dumps({name: repr(value) for name, value in bound.specialised.items()}, sort_keys=True),
+        target.name,
+    ]
+    return tuple(digest(*shared, json.dumps(k, sort_keys=True)) for k in document["kernels"])
+
+
+def text_digest(sources: Iterable[str]) -> str:
+    """Return one hash of all texts emitted for a schedule, in launch order."""
+    return digest(*sources)

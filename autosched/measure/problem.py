@@ -1,0 +1,136 @@
+"""What is measured, described so that another process, machine or year can bind it again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError
+from autosched.measure.sources import (
+    Arrays,
+    Opened,
+    Setting,
+    app_arguments,
+    open_app,
+    open_random,
+    random_arguments,
+)
+
+FORMAT = "autosched-problem"
+VERSION = 1
+
+_OPEN: Mapping[str, Callable[[Mapping[str, Any]], Opened]] = {"app": open_app, "random": open_random}
+_KEPT_OPEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A pipeline with concrete shapes and parameters, by description: a suite app or a random pipeline.
+
+    Made by `app`, `random` or `parse`. Equal problems have equal texts; it is hashed, compared, pickled and stored as
+    its text. Binding is remembered for the last few problems of a process.
+
+    Attributes:
+        kind: ``app`` or ``random``.
+        arguments: What identifies it among its kind, as canonical JSON.
+    """
+
+    kind: str
+    arguments: str
+
+    @classmethod
+    def app(
+        cls,
+        name: str,
+        sizes: Mapping[str, int] | None = None,
+        params: Mapping[str, Setting] | None = None,
+        *,
+        small: bool = False,
+    ) -> Problem:
+        """Return a suite app.
+
+        Args:
+            name: Its name in the suite.
+            sizes: Problem sizes; the others are those of the papers.
+            params: Parameters; the others keep their defaults.
+            small: Whether sizes left out are the app's small ones for tests.
+
+        Raises:
+            InputError: If there is no such app, size or parameter.
+        """
+        return cls("app", _canonical(app_arguments(name, sizes, params, small=small)))
+
+    @classmethod
+    def random(cls, seed: int, settings: Any = None) -> Problem:
+        """Return the random pipeline of a seed; ``settings`` is a ``RandomPipelineSettings``, or None for the usual."""
+        return cls("random", _canonical(random_arguments(seed, settings)))
+
+    @classmethod
+    def parse(cls, text: str) -> Problem:
+        """Return the problem of a text that `text` returned.
+
+        Raises:
+            InputError: If it is no such text, or one of another version.
+        """
+        try:
+            document = json.loads(text)
+            found = document["format"], document["version"]
+            problem = cls(document["kind"], _canonical(document["arguments"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"this is no problem's text ({error!r}): {text[:80]!r}") from error
+        if found != (FORMAT, VERSION):
+            raise InputError(
+                f"a problem of format {found[0]!r} version {found[1]} cannot be read, only version {VERSION}"
+            )
+        if problem.kind not in _OPEN:
+            raise InputError(f"a problem of kind {problem.kind!r} cannot be read; there is {', '.join(_OPEN)}")
+        return problem
+
+    def text(self) -> str:
+        """Return the problem as one line of JSON, the same in every process."""
+        arguments = json.loads(self.arguments)
+        return _canonical({"format": FORMAT, "version": VERSION, "kind": self.kind, "arguments": arguments})
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the text, in hexadecimal."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """Short name for people, such as ``blur H=1536 W=2560`` or ``random 17``."""
+        arguments = json.loads(self.arguments)
+        if self.kind == "random":
+            return f"random {arguments['seed']}"
+        values = {**arguments["sizes"], **arguments["params"]}
+        return " ".join([arguments["name"], *(f"{k}={v}" for k, v in values.items())])
+
+    def opened(self) -> Opened:
+        """Return the pipeline bound, with inputs and the measure of agreement.
+
+        Raises:
+            InputError: If this release has no such app or settings.
+        """
+        return _opened(self)
+
+    def bind(self) -> BoundPipeline:
+        """Return the pipeline bound to its shapes and parameters; see `opened`."""
+        return _opened(self).bound
+
+    def inputs(self, seed: int = 0) -> Arrays:
+        """Return an array for each input, by name; the same for the same seed."""
+        return _opened(self).make_inputs(seed)
+
+
+@lru_cache(maxsize=_KEPT_OPEN)
+def _opened(problem: Problem) -> Opened:
+    return _OPEN[problem.kind](json.loads(problem.arguments))
+
+
+def _canonical(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,110 @@
+"""What worker processes do: one kind compiles candidates, the other runs them."""
+
+from __future__ import annotations
+
+import traceback
+
+from autosched.errors import (
+    AutoschedError,
+    CacheError,
+    CompileError,
+    DeviceLostError,
+    InputError,
+    LaunchError,
+    ScheduleError,
+)
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.job import Failure, Fatal, Job, Prepared, Status, Timing
+from autosched.measure.judging import first_difference, interpreted
+from autosched.measure.problem import Problem
+
+_LONGEST_MESSAGE = 4000
+
+
+class CompileService:
+    """Compiles candidates.
+
+    Args:
+        backend: How.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def prepare(self, job: Job) -> Prepared | Failure | Fatal:
+        """Return a candidate compiled, or why it cannot be."""
+        try:
+            return self.backend.prepare(job)
+        except CacheError as error:  # where nothing can be cached, nothing can be compiled
+            return Fatal(str(error))
+        except Exception as error:
+            return as_failure(error)
+
+
+class MeasureService:
+    """Runs candidates; remembers the right result of the problem it is at.
+
+    Args:
+        backend: How.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._trusted: tuple[Problem, Outputs | None] | None = None
+
+    def trust(self, baseline: Prepared) -> Failure | None:
+        """Run the baseline of a problem and take its result for the right one, unless the interpreter disagrees."""
+        problem = baseline.job.problem
+        try:
+            outputs = self.backend.outputs(baseline)
+            if outputs is not None:
+                expected = interpreted(problem, baseline.job.seed)
+                if expected is not None:
+                    wrong = first_difference(problem, outputs, expected, same_bits=self.backend.same_bits)
+                    if wrong is not None:
+                        return Failure(Status.WRONG_RESULT, f"the baseline differs from the interpreter: {wrong}")
+        except Exception as error:
+            return as_failure(error)
+        self._trusted = problem, outputs
+        return None
+
+    def time(self, prepared: Prepared) -> Timing | Failure:
+        """Check a candidate's result once and time it."""
+        problem = prepared.job.problem
+        if self._trusted is None or self._trusted[0] != problem:
+            return Failure(Status.NO_REFERENCE, f"no result of {problem.title} is known to compare with")
+        try:
+            outputs = self.backend.outputs(prepared)
+            expected = self._trusted[1]
+            if outputs is not None and expected is not None:
+                wrong = first_difference(problem, outputs, expected, same_bits=self.backend.same_bits)
+                if wrong is not None:
+                    return Failure(Status.WRONG_RESULT, wrong)
+            return self.backend.time(prepared)
+        except Exception as error:
+            return as_failure(error)
+
+
+_KINDS: tuple[tuple[type[Exception], Status], ...] = (
+    (DeviceLostError, Status.CRASH),  # before LaunchError, of which it is one
+    (LaunchError, Status.LAUNCH),
+    (MemoryError, Status.LAUNCH),
+    (CompileError, Status.COMPILE),
+    (ScheduleError, Status.ILLEGAL),
+    (InputError, Status.ILLEGAL),
+)
+
+
+def as_failure(error: Exception) -> Failure:
+    """Return an exception as a failure of its kind."""
+    for kind, status in _KINDS:
+        if isinstance(error, kind):
+            return Failure(status, _shortened(str(error) or type(error).__name__))
+    if isinstance(error, AutoschedError):
+        return Failure(Status.ERROR, _shortened(str(error)))
+    return Failure(Status.ERROR, _shortened("".join(traceback.format_exception(error))))
+
+
+def _shortened(text: str) -> str:
+    half = _LONGEST_MESSAGE // 2
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]}\n[...]\n{text[-half:]}"

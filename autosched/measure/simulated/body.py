@@ -1,0 +1,289 @@
+"""Walks one body of a kernel for the threads of some rows, and counts what they do."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis import index as ix
+from autosched.lower.ir import (
+    Alloc,
+    Barrier,
+    Buffer,
+    Comment,
+    CompareIndex,
+    For,
+    If,
+    IndexValue,
+    KernelIR,
+    Let,
+    LetIndex,
+    LetVector,
+    LoopRole,
+    Memory,
+    Op,
+    Read,
+    Stmt,
+    Store,
+    StoreVector,
+    Value,
+)
+from autosched.measure.simulated.context import Context
+from autosched.measure.simulated.evaluate import Evaluator, lanes_of
+from autosched.measure.simulated.footprint import Access, Footprints
+from autosched.measure.simulated.indexing import IndexCosts
+from autosched.measure.simulated.operations import priced
+from autosched.measure.simulated.sampling import Limits, Rows
+from autosched.measure.simulated.transactions import count_sectors, count_wavefronts
+
+SITE_COUNTS = ("requests", "active_lanes", "sectors", "wavefronts", "bank_conflicts")
+"""What is counted of each access site, as the emulator's trace names it."""
+UNITS = ("fp32", "fp64", "integer", "special")
+SECTORS_A_PASS = 4
+"""Sectors that the first-level cache delivers in a cycle: 128 bytes (Jia et al. 2018; Luo et al. 2024)."""
+REGISTER_BYTES = 4
+KERNEL_INSTRUCTIONS = 12.0
+"""Of a warp, to find out its block and threads and the addresses of arrays: counted in the SASS of small kernels."""
+LOOP_INSTRUCTIONS = 1.0
+"""Of a loop that is not unrolled, an iteration: counter, comparison and branch, the compiler unrolling it a little."""
+_STRETCHES = (33, 17, 9, 5, 3, 2)
+"""Iterations of a long loop that are executed: one more than a power of two shows how sectors begin and end."""
+
+
+@dataclass
+class Body:
+    """Counts of one body of a kernel.
+
+    Args:
+        kernel: The kernel, as it is printed.
+        rows: Warps to execute.
+        limits: How many iterations of loops are executed.
+        scalars: Values of the kernel's parameters.
+
+    Attributes:
+        phases: Weighted sums of the quantities of `work.Phase`, from barrier to barrier.
+        sites: Weighted sums of `SITE_COUNTS`, by site.
+        load_sectors: Weighted sectors of loads, by buffer.
+        footprints: What is touched.
+        executed: Instructions of warps, weighted.
+        written: Instructions in the text.
+    """
+
+    kernel: KernelIR
+    rows: Rows
+    limits: Limits
+    scalars: Mapping[str, Any]
+    phases: list[dict[str, float]] = field(default_factory=lambda: [defaultdict(float)])
+    sites: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    load_sectors: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    footprints: Footprints = field(default_factory=Footprints)
+    executed: float = 0.0
+    written: float = 0.0
+    _counted: dict[Any, tuple[NDArray[np.float64], Context]] = field(default_factory=dict)
+    _serial: set[str] = field(default_factory=set)
+
+    def count(self, body: Sequence[Stmt]) -> None:
+        """Walk the statements of the body."""
+        self._eval = Evaluator(self.scalars)
+        self._indexing = IndexCosts()
+        for name, at in self.rows.position.items():
+            self._eval.bind_loop(name, at)
+        whole = Context.whole(self.rows)
+        self._indexing.begin(whole.frame)
+        self._charge("integer", KERNEL_INSTRUCTIONS, whole)
+        self._statements(body, whole)
+        self._take_indexing()
+
+    def _charge(self, unit: str, count: float, c: Context, instructions: float | None = None) -> None:
+        issued = count if instructions is None else instructions
+        phase = self.phases[-1]
+        phase[unit] += count * c.warps
+        phase["instructions"] += issued * c.warps
+        self.executed += issued * c.warps
+        self.written += issued * c.copies
+
+    def _take_indexing(self) -> None:
+        """Add the index arithmetic counted since the last time to the phase that ends."""
+        phase = self.phases[-1]
+        phase["integer"] += self._indexing.executed
+        phase["instructions"] += self._indexing.executed
+        self.executed += self._indexing.executed
+        self.written += self._indexing.written
+        self._indexing.executed = self._indexing.written = 0.0
+
+    def _statements(self, body: Sequence[Stmt], c: Context) -> None:
+        for s in body:
+            match s:
+                case For(role=LoopRole.THREAD):
+                    self._threads(s, c)
+                case For():
+                    self._loop(s, c)
+                case If():
+                    self._branch(s, c)
+                case Barrier():
+                    self._charge("integer", 1.0, c)
+                    self._take_indexing()
+                    self.phases.append(defaultdict(float))
+                case Alloc() | Comment():
+                    pass
+                case _:
+                    self._simple(s, c)
+
+    def _simple(self, s: Stmt, c: Context) -> None:
+        match s:
+            case Let(value=Read() as read):
+                self._eval.bind_value(s.name, read)
+                self._access(read.buffer, read.index, read.site, 1, c, store=False)
+            case Let():
+                self._arithmetic(s.value, c)
+                self._eval.bind_value(s.name, s.value)
+            case LetIndex():
+                self._indexing.bind(s.name, s.index, c.frame)
+                self._eval.bind_index(s.name, s.index)
+            case LetVector():
+                self._eval.bind_vector(s)
+                self._access(s.buffer, s.index, s.site, s.length, c, store=False)
+            case Store():
+                self._arithmetic(s.value, c, low=s.buffer.dtype.bits < 32)
+                self._access(s.buffer, s.index, s.site, 1, c, store=True)
+            case StoreVector():
+                for v in s.values:
+                    self._arithmetic(v, c, low=s.buffer.dtype.bits < 32)
+                self._access(s.buffer, s.index, s.site, len(s.values), c, store=True)
+
+    def _threads(self, s: For, c: Context) -> None:
+        at = self.rows.thread[s.axis]
+        self._eval.bind_loop(s.name, at)
+        active = c.active
+        if s.extent < self.kernel.block[s.axis]:
+            self._charge("integer", 2.0, c)
+            active = active & (at < s.extent)
+        inside = c.nest(active)
+        self._take_indexing()
+        self._indexing.begin(inside.frame)
+        self._indexing.enter(s.name, inside.frame, s.role)
+        self._statements(s.body, inside)
+
+    def _loop(self, s: For, c: Context) -> None:
+        executed, start = s.extent, 0
+        if s.role is LoopRole.SERIAL:
+            self._serial.add(s.name)
+            executed = self._stretch(s, c)
+            start = (s.extent - executed) // 2 // executed * executed
+        at = np.arange(start, start + executed).reshape(-1, *(1,) * (len(c.iterations) + 2))
+        self._eval.bind_loop(s.name, at)
+        inside = c.loop(s.extent, executed, unrolled=s.role is LoopRole.UNROLLED)
+        self._indexing.enter(s.name, inside.frame, s.role)
+        if s.role is LoopRole.SERIAL:
+            self._charge("integer", LOOP_INSTRUCTIONS, inside)
+        self._statements(s.body, inside)
+
+    def _stretch(self, s: For, c: Context) -> int:
+        """Return how many iterations of a loop are executed, one after another."""
+        if self.limits.lanes is None:
+            return s.extent
+        room = self.limits.lanes / (32 * len(self.rows) * math.prod(c.iterations))
+        mine = max(room, 1.0) ** (1 / _loop_depth(s))
+        return next((n for n in (s.extent, *_STRETCHES) if n <= max(mine, 2) and n <= s.extent), min(2, s.extent))
+
+    def _branch(self, s: If, c: Context) -> None:
+        self._arithmetic(s.condition, c)
+        self._charge("integer", 1.0, c)
+        held = np.asarray(self._eval.value(s.condition), bool)
+        for way, body in ((held, s.then), (~held, s.orelse)):
+            if body:
+                self._statements(body, c.guarded(c.active & way))
+
+    def _arithmetic(self, v: Value, c: Context, *, low: bool = False) -> None:
+        """Count the operations of a value; both arms of a selection are computed."""
+        match v:
+            case Op():
+                cost, operands = priced(v, low=low)
+                for unit in UNITS:
+                    count = getattr(cost, unit)
+                    if count:
+                        self._charge(unit, count, c)
+                for o in operands:
+                    self._arithmetic(o.value, c, low=o.low)
+            case Read():
+                self._access(v.buffer, v.index, v.site, 1, c, store=False)
+            case CompareIndex():
+                self._indexing.charge(v.a, c.frame)
+                self._indexing.charge(v.b, c.frame)
+                self._charge("integer", 1.0, c)
+            case IndexValue():
+                self._indexing.charge(v.index, c.frame)
+                self._charge("integer", 1.0 if v.dtype.is_float else 0.0, c)
+
+    def _access(self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool) -> None:
+        """Count a load or store."""
+        if buffer.memory is Memory.REGISTER:
+            if any(name in self._serial for name in ix.loop_vars(e)):
+                self._charge("register_array_requests", 1.0, c, instructions=0.0)
+            return
+        self._indexing.address(buffer, e, c.frame)
+        linear, const = (ix.sub(e, e.const), e.const) if isinstance(e, ix.Affine) else (0, int(e))
+        counts = self._transactions(buffer, linear, const, length, c)
+        self.sites[site] = self.sites.get(site, np.zeros(len(SITE_COUNTS))) + counts[:-1]
+        requests, _, sectors, wavefronts, _, passes = (float(n) for n in counts)
+        phase = self.phases[-1]
+        self.executed += requests
+        self.written += c.copies
+        phase["instructions"] += requests
+        if buffer.memory is Memory.SHARED:
+            phase["shared_requests"] += requests
+            phase["wavefronts"] += wavefronts
+            return
+        kind = "store" if store else "load"
+        phase[f"{kind}_requests"] += requests
+        phase[f"{kind}_sectors"] += sectors
+        phase["passes"] += passes
+        if not store:
+            phase["load_registers"] += requests * -(-length * buffer.dtype.bytes_ // REGISTER_BYTES)
+            self.load_sectors[buffer.name] += sectors
+        access = Access(lanes_of(self._eval.index(linear)), c.active, c.loops)
+        self.footprints.note(buffer, (ix.key(linear), id(c.active)), access, range(const, const + length), store=store)
+
+    def _transactions(
+        self, buffer: Buffer, linear: ix.Index, const: int, length: int, c: Context
+    ) -> NDArray[np.float64]:
+        """Return the weighted counts of an access, and the passes it takes; equal for indices 32 bytes apart."""
+        size = buffer.dtype.bytes_
+        shift = const * size % 32
+        key = (ix.key(linear), buffer.memory, size, length, shift, id(c))
+        found = self._counted.get(key)
+        if found is None:
+            address = lanes_of(self._eval.index(linear)) * size + shift
+            any_active, lanes = c.active.any(axis=-1), c.active.sum(axis=-1)
+            if buffer.memory is Memory.SHARED:
+                wavefronts, conflicts = count_wavefronts(address, c.active, size * length)
+                parts = [any_active, lanes, np.zeros(1, np.int64), wavefronts, conflicts, np.zeros(1, np.int64)]
+            else:
+                sectors = count_sectors(address, c.active)
+                passes = np.maximum(sectors / SECTORS_A_PASS, any_active)
+                zero = np.zeros(1, np.int64)
+                parts = [any_active, lanes, sectors, zero, zero, passes]
+            summed = np.array([c.total(p) for p in parts])
+            found = self._counted[key] = (summed, c)  # the context lives on, so that no other has its id
+        return found[0]
+
+
+def _loop_depth(s: For) -> int:
+    """Return how many loops that are not unrolled stand inside one another, this one included."""
+    inner = 0
+    pending: list[tuple[Stmt, int]] = [(x, 0) for x in s.body]
+    while pending:
+        x, depth = pending.pop()
+        if isinstance(x, For):
+            depth += x.role is LoopRole.SERIAL
+            inner = max(inner, depth)
+            pending += [(y, depth) for y in x.body]
+        elif isinstance(x, If):
+            pending += [(y, depth) for y in (*x.then, *x.orelse)]
+    return 1 + inner

@@ -1,0 +1,215 @@
+"""The longest chain of dependent instructions of a thread, between barriers: what cannot be hidden inside one thread.
+
+Independent points of an unrolled loop do not lengthen it: their loads are on the way together. A loop that is not
+unrolled waits for what it loads in every group of `UNROLLED_BY_COMPILER` iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autosched.analysis import index as ix
+from autosched.lower.ir import (
+    Barrier,
+    Buffer,
+    CompareIndex,
+    Element,
+    For,
+    If,
+    IndexValue,
+    Let,
+    LetIndex,
+    LetVector,
+    LoopRole,
+    Memory,
+    Op,
+    Read,
+    Ref,
+    Stmt,
+    Store,
+    StoreVector,
+    Value,
+    walk,
+)
+from autosched.measure.simulated.operations import ARITHMETIC_LATENCY, priced
+
+UNROLLED_BY_COMPILER = 4
+"""Iterations of an innermost loop of known length that the compiler puts together where nothing tells it to unroll."""
+
+_GLOBAL, _SHARED = 500.0, 30.0
+"""Cycles by which chains are compared; the timing model weighs their links by what it finds out about caches."""
+
+_Time = tuple[float, float, float, float]
+"""Cycles altogether, then the links of the chain: cycles of arithmetic, loads from global and from shared memory."""
+_START: _Time = (0.0, 0.0, 0.0, 0.0)
+_Place = tuple[str, str]
+
+
+def phase_chains(body: Sequence[Stmt]) -> list[dict[str, float]]:
+    """Return the chain of each phase of a kernel body, as the fields of `work.Phase` that describe it."""
+    found: list[_Time] = []
+    walker = _Walker()
+    for s in body:
+        if isinstance(s, Barrier):
+            found.append(walker.end)
+            walker.next_phase()
+        else:
+            walker.statements((s,), _START)
+    found.append(walker.end)
+    return [{"chain_cycles": t[1], "chain_global": t[2], "chain_shared": t[3]} for t in found]
+
+
+def _after(t: _Time, cycles: float) -> _Time:
+    return (t[0] + cycles, t[1] + cycles, t[2], t[3])
+
+
+def _loaded(t: _Time, memory: Memory) -> _Time:
+    if memory is Memory.GLOBAL:
+        return (t[0] + _GLOBAL, t[1], t[2] + 1, t[3])
+    return (t[0] + _SHARED, t[1], t[2], t[3] + 1)
+
+
+def _repeated(start: _Time, step: _Time, times: float) -> _Time:
+    return (
+        start[0] + times * step[0], start[1] + times * step[1], start[2] + times * step[2], start[3] + times * step[3]
+    )  # fmt: skip
+
+
+def _between(earlier: _Time, later: _Time) -> _Time:
+    if later[0] <= earlier[0]:
+        return _START
+    return (later[0] - earlier[0], *(max(b - a, 0.0) for a, b in zip(earlier[1:], later[1:], strict=True)))  # type: ignore[return-value]
+
+
+@dataclass
+class _Walker:
+    """``ready`` says when names can be used, ``registers`` when elements of per-thread arrays can.
+
+    Elements are told apart by their index, which has ``variables``; an empty index stands for all of an array.
+    """
+
+    ready: dict[str, _Time] = field(default_factory=dict)
+    registers: dict[_Place, _Time] = field(default_factory=dict)
+    variables: dict[_Place, frozenset[str]] = field(default_factory=dict)
+    end: _Time = _START
+
+    def next_phase(self) -> None:
+        self.ready.clear()
+        self.registers.clear()
+        self.end = _START
+
+    def statements(self, body: Sequence[Stmt], start: _Time) -> None:
+        for s in body:
+            match s:
+                case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
+                    self._loop(s, start)
+                case For():
+                    self.statements(s.body, start)
+                case If():
+                    begin = max(start, _after(self._value(s.condition, start), ARITHMETIC_LATENCY))
+                    self.statements(s.then, begin)
+                    self.statements(s.orelse, begin)
+                case Let():
+                    self._bind(s.name, self._value(s.value, start))
+                case LetIndex():
+                    self._bind(s.name, self._index(s.index, start))
+                case LetVector():
+                    self._bind(s.name, _loaded(self._index(s.index, start), s.buffer.memory))
+                case Store():
+                    self._store(s.buffer, s.index, self._value(s.value, start, low=s.buffer.dtype.bits < 32), start)
+                case StoreVector():
+                    for v in s.values:
+                        self._store(s.buffer, s.index, self._value(v, start, low=s.buffer.dtype.bits < 32), start)
+
+    def _bind(self, name: str, at: _Time) -> None:
+        self.ready[name] = at
+        self.end = max(self.end, at)
+
+    def _store(self, buffer: Buffer, e: ix.Index, value: _Time, start: _Time) -> None:
+        at = max(value, self._index(e, start))
+        self.end = max(self.end, at)
+        if buffer.memory is Memory.REGISTER:
+            self.registers[buffer.name, ix.key(e)] = at
+            self.variables[buffer.name, ix.key(e)] = frozenset(ix.loop_vars(e))
+            self.registers[buffer.name, ""] = max(at, self.registers.get((buffer.name, ""), _START))
+
+    def _loop(self, s: For, start: _Time) -> None:
+        """Walk the body as its first iteration runs, then as the others do.
+
+        The first one waits for what is computed before the loop; the others find it there, and wait for what comes from
+        one iteration to the next. Groups of iterations that stand together in the text load together.
+        """
+        outside, before, ready = self.end, dict(self.registers), self.ready
+        first = self._iteration(s, start)
+        after = self.registers
+        written = [p for p, at in after.items() if before.get(p) != at]
+        if s.role is LoopRole.UNROLLED:
+            step = self._carried(s, start, first, written)
+            last = _repeated(first, step, s.extent - 1)
+        else:
+            late = [at for at in (*before.values(), *ready.values()) if at > start]
+            one = first
+            if late:
+                self.ready = {name: min(at, start) for name, at in ready.items()}
+                self.registers = {p: min(at, start) for p, at in before.items()}
+                one = self._iteration(s, start)
+            step = self._carried(s, start, one, written)
+            innermost = not any(isinstance(x, For) and x.role is LoopRole.SERIAL for x in walk(s.body))
+            together = min(UNROLLED_BY_COMPILER, s.extent) if innermost else 1
+            group = _between(start, _repeated(one, step, together - 1))
+            last = _repeated(_repeated(start, _between(one, first), 1), group, s.extent / together)
+        self.ready, self.registers = ready, before | {p: max(after[p], last) for p in written}
+        self.end = max(outside, last)
+
+    def _iteration(self, s: For, start: _Time) -> _Time:
+        """Walk a loop's body and return when it is done."""
+        self.end = start
+        self.statements(s.body, start)
+        return self.end
+
+    def _carried(self, s: For, start: _Time, one: _Time, written: Sequence[_Place]) -> _Time:
+        """Return by how much the next iteration ends later than the one just walked, because it waits for it.
+
+        An element of a per-thread array whose index has the loop's variable is another one in the next iteration.
+        """
+        same = {p for p in self.registers if p[1] and s.name not in self.variables[p]}
+        if s.extent == 1 or not same.intersection(written):
+            return _START
+        self.registers = {p: at if p in same else start for p, at in self.registers.items()}
+        return _between(one, self._iteration(s, start))
+
+    def _value(self, v: Value, start: _Time, *, low: bool = False) -> _Time:
+        match v:
+            case Ref():
+                return max(start, self.ready.get(v.name, start))
+            case Element():
+                return max(start, self.ready.get(v.vector, start))
+            case Read():
+                return self._read(v, start)
+            case IndexValue():
+                return _after(self._index(v.index, start), ARITHMETIC_LATENCY)
+            case CompareIndex():
+                return _after(max(self._index(v.a, start), self._index(v.b, start)), ARITHMETIC_LATENCY)
+            case Op():
+                cost, operands = priced(v, low=low)
+                return _after(max(self._value(o.value, start, low=o.low) for o in operands), cost.latency)
+        return start
+
+    def _read(self, v: Read, start: _Time) -> _Time:
+        if v.buffer.memory is not Memory.REGISTER:
+            return _loaded(self._index(v.index, start), v.buffer.memory)
+        known = self.registers.get((v.buffer.name, ix.key(v.index)))
+        if known is None:
+            known = self.registers.get((v.buffer.name, ""), start)
+        return max(start, known)
+
+    def _index(self, e: ix.Index, start: _Time) -> _Time:
+        """Return when an index is known: at once, unless it depends on data."""
+        at = start
+        for t in ix.atoms(e):
+            if isinstance(t, ix.LoopVar):
+                at = max(at, self.ready.get(t.name, start))
+            elif t.kind in ("data", "select"):
+                at = max(at, _after(self._value(t.payload, start), ARITHMETIC_LATENCY))
+        return at

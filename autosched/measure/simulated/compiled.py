@@ -1,0 +1,115 @@
+"""What a compiler makes of a kernel before counting: unrolled loops written out, equal values computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autosched.analysis.naming import RESERVED, Namer
+from autosched.lower.ir import (
+    Alloc,
+    For,
+    If,
+    KernelIR,
+    Let,
+    LetIndex,
+    LetVector,
+    LoopRole,
+    Op,
+    Read,
+    Stmt,
+    Value,
+    values_of,
+    walk,
+)
+from autosched.lower.unroll import written_out
+from autosched.measure.simulated.plain import with_vectors, without_vectors
+
+MOST_INSTRUCTIONS = 300
+"""Operations up to which a loop that nothing tells to unroll is unrolled all the same: the threshold of LLVM, on which
+NVRTC is built, at its highest level (``UnrollThreshold`` of its loop unrolling pass)."""
+MOST_WRITTEN = 1 << 12
+"""Operations up to which loops are written out; beyond them to count would take longer than it is worth."""
+
+
+def compiled_form(kernel: KernelIR) -> KernelIR:
+    """Return a kernel whose unrolled loops are written out.
+
+    Loops of which no straight code can be made stay.
+    """
+    return replace(kernel, body=_Writer(Namer(_names(kernel))).statements(kernel.body))
+
+
+@dataclass
+class _Writer:
+    namer: Namer
+
+    def statements(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(t for s in body for t in self._statement(s))
+
+    def _statement(self, s: Stmt) -> tuple[Stmt, ...]:
+        match s:
+            case For(role=LoopRole.THREAD):
+                return (replace(s, body=self._nest(s.body)),)
+            case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
+                written = self._straight((s,)) if s.role is LoopRole.UNROLLED else None
+                return (replace(s, body=self.statements(s.body)),) if written is None else written
+            case If():
+                return (replace(s, then=self.statements(s.then), orelse=self.statements(s.orelse)),)
+        return (s,)
+
+    def _nest(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Return what threads run: as one straight piece if it is one, so that loops beside each other share values."""
+        unrolled = tuple(_with_roles(s) if isinstance(s, For) and s.role is not LoopRole.THREAD else s for s in body)
+        written = self._straight(unrolled)
+        return self.statements(unrolled) if written is None else written
+
+    def _straight(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+        """Return statements written out; None where other loops are in them.
+
+        None also where there are guards, out of which no load is moved, so that points share none.
+        """
+        if any(isinstance(s, If) for s in walk(body)) or _size(body) > MOST_WRITTEN:
+            return None
+        straight = written_out(For("", 1, LoopRole.UNROLLED, without_vectors(body)), self.namer)
+        return None if straight is None else with_vectors([t for stage in straight.stages for t in stage.statements])
+
+
+def _with_roles(loop: For) -> For:
+    """Return a loop with everything unrolled, itself and inside, that the compiler unrolls."""
+    body = tuple(_with_roles(s) if isinstance(s, For) else s for s in loop.body)
+    found = replace(loop, body=body)
+    innermost = all(s.role is LoopRole.UNROLLED for s in walk(body) if isinstance(s, For))
+    short = loop.role is LoopRole.SERIAL and innermost and loop.extent * _size(body) <= MOST_INSTRUCTIONS
+    return replace(found, role=LoopRole.UNROLLED) if short else found
+
+
+def _size(body: Sequence[Stmt]) -> int:
+    """Return the operations of statements, those in unrolled loops as often as they run."""
+    total = 0
+    for s in body:
+        if isinstance(s, For):
+            total += s.extent * _size(s.body)
+        elif isinstance(s, If):
+            total += 1 + _size(s.then) + _size(s.orelse)
+        else:
+            total += 1 + sum(_operations(v) for v in values_of(s))
+    return total
+
+
+def _operations(v: Value) -> int:
+    if isinstance(v, Op):
+        return 1 + sum([_operations(a) for a in v.args])
+    return int(isinstance(v, Read))
+
+
+def _names(kernel: KernelIR) -> set[str]:
+    """Return every name that a kernel uses."""
+    names = {*RESERVED, kernel.name, *(n for n, _ in kernel.grid_loops), *(s.name for s in kernel.scalars)}
+    names |= {b.name for b in (*kernel.reads, *kernel.writes, *(slot.buffer for slot in kernel.shared))}
+    for s in walk(kernel.body):
+        if isinstance(s, For | Let | LetIndex | LetVector):
+            names.add(s.name)
+        elif isinstance(s, Alloc):
+            names.add(s.buffer.name)
+    return names

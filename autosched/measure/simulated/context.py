@@ -1,0 +1,81 @@
+"""Where a statement stands: the lanes that come there, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.measure.simulated.footprint import Sampled
+from autosched.measure.simulated.indexing import Frame
+from autosched.measure.simulated.sampling import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Where a statement stands.
+
+    Attributes:
+        rows: Warps that are executed.
+        active: Lanes that come here, ``[loops, innermost first..., rows, 32]``.
+        iterations: Executed iterations of each enclosing loop, innermost first.
+        scale: Iterations that each executed one stands for.
+        copies: How often the unrolled text has the statement.
+        warps: How often warps come here, each weighted by the warps it stands for.
+        loops: Loops that were not executed in full.
+        frame: The innermost loop body.
+    """
+
+    rows: Rows
+    active: NDArray[np.bool_]
+    iterations: tuple[int, ...]
+    scale: float
+    copies: float
+    warps: float
+    loops: tuple[Sampled, ...]
+    frame: Frame
+
+    @classmethod
+    def whole(cls, rows: Rows) -> Context:
+        """Return the context of a kernel's outermost statements."""
+        warps = float(rows.weight.sum())
+        return cls(rows, rows.active, (), 1.0, 1.0, warps, (), Frame(0, warps, 1.0))
+
+    def guarded(self, active: NDArray[np.bool_]) -> Context:
+        """Return the context inside a guard that lets some lanes through."""
+        return self._with(active, self.iterations, self.scale, self.copies, self.loops, self.frame)
+
+    def nest(self, active: NDArray[np.bool_]) -> Context:
+        """Return the context inside a nest of threads."""
+        return self._with(active, self.iterations, self.scale, self.copies, self.loops, None)
+
+    def loop(self, extent: int, executed: int, *, unrolled: bool) -> Context:
+        """Return the context inside a loop, of which so many iterations are executed."""
+        loops = self.loops
+        if executed < extent:
+            loops = (*loops, Sampled(-(len(self.iterations) + 3), extent, executed))
+        copies = self.copies * (extent if unrolled else 1)
+        return self._with(
+            self.active, (executed, *self.iterations), self.scale * extent / executed, copies, loops, None
+        )
+
+    def total(self, counts: NDArray[Any]) -> float:
+        """Return counts of requests, ``[loops..., rows]``, summed over the iterations and rows they stand for."""
+        return _total(self.rows, counts, self.iterations) * self.scale
+
+    def _with(
+        self, active: NDArray[np.bool_], iterations: tuple[int, ...], scale: float, copies: float,
+        loops: tuple[Sampled, ...], frame: Frame | None,
+    ) -> Context:  # fmt: skip
+        warps = _total(self.rows, np.asarray(active.any(axis=-1)), iterations) * scale
+        if frame is None:
+            frame = Frame(self.frame.depth + 1, warps, copies)
+        return Context(self.rows, active, iterations, scale, copies, warps, loops, frame)
+
+
+def _total(rows: Rows, counts: NDArray[Any], iterations: tuple[int, ...]) -> float:
+    whole = np.broadcast_to(counts, (*iterations, len(rows)))
+    of_rows = whole.sum(axis=tuple(range(len(iterations))), dtype=np.float64)
+    return float(of_rows @ rows.weight)

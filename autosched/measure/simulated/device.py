@@ -1,0 +1,154 @@
+"""Rates and latencies of the simulated device that the target table does not hold; see docs/simulated_device.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.errors import InputError
+from autosched.target import Target
+
+Capability = tuple[int, int]
+_KIB = 1024
+
+SCHEDULERS = 4
+"""Warp schedulers of a multiprocessor, each issuing an instruction a cycle, since Maxwell."""
+INTEGERS_AS_PRODUCTS = 1 / 3
+"""Share of integer instructions that the compiler makes multiply-adds of, which the units for single precision execute:
+414 of 1,183 in the SASS of camera_pipe, harris and unsharp under `roots` (NVRTC 13.5, sm_90)."""
+L2_PORT_BYTES = 64.0
+"""Bytes a cycle between a multiprocessor and the second-level cache (NVIDIA's A100 white paper; Jia et al. 2018)."""
+L2_BYTES_PER_SM = 18.0
+"""Bytes a cycle of the second-level cache for each multiprocessor where nothing better is known: Jia et al. 2018 and
+2019 measured 18 (V100), 20 (P100) and 20 (T4)."""
+_L2_BYTES_PER_SM = {(8, 0): 31.0, (9, 0): 25.0}
+"""65 % of the 5,120 bytes a cycle that NVIDIA's A100 white paper gives, which the H100 keeps; 65 % is what Jia et al.
+measured of the V100's peak."""
+DRAM_EFFICIENCY = 0.91
+"""Share of the peak that copies reach: 1,861 of 2,039 GB/s (Luo et al. 2024, H100 PCIe)."""
+L2_USABLE = 0.6
+"""Share of the second-level cache that one stream of kernels can fill. Assumed: A100 and H100 have two partitions, and
+lines read from the far one are kept in both."""
+BARRIER_CYCLES = 30.0
+"""From the last warp's arrival at a barrier to the next instruction. Assumed: about a shared memory access."""
+BLOCK_START_CYCLES = 200.0
+"""From the end of a block to the first instruction of the one in its place. Assumed."""
+KERNEL_SECONDS = 1.3e-6
+"""Of a kernel with nothing to do: dispatch, first fetch of instructions and constants, draining. Assumed."""
+GAP_SECONDS = 0.9e-6
+"""Between kernels launched back to back on one stream: 3.8 us a kernel of 2.9 us (Gray, NVIDIA, "Getting Started with
+CUDA Graphs", 2019)."""
+NOISE = 0.02
+"""Standard deviation of the simulated measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Cycles from a load to the use of its result, by where it is found."""
+
+    l1: float
+    shared: float
+    l2: float
+    dram: float
+
+
+_LATENCIES: dict[Capability, Latencies] = {
+    (6, 0): Latencies(82, 24, 234, 500),  # Jia et al. 2018, P100; DRAM after Mei and Chu 2017, as no later work has it
+    (6, 1): Latencies(82, 23, 216, 500),
+    (7, 0): Latencies(28, 19, 193, 400),  # Jia et al. 2018, V100
+    (7, 2): Latencies(28, 19, 193, 400),
+    (7, 5): Latencies(32, 19, 188, 434),  # Jia et al. 2019, T4
+    (8, 0): Latencies(38, 29, 262, 466),  # Luo et al. 2024, A100
+    (8, 9): Latencies(43, 30, 273, 542),  # Luo et al. 2024, RTX 4090
+    (9, 0): Latencies(41, 29, 263, 479),  # Luo et al. 2024, H100
+}
+
+_L1_KIB = {(6, 0): 24, (6, 1): 48, (7, 0): 128, (7, 2): 128, (7, 5): 96, (8, 0): 192, (8, 9): 128, (9, 0): 256}
+"""First-level cache, with shared memory from 7.0 on (CUDA C++ Programming Guide, the chapters on each capability)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Threads a multiprocessor serves in a cycle, by unit (CUDA C++ Programming Guide, "Arithmetic Instructions")."""
+
+    fp32: int
+    integer: int
+    special: int
+
+
+_UNITS: dict[Capability, Units] = {
+    (6, 0): Units(64, 64, 16),
+    (6, 1): Units(128, 128, 32),
+    (7, 0): Units(64, 64, 16),
+    (7, 2): Units(64, 64, 16),
+    (7, 5): Units(64, 64, 16),
+    (8, 0): Units(64, 64, 16),
+    (8, 6): Units(128, 64, 16),
+    (8, 9): Units(128, 64, 16),
+    (9, 0): Units(128, 64, 16),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A target with what the simulation adds to it.
+
+    Attributes:
+        target: Limits and public rates.
+        clock_hz: Cycles a second.
+        fp32: Warp instructions a cycle that a multiprocessor's units for single precision take.
+        fp64: The same for double precision.
+        integer: Integers, comparisons, conversions.
+        special: Reciprocals and elementary functions.
+        latencies: Of loads, in cycles.
+        l1_bytes: First-level cache, with what of it is shared memory if ``unified``.
+        unified: Whether shared memory is taken from the first-level cache.
+        l2_bytes_per_cycle: Bandwidth of the second-level cache, of the whole device.
+        dram_bytes_per_cycle: Bandwidth of global memory.
+    """
+
+    target: Target
+    clock_hz: float
+    fp32: float
+    fp64: float
+    integer: float
+    special: float
+    latencies: Latencies
+    l1_bytes: float
+    unified: bool
+    l2_bytes_per_cycle: float
+    dram_bytes_per_cycle: float
+
+    @property
+    def l2_capacity(self) -> float:
+        """Bytes that the second-level cache keeps."""
+        return L2_USABLE * self.target.l2_bytes
+
+    @classmethod
+    def of(cls, target: Target) -> Device:
+        """Return the device that a target describes.
+
+        Raises:
+            InputError: The target is no GPU.
+        """
+        if target.kind != "cuda":
+            raise InputError(
+                f"the simulated device is a GPU, and target {target.name!r} is none: choose one, e.g. h200"
+            )
+        known = target.compute_capability
+        units = _UNITS[_nearest(known, tuple(_UNITS))]
+        sms = target.multiprocessors
+        clock = target.peak_fp32_flops / (2 * units.fp32 * sms)
+        warp = target.warp_size
+        return cls(
+            target=target, clock_hz=clock, fp32=units.fp32 / warp,
+            fp64=target.peak_fp64_flops / (2 * sms * clock * warp), integer=units.integer / warp,
+            special=units.special / warp, latencies=_LATENCIES[_nearest(known, tuple(_LATENCIES))],
+            l1_bytes=_L1_KIB[_nearest(known, tuple(_L1_KIB))] * _KIB, unified=known >= (7, 0),
+            l2_bytes_per_cycle=_L2_BYTES_PER_SM.get(known, L2_BYTES_PER_SM) * sms,
+            dram_bytes_per_cycle=DRAM_EFFICIENCY * target.dram_bytes_per_s / clock,
+        )  # fmt: skip
+
+
+def _nearest(capability: Capability, known: tuple[Capability, ...]) -> Capability:
+    """Return the newest known capability that is not newer, or the oldest."""
+    return max((k for k in known if k <= capability), default=min(known))

@@ -1,0 +1,164 @@
+"""Values of kernel IR for many threads at once: integers for addresses and guards, data where these depend on it.
+
+Arrays have shape ``[iterations of each enclosing loop, innermost first, rows, 32]``; an axis along which nothing varies
+has length 1 or is absent. Bindings are evaluated when they are asked for: most values decide no address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis import index as ix
+from autosched.errors import CompileError
+from autosched.lang.dtypes import DType, int32
+from autosched.lang.expr import COMPARISONS, Call, Const
+from autosched.lower.ir import CompareIndex, ConstValue, Element, IndexValue, LetVector, Op, Read, Ref, Value
+from autosched.measure.simulated.data import virtual_data
+from autosched.reference.arithmetic import UFUNCS, conversion, float_max, float_min, operation
+
+Lanes = Any
+"""An integer or an array over lanes."""
+
+_ATOMS = {"min": np.minimum, "max": np.maximum, "prod": np.multiply}
+
+
+class Evaluator:
+    """Evaluates indices and values in the scope of the statements walked so far.
+
+    Args:
+        scalars: Values of the kernel's scalar parameters; those that are missing count as 1.
+    """
+
+    def __init__(self, scalars: Mapping[str, Any]) -> None:
+        self._scalars = scalars
+        self._loops: dict[str, Lanes] = {}
+        self._indices: dict[str, ix.Index] = {}
+        self._values: dict[str, Value] = {}
+        self._vectors: dict[str, LetVector] = {}
+        self._known: dict[Any, Lanes] = {}
+
+    def bind_loop(self, name: str, at: Lanes) -> None:
+        """Give a loop variable its values; what was worked out with others is forgotten."""
+        if name in self._loops:
+            self._known.clear()
+        self._loops[name] = at
+
+    def bind_index(self, name: str, index: ix.Index) -> None:
+        """Bind the name of an integer."""
+        self._indices[name] = index
+
+    def bind_value(self, name: str, value: Value) -> None:
+        """Bind the name of a value."""
+        self._values[name] = value
+
+    def bind_vector(self, s: LetVector) -> None:
+        """Bind the name of several elements that are read at once."""
+        self._vectors[s.name] = s
+
+    def index(self, e: ix.Index) -> Lanes:
+        """Return an index."""
+        if not isinstance(e, ix.Affine):
+            return e
+        known = self._known.get(e.key)
+        if known is None:
+            known = e.const
+            for t, c in e.terms:
+                known = known + c * self._term(t)
+            self._known[e.key] = known
+        return known
+
+    def _term(self, t: ix.Term) -> Lanes:
+        if isinstance(t, ix.LoopVar):
+            if t.name in self._indices:
+                return self._named(t.name)
+            return self._loops[t.name]
+        known = self._known.get(t.key)
+        if known is None:
+            known = self._known[t.key] = self._atom(t)
+        return known
+
+    def _named(self, name: str) -> Lanes:
+        known = self._known.get(("name", name))
+        if known is None:
+            known = self._known["name", name] = self.index(self._indices[name])
+        return known
+
+    def _atom(self, t: ix.Atom) -> Lanes:
+        args = [self.index(a) for a in t.args]
+        match t.kind:
+            case "div":
+                return args[0] // t.payload
+            case "mod":
+                return args[0] % t.payload
+            case "data":
+                return np.asarray(self.value(t.payload)).astype(np.int64)
+            case "select":
+                return np.where(self.value(t.payload), args[0], args[1])
+        return _ATOMS[t.kind](args[0], args[1])
+
+    def value(self, v: Value) -> Any:
+        """Return a value, as NumPy holds its type."""
+        match v:
+            case ConstValue():
+                return np.asarray(v.value).astype(v.dtype.numpy)
+            case Ref():
+                return self._ref(v)
+            case IndexValue():
+                number = np.asarray(self.index(v.index)).astype(np.int32)
+                return number if v.dtype == int32 else conversion(int32, v.dtype)(number)
+            case CompareIndex():
+                return UFUNCS[v.op](self.index(v.a), self.index(v.b))
+            case Read():
+                return virtual_data(np.asarray(self.index(v.index), np.int64), v.buffer.dtype)
+            case Element():
+                s = self._vectors[v.vector]
+                return virtual_data(np.asarray(self.index(ix.add(s.index, v.number)), np.int64), s.buffer.dtype)
+            case Op():
+                with np.errstate(all="ignore"):
+                    return _applied(v, [self.value(a) for a in v.args])
+        raise CompileError(f"the simulated device has no value for {type(v).__name__}")
+
+    def _ref(self, v: Ref) -> Any:
+        if v.name not in self._values:
+            return np.asarray(self._scalars.get(v.name, 1)).astype(v.dtype.numpy)
+        known = self._known.get(("value", v.name))
+        if known is None:
+            known = self._known["value", v.name] = self.value(self._values[v.name])
+        return known
+
+
+def _applied(v: Op, args: list[Any]) -> Any:
+    """Return the result of an operation, with the meaning that the reference gives it."""
+    operand = v.args[0].dtype
+    match v.name:
+        case "cast":
+            return conversion(operand, v.dtype)(args[0])
+        case "select":
+            return np.where(args[0], args[1], args[2])
+        case "min" | "max" if v.dtype.is_float:
+            return (float_min if v.name == "min" else float_max)(args[0], args[1])
+        case "neg" | "abs":
+            return (np.negative if v.name == "neg" else np.absolute)(args[0])
+        case "not":
+            return np.logical_not(args[0]) if v.dtype.kind == "b" else np.invert(args[0])
+        case "shl" | "shr":
+            shift = np.left_shift if v.name == "shl" else np.right_shift
+            return shift(args[0], np.bitwise_and(args[1], v.dtype.numpy.type(v.dtype.bits - 1)))
+        case name if name in COMPARISONS or name in UFUNCS:
+            return UFUNCS[name](*args)
+    return _called(v.name, v.dtype, args)
+
+
+def _called(name: str, dtype: DType, args: list[Any]) -> Any:
+    node = Call(name, tuple(Const(0, dtype) for _ in args), dtype)
+    return operation(node)(*args)
+
+
+def lanes_of(value: Lanes) -> NDArray[np.int64]:
+    """Return an index as an array whose last axis are lanes."""
+    found = np.asarray(value, np.int64)
+    return found.reshape(1, 1) if found.ndim == 0 else found

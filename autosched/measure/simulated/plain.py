@@ -1,0 +1,96 @@
+"""Vector accesses as values and stores of one element, for passes that know no vectors, and back again.
+
+    a_x2 = load 2 of a at i;  v = a_x2[1]   <->   a_x2 = load_vector(a[i], 2);  v = element(a_x2, 1)
+
+So what writes loops out tells equal vector loads apart from different ones as it does with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from autosched.lang.dtypes import int32
+from autosched.lower.ir import (
+    ConstValue,
+    Element,
+    For,
+    If,
+    Let,
+    LetVector,
+    Op,
+    Read,
+    Ref,
+    Stmt,
+    Store,
+    StoreVector,
+    Value,
+)
+
+_LOAD, _ELEMENT, _STORE = "load_vector", "element", "store_vector"
+
+
+def without_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Return statements in which operations of their own stand for vectors."""
+
+    def statement(s: Stmt) -> Stmt:
+        match s:
+            case LetVector():
+                length = ConstValue(s.length, int32)
+                return Let(s.name, Op(_LOAD, (Read(s.buffer, s.index, s.site), length), s.buffer.dtype))
+            case StoreVector():
+                values = tuple(_mapped(v, value) for v in s.values)
+                return Store(s.buffer, s.index, Op(_STORE, values, s.buffer.dtype), s.site)
+        return s
+
+    def value(v: Value) -> Value:
+        if isinstance(v, Element):
+            return Op(_ELEMENT, (Ref(v.vector, v.dtype), ConstValue(v.number, int32)), v.dtype)
+        return v
+
+    return _rewritten(body, statement, value)
+
+
+def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Return statements with the vectors that `without_vectors` took away."""
+
+    def statement(s: Stmt) -> Stmt:
+        match s:
+            case Let(value=Op(name=name, args=(Read() as read, ConstValue(value=length)))) if name == _LOAD:
+                return LetVector(s.name, read.buffer, read.index, int(length), read.site)
+            case Store(value=Op(name=name, args=values)) if name == _STORE:
+                return StoreVector(s.buffer, s.index, values, s.site)
+        return s
+
+    def value(v: Value) -> Value:
+        match v:
+            case Op(name=name, args=(Ref(name=vector), ConstValue(value=number))) if name == _ELEMENT:
+                return Element(vector, int(number), v.dtype)
+        return v
+
+    return _rewritten(body, statement, value)
+
+
+def _rewritten(
+    body: Sequence[Stmt], statement: Callable[[Stmt], Stmt], value: Callable[[Value], Value]
+) -> tuple[Stmt, ...]:
+    """Return statements with their values mapped, operands first, and then they themselves."""
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case For():
+                return replace(s, body=tuple(one(t) for t in s.body))
+            case If():
+                then, orelse = tuple(one(t) for t in s.then), tuple(one(t) for t in s.orelse)
+                return replace(s, condition=_mapped(s.condition, value), then=then, orelse=orelse)
+            case Let() | Store():
+                return statement(replace(s, value=_mapped(s.value, value)))
+        return statement(s)
+
+    return tuple(one(s) for s in body)
+
+
+def _mapped(v: Value, change: Callable[[Value], Value]) -> Value:
+    if isinstance(v, Op):
+        return change(Op(v.name, tuple(_mapped(a, change) for a in v.args), v.dtype))
+    return change(v)

@@ -1,0 +1,175 @@
+"""The simulated device: how long a schedule takes, from its code and not from features."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.errors import CompileError
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import Program, lower
+from autosched.measure.simulated.count import count_kernel
+from autosched.measure.simulated.device import NOISE, Device
+from autosched.measure.simulated.residency import resident_blocks
+from autosched.measure.simulated.timing import KernelTime, kernel_time
+from autosched.measure.simulated.traffic import L2State, Traffic, kernel_bytes, traffic_of
+from autosched.measure.simulated.work import KernelWork
+from autosched.runtime.cpu import scalar_arguments
+from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.ptxas_log import KernelResources
+from autosched.schedule.serialise import to_json
+from autosched.schedule.types import Schedule
+from autosched.target import Target
+
+MOST_COUNTED = 1 << 14
+"""Kernels whose counts a process remembers, some kilobytes each."""
+_COUNTED: dict[bytes, KernelWork] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBreakdown:
+    """One kernel of a simulated pipeline.
+
+    Attributes:
+        name: The kernel.
+        work: What was counted.
+        resources: Registers, stack and spills, from ptxas.
+        resident_blocks: Blocks on a multiprocessor at once.
+        traffic: Bytes moved between the levels of memory.
+        time: Where its time goes, before noise.
+    """
+
+    name: str
+    work: KernelWork
+    resources: KernelResources
+    resident_blocks: int
+    traffic: Traffic
+    time: KernelTime
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A simulated measurement.
+
+    Attributes:
+        seconds: Of the pipeline, its launches back to back.
+        kernel_seconds: Of each kernel, in launch order; their sum is ``seconds``.
+        registers: Of a thread, for each kernel.
+        spill_bytes: That a thread's code stores and loads, for each kernel.
+        noise: Factor on all times.
+        kernels: Where the time goes.
+    """
+
+    seconds: float
+    kernel_seconds: tuple[float, ...]
+    registers: tuple[int, ...]
+    spill_bytes: tuple[int, ...]
+    noise: float
+    kernels: tuple[KernelBreakdown, ...]
+
+
+def simulate(
+    bound: BoundPipeline, schedule: Schedule, target: Target, *, seed: int = 0, program: Program | None = None
+) -> Simulated:
+    """Return how long a schedule would take on a GPU that this machine need not have.
+
+    The kernels are compiled by NVRTC for what ptxas allocates, or taken from the on-disk cache; see
+    docs/simulated_device.md for the model and the sources of its constants. Kernels of equal text are counted once
+    a process.
+
+    Args:
+        bound: The pipeline with its shapes.
+        schedule: A legal schedule of it.
+        target: The GPU.
+        seed: Of the noise, together with the schedule and the target's name.
+        program: The schedule lowered, if it is at hand.
+
+    Returns:
+        Times and where they come from.
+
+    Raises:
+        InputError: The target is no GPU.
+        CompileError: NVRTC is missing, or does not know the target's architecture.
+        LaunchError: A kernel does not fit the target.
+    """
+    device = Device.of(target)
+    program = lower(bound, schedule) if program is None else program
+    printed = [print_cuda(k) for k in program.kernels]
+    resources = compiled_resources(printed, target.arch)
+    scalars = default_scalars(program)
+    works = [count_once(k, p, scalars) for k, p in zip(program.kernels, printed, strict=True)]
+    scratch = frozenset(slot.buffer.name for slot in program.workspace)
+    l2 = L2State(device.l2_capacity, scratch, run_bytes=sum(map(kernel_bytes, works)))
+    kernels = []
+    for work, found in zip(works, resources, strict=True):
+        kernels.append(_simulated_kernel(work, found, device, l2))
+        l2.advance(work)
+    noise = noise_of(bound, schedule, target, seed)
+    seconds = tuple(k.time.seconds * noise for k in kernels)
+    return Simulated(
+        seconds=sum(seconds), kernel_seconds=seconds, registers=tuple(r.registers for r in resources),
+        spill_bytes=tuple(r.spill_store_bytes + r.spill_load_bytes for r in resources), noise=noise,
+        kernels=tuple(kernels),
+    )  # fmt: skip
+
+
+def _simulated_kernel(work: KernelWork, resources: KernelResources, device: Device, l2: L2State) -> KernelBreakdown:
+    resident = resident_blocks(device.target, work.name, work.threads, resources.registers, work.shared_bytes)
+    traffic = traffic_of(work, resources, resident, device, l2)
+    time = kernel_time(work, resources, resident, traffic, device)
+    return KernelBreakdown(work.name, work, resources, resident, traffic, time)
+
+
+def compiled_resources(printed: Sequence[CudaKernel], arch: str) -> list[KernelResources]:
+    """Return what ptxas allocates for each kernel.
+
+    Raises:
+        CompileError: NVRTC is missing, or refuses the architecture or a kernel.
+    """
+    found = []
+    compiled = compile_many([k.source for k in printed], arch, names=[k.name for k in printed], processes=1)
+    for k, cubin in zip(printed, compiled, strict=True):
+        if isinstance(cubin, CompileError):
+            raise cubin
+        found.append(cubin.kernels[k.name])
+    return found
+
+
+def default_scalars(program: Program) -> dict[str, Any]:
+    """Return run-time parameters by their names in kernels: their defaults, else 1."""
+    values = {p.name: 1 if p.default is None else p.default for p in program.bound.scalars}
+    return {name: value[0] for name, value in scalar_arguments(program, values).items()}
+
+
+def count_once(kernel: KernelIR, printed: CudaKernel, scalars: Mapping[str, Any]) -> KernelWork:
+    """Return a kernel's counts; those of an equal text, for buffers of equal sizes, were worked out before.
+
+    They stay in this process: to count takes less time than to write a file.
+    """
+    named = sorted((name, float(value)) for name, value in scalars.items())
+    key = hashlib.sha256(repr((printed.body, kernel.grid_loops, named)).encode()).digest()
+    known = _COUNTED.get(key)
+    if known is None:
+        if len(_COUNTED) >= MOST_COUNTED:
+            _COUNTED.clear()
+        known = _COUNTED[key] = count_kernel(kernel, scalars)
+    return known
+
+
+def counted_kernels() -> int:
+    """Return of how many kernels this process remembers the counts."""
+    return len(_COUNTED)
+
+
+def noise_of(bound: BoundPipeline, schedule: Schedule, target: Target, seed: int) -> float:
+    """Return the factor on all times of a measurement: log-normal, the same for equal schedules, targets and seeds."""
+    text = f"{to_json(bound, schedule)}\n{target.name}\n{seed}"
+    digest = hashlib.sha256(text.encode()).digest()
+    rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+    return float(np.exp(NOISE * rng.standard_normal()))

@@ -1,0 +1,149 @@
+"""From counts to seconds: waves of blocks, each as long as its slowest unit or its longest chain, whichever is longer.
+
+An interval model after Hong and Kim (2009) and Volkov (2016): a multiprocessor that holds ``n`` blocks finishes them
+when its busiest unit has done the work of all, but not before one block has gone through its own chain of dependent
+instructions. Blocks beyond those that fit come in further waves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autosched.measure.simulated.device import (
+    BARRIER_CYCLES,
+    BLOCK_START_CYCLES,
+    GAP_SECONDS,
+    INTEGERS_AS_PRODUCTS,
+    KERNEL_SECONDS,
+    L2_PORT_BYTES,
+    SCHEDULERS,
+    Device,
+)
+from autosched.measure.simulated.traffic import Traffic
+from autosched.measure.simulated.work import KernelWork, Phase
+from autosched.runtime.ptxas_log import KernelResources
+
+UNITS = ("issue", "fp32", "fp64", "integer", "special", "l1", "l2", "dram")
+"""What can be busy; names of the parts of a time, beside ``latency`` and ``launch``."""
+CONTENTION = 4.0
+"""Norm of the times of units that work side by side: two equally busy ones take a fifth more than one. Assumed."""
+KNEE = 2.0
+"""Norm of latency and throughput: where both are equal, 71 % of the throughput is reached (Volkov 2016, chapter 3:
+measured throughput bends away from both bounds there)."""
+FREE_REGISTERS = 16
+"""Registers of a thread that do not wait for loads: addresses, counters. Assumed."""
+LOCAL_TOGETHER = 8
+"""Spilled registers that are on the way together. Assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """Where a kernel's time goes.
+
+    Attributes:
+        seconds: From the end of the kernel before to its own.
+        parts: Seconds that each unit would take alone, ``latency`` of the chains and ``launch``.
+        waves: Blocks over those resident at once.
+        load_latency: Cycles of a load from global memory, mean.
+    """
+
+    seconds: float
+    parts: Mapping[str, float]
+    waves: float
+    load_latency: float
+
+    @property
+    def limiter(self) -> str:
+        """The longest part."""
+        return max(self.parts, key=lambda name: self.parts[name])
+
+
+def load_latency(work: KernelWork, traffic: Traffic, device: Device) -> float:
+    """Return the mean cycles of a load: a request waits for the farthest of its sectors."""
+    at = device.latencies
+    each = work.total("load_sectors") / max(work.total("load_requests"), 1e-9)
+    beyond_l1 = 1 - (1 - traffic.miss_l1) ** each
+    beyond_l2 = 1 - (1 - traffic.miss_l2) ** each
+    return float(at.l1 + beyond_l1 * (at.l2 - at.l1) + beyond_l2 * (at.dram - at.l2))
+
+
+def kernel_time(
+    work: KernelWork, resources: KernelResources, resident: int, traffic: Traffic, device: Device
+) -> KernelTime:
+    """Return the time of one kernel.
+
+    Args:
+        work: Its counts.
+        resources: What ptxas allocated.
+        resident: Blocks that a multiprocessor holds.
+        traffic: What it moves.
+        device: The device.
+    """
+    latency = load_latency(work, traffic, device)
+    blocks = [_BlockPhase.of(work, p, resources, traffic, device, latency) for p in work.phases]
+    sms = device.target.multiprocessors
+    full, rest = divmod(work.blocks, sms * resident)
+    cycles = full * _wave(blocks, sms * resident, sms) + (_wave(blocks, rest, sms) if rest else 0.0)
+    launch = KERNEL_SECONDS + GAP_SECONDS
+    waves = full + (1 if rest else 0)
+    parts = {"latency": waves * (sum(b.chain for b in blocks) + BLOCK_START_CYCLES) / device.clock_hz}
+    for unit in UNITS:
+        alone = sum(b.alone(unit, sms * resident, sms) for b in blocks) * full
+        parts[unit] = (alone + sum(b.alone(unit, rest, sms) for b in blocks)) / device.clock_hz
+    return KernelTime(cycles / device.clock_hz + launch, {**parts, "launch": launch}, work.blocks / (sms * resident),
+                      latency)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockPhase:
+    """One block between two barriers: cycles of each unit of its multiprocessor, and of the device's memory."""
+
+    chain: float
+    sm: Mapping[str, float]
+    chip: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls, work: KernelWork, p: Phase, resources: KernelResources, traffic: Traffic, device: Device, latency: float
+    ) -> _BlockPhase:
+        moved = work.total("load_sectors") + work.total("store_sectors")
+        share = (p.load_sectors + p.store_sectors) / moved if moved else 0.0
+        local = traffic.local_requests * p.instructions / max(work.total("instructions"), 1.0)
+        in_flight = max(resources.registers - FREE_REGISTERS, 4)
+        rounds = max(p.chain_global, p.load_registers / work.warps / in_flight)
+        chain = (
+            p.chain_cycles + p.chain_shared * device.latencies.shared + rounds * latency + BARRIER_CYCLES
+            + local / work.warps / LOCAL_TOGETHER * device.latencies.l1
+        )  # fmt: skip
+        l2_bytes = (traffic.l2_read_bytes + traffic.l2_write_bytes) * share
+        dram_bytes = (traffic.dram_read_bytes + traffic.dram_write_bytes) / work.blocks * share
+        sm = {
+            "issue": (p.instructions + local) / SCHEDULERS,
+            "fp32": (p.fp32 + INTEGERS_AS_PRODUCTS * p.integer) / device.fp32, "fp64": p.fp64 / device.fp64,
+            "integer": (1 - INTEGERS_AS_PRODUCTS) * p.integer / device.integer, "special": p.special / device.special,
+            "l1": p.passes + p.wavefronts + local, "l2": l2_bytes / L2_PORT_BYTES, "dram": 0.0,
+        }  # fmt: skip
+        chip = {"l2": l2_bytes / device.l2_bytes_per_cycle, "dram": dram_bytes / device.dram_bytes_per_cycle}
+        return cls(chain, sm, chip)
+
+    def alone(self, unit: str, blocks: int, sms: int) -> float:
+        """Return the cycles a unit is busy with so many blocks on the whole device."""
+        return max(math.ceil(blocks / sms) * self.sm[unit], blocks * self.chip.get(unit, 0.0))
+
+
+def _wave(phases: list[_BlockPhase], blocks: int, sms: int) -> float:
+    """Return the cycles of some blocks that are all resident at once.
+
+    Blocks on one multiprocessor fill each other's waiting; a block by itself goes from phase to phase.
+    """
+    each = math.ceil(blocks / sms)
+    one_by_one = sum(_joined(p.chain, [p.alone(u, blocks, sms) for u in UNITS]) for p in phases)
+    overlapped = _joined(sum(p.chain for p in phases), [sum(p.alone(u, blocks, sms) for p in phases) for u in UNITS])
+    return BLOCK_START_CYCLES + overlapped + (one_by_one - overlapped) / each
+
+
+def _joined(chain: float, busy: list[float]) -> float:
+    throughput = sum(b**CONTENTION for b in busy) ** (1 / CONTENTION)
+    return float((chain**KNEE + throughput**KNEE) ** (1 / KNEE))

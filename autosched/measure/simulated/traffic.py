@@ -1,0 +1,164 @@
+"""Bytes that a kernel moves between levels of memory, and what the second-level cache keeps from kernel to kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from autosched.measure.simulated.device import Device
+from autosched.measure.simulated.transactions import SECTOR_BYTES
+from autosched.measure.simulated.work import BufferWork, KernelWork
+from autosched.runtime.ptxas_log import KernelResources
+
+LOCAL_WORD_BYTES = 4
+LOCAL_REQUEST_BYTES = 128
+"""A warp's access to local memory: a word a lane, side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes moved by one kernel.
+
+    Attributes:
+        local_requests: Accesses of a block's warps to local memory: spilled registers and arrays that need an address.
+        l2_read_bytes: Read from the second-level cache by a block.
+        l2_write_bytes: Written to it by a block.
+        dram_read_bytes: Read from global memory by the kernel.
+        dram_write_bytes: Written to it.
+        miss_l1: Share of the sectors loaded that the first-level cache does not hold.
+        miss_l2: Share of them that the second-level cache does not hold either.
+    """
+
+    local_requests: float
+    l2_read_bytes: float
+    l2_write_bytes: float
+    dram_read_bytes: float
+    dram_write_bytes: float
+    miss_l1: float
+    miss_l2: float
+
+
+@dataclass
+class L2State:
+    """What the second-level cache holds of each array while the kernels of a pipeline follow one another.
+
+    The caller's inputs are cold when a pipeline starts, since measurements rotate them; the scratch arrays lie at the
+    same addresses in each run.
+
+    Args:
+        capacity: Bytes it keeps.
+        scratch: Names of the arrays between kernels; all others are the caller's.
+        run_bytes: Bytes that all kernels of the pipeline touch.
+    """
+
+    capacity: float
+    scratch: Collection[str]
+    run_bytes: float
+    _clock: float = 0.0
+    _touched: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def share_kept(self, name: str) -> float:
+        """Return the share of an array that is still there: of the last touches of all, as many as fit."""
+        if name not in self._touched:
+            return 0.0
+        at, kernel_bytes = self._touched[name]
+        return min(max((self.capacity - (self._clock - at)) / max(kernel_bytes, 1.0), 0.0), 1.0)
+
+    def share_written_back(self, name: str) -> float:
+        """Return the share of a written array that reaches DRAM: scratch that the next run overwrites may not."""
+        if name not in self.scratch:
+            return 1.0
+        return 1.0 - min(self.capacity / max(self.run_bytes, 1.0), 1.0)
+
+    def advance(self, work: KernelWork) -> None:
+        """Take note of what a kernel touches."""
+        touched = kernel_bytes(work)
+        self._clock += touched
+        for b in work.buffers:
+            self._touched[b.name] = self._clock, touched
+
+
+def kernel_bytes(work: KernelWork) -> float:
+    """Return the different bytes of global memory that a kernel touches."""
+    return sum(max(read_bytes(b, work.grid), written_bytes(b, work.blocks)) for b in work.buffers)
+
+
+def read_bytes(b: BufferWork, grid: tuple[int, ...]) -> float:
+    """Return the different bytes that all blocks read of a buffer."""
+    return min(_fresh_bytes(b, grid), b.span_bytes)
+
+
+def written_bytes(b: BufferWork, blocks: int) -> float:
+    """Return the different bytes that all blocks write of a buffer."""
+    return min(b.store_bytes * blocks, b.span_bytes)
+
+
+def traffic_of(work: KernelWork, resources: KernelResources, resident: int, device: Device, l2: L2State) -> Traffic:
+    """Return what a kernel moves.
+
+    Args:
+        work: Its counts.
+        resources: What ptxas allocated.
+        resident: Blocks on a multiprocessor.
+        device: The device.
+        l2: State of the second-level cache when it starts.
+    """
+    local = local_requests(work, resources)
+    room = device.l1_bytes
+    if device.unified:
+        room = max(room - resident * (work.shared_bytes + device.target.reserved_shared_per_block), 0.0)
+    in_use = resident * (sum(b.window_bytes for b in work.buffers) + resources.stack_bytes * work.threads)
+    kept = min(room / in_use, 1.0) if in_use else 1.0
+    l2_read = dram_read = 0.0
+    for b in work.buffers:
+        asked = b.load_sectors * SECTOR_BYTES
+        once = min(b.load_bytes, asked)
+        l2_read += once + (asked - once) * (1 - kept)
+        different = read_bytes(b, work.grid)
+        again = _with_misses(b, work, resident, device, l2.capacity) - _fresh_bytes(b, work.grid)
+        dram_read += different * (1 - l2.share_kept(b.name)) + again
+    asked = max(work.total("load_sectors") * SECTOR_BYTES, 1.0)
+    dram_read = min(dram_read, l2_read * work.blocks)
+    spilled = local * LOCAL_REQUEST_BYTES * (1 - kept)
+    written = sum(written_bytes(b, work.blocks) * l2.share_written_back(b.name) for b in work.buffers)
+    return Traffic(
+        local_requests=local, l2_read_bytes=l2_read + spilled / 2,
+        l2_write_bytes=work.total("store_sectors") * SECTOR_BYTES + spilled / 2,
+        dram_read_bytes=dram_read, dram_write_bytes=written,
+        miss_l1=min(l2_read / asked, 1.0), miss_l2=min(dram_read / work.blocks / asked, 1.0),
+    )  # fmt: skip
+
+
+def local_requests(work: KernelWork, resources: KernelResources) -> float:
+    """Return a block's accesses to local memory, in instructions of warps.
+
+    What ptxas reports is of the text; each spill runs as often as an instruction of the kernel does on average.
+    """
+    words = (resources.spill_store_bytes + resources.spill_load_bytes) / LOCAL_WORD_BYTES
+    spills = words * work.repeats * work.warps
+    has_arrays = resources.stack_bytes > resources.spill_store_bytes
+    return spills + (work.total("register_array_requests") if has_arrays else 0.0)
+
+
+def _with_misses(b: BufferWork, work: KernelWork, resident: int, device: Device, capacity: float) -> float:
+    """Return the bytes read where a neighbour's data has left the cache again before it is read for the second time.
+
+    The neighbour in a loop over blocks comes one sweep of the loops inside it later, unless both are resident at once.
+    """
+    bytes_, inside = b.load_bytes, 1
+    for k, (n, fresh) in enumerate(zip(work.grid, b.fresh, strict=True)):
+        sweep = sum(_swept(other, work.grid[:k]) for other in work.buffers)
+        together = inside < resident * device.target.multiprocessors
+        bytes_ *= 1 + (n - 1) * (fresh if together or sweep <= capacity else 1.0)
+        inside *= n
+    return bytes_
+
+
+def _swept(b: BufferWork, grid: tuple[int, ...]) -> float:
+    return min(max(_fresh_bytes(b, grid), b.store_bytes * math.prod(grid)), b.span_bytes)
+
+
+def _fresh_bytes(b: BufferWork, grid: tuple[int, ...]) -> float:
+    """Return the bytes that blocks read which their neighbours in these loops have not read before them."""
+    return b.load_bytes * math.prod(1 + (n - 1) * f for n, f in zip(grid, b.fresh, strict=False))

@@ -1,0 +1,141 @@
+"""What a kernel does, counted: the input of the timing model, the same for all devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a block does between two barriers, mean over the blocks of the grid.
+
+    Attributes:
+        instructions: Instructions that warps issue.
+        fp32: Of these, single-precision arithmetic.
+        fp64: Double-precision arithmetic.
+        integer: Integers, comparisons, conversions, selections, branches.
+        special: Instructions of the unit for reciprocals and elementary functions.
+        load_requests: Loads from global memory, in instructions of warps.
+        load_registers: Registers that these fill in each lane: more than one where a load is of several elements.
+        store_requests: Stores to it.
+        load_sectors: Sectors of 32 bytes that the loads touch, each request by itself.
+        store_sectors: The same of stores.
+        passes: Cycles in which the data port of the first-level cache serves global accesses: four sectors each,
+            at least one a request.
+        shared_requests: Loads and stores of shared memory, in instructions of warps.
+        wavefronts: Passes through shared memory.
+        register_array_requests: Accesses to per-thread arrays at an index that only the running thread knows; they go
+            to local memory if the compiler could not keep the array in registers.
+        chain_cycles: Cycles of arithmetic on the longest chain of dependent instructions of a thread.
+        chain_global: Loads from global memory on that chain, one after another.
+        chain_shared: Loads from shared memory on that chain.
+    """
+
+    instructions: float = 0.0
+    fp32: float = 0.0
+    fp64: float = 0.0
+    integer: float = 0.0
+    special: float = 0.0
+    load_requests: float = 0.0
+    load_registers: float = 0.0
+    store_requests: float = 0.0
+    load_sectors: float = 0.0
+    store_sectors: float = 0.0
+    passes: float = 0.0
+    shared_requests: float = 0.0
+    wavefronts: float = 0.0
+    register_array_requests: float = 0.0
+    chain_cycles: float = 0.0
+    chain_global: float = 0.0
+    chain_shared: float = 0.0
+
+
+PHASE_FIELDS = tuple(f.name for f in fields(Phase))
+
+
+@dataclass(frozen=True, slots=True)
+class BufferWork:
+    """What the blocks of a kernel do with one array of global memory.
+
+    Attributes:
+        name: Its name in the kernel.
+        bytes: Its size.
+        load_sectors: Sectors that the loads of a block touch, each request by itself; mean over blocks.
+        load_bytes: Bytes of the different sectors that the middle block reads.
+        window_bytes: Of these, what is touched within a stretch of few iterations of its serial loops.
+        store_bytes: Bytes of the different sectors that the middle block writes.
+        span_bytes: From the first byte that any block touches to the last.
+        fresh: For each loop over blocks, innermost first, the share of ``load_bytes`` that the block before in this
+            loop has not read.
+    """
+
+    name: str
+    bytes: int
+    load_sectors: float
+    load_bytes: float
+    window_bytes: float
+    store_bytes: float
+    span_bytes: float
+    fresh: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """Counts of one kernel.
+
+    Attributes:
+        name: The kernel.
+        grid: Extents of its loops over blocks, innermost first.
+        threads: Threads of a block.
+        shared_bytes: Dynamic shared memory of a block.
+        phases: What a block does, from barrier to barrier.
+        buffers: Arrays of global memory.
+        repeats: How often a warp executes an instruction of the text on average, for what the compiler adds to it.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    threads: int
+    shared_bytes: int
+    phases: tuple[Phase, ...]
+    buffers: tuple[BufferWork, ...]
+    repeats: float
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        product = 1
+        for n in self.grid:
+            product *= n
+        return product
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // 32)
+
+    def total(self, name: str) -> float:
+        """Return a quantity of `Phase`, summed over the phases of a block."""
+        return float(sum(getattr(p, name) for p in self.phases))
+
+    def to_json(self) -> str:
+        """Return stable text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> KernelWork:
+        """Return what `to_json` wrote."""
+        data = json.loads(text)
+        buffers = tuple(BufferWork(**{**b, "fresh": tuple(b["fresh"])}) for b in data.pop("buffers"))
+        phases = tuple(Phase(**p) for p in data.pop("phases"))
+        return cls(**{**data, "grid": tuple(data["grid"])}, phases=phases, buffers=buffers)
+
+
+def mean_phases(parts: Sequence[Sequence[Phase]]) -> tuple[Phase, ...]:
+    """Return the sums, phase by phase, of lists of phases that may differ in length."""
+    longest = max((len(p) for p in parts), default=0)
+    return tuple(
+        Phase(**{f: sum(getattr(p[k], f) for p in parts if k < len(p)) for f in PHASE_FIELDS}) for k in range(longest)
+    )

@@ -1,0 +1,89 @@
+"""The simulated device as a backend: for tests, and for machines without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autosched.lower.program import lower
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.cuda import check_compiler, compile_kernels, print_once
+from autosched.measure.generator import generator_version
+from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.keys import digest, kernel_keys
+from autosched.measure.simulated import simulate
+from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
+from autosched.schedule.validate import validate
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedBackend:
+    """Times from a model of a GPU that reads the generated code and no feature.
+
+    The simulation is done in the compile processes, so that it takes all cores; timing only hands its result on.
+
+    Attributes:
+        target: The GPU.
+    """
+
+    target: Target
+
+    @property
+    def source(self) -> str:
+        """Where its labels come from."""
+        return f"simulated:{self.target.name}"
+
+    @property
+    def generator(self) -> str:
+        """Version of the code generator."""
+        return generator_version("cuda")
+
+    @property
+    def same_bits(self) -> bool:
+        """Nothing is computed, so nothing differs."""
+        return True
+
+    @property
+    def needs_quiet(self) -> bool:
+        """Simulated times do not depend on what else the cores do."""
+        return False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing is asked for."""
+        return {}
+
+    def benches(self) -> tuple[Backend, ...]:
+        """Return itself: it is one device."""
+        return (self,)
+
+    def check_machine(self) -> None:
+        """Check that NVRTC compiles for the target; any machine will do."""
+        check_compiler(self.target.arch)
+
+    def prepare(self, job: Job) -> Prepared:
+        """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
+        bound = job.problem.bind()
+        schedule = job.read_schedule()
+        validate(bound, schedule, job.target)
+        program = lower(bound, schedule)
+        keys = kernel_keys(bound, job.schedule, job.target)
+        printed = [print_once(key, k) for key, k in zip(keys, program.kernels, strict=True)]
+        compile_kernels(printed, job.target.arch, NvrtcOptions())  # into the cache, no text twice
+        found = simulate(bound, schedule, job.target, seed=job.seed, program=program)
+        records = tuple(
+            KernelRecord(key, digest(kernel.source), registers, spilled)
+            for key, kernel, registers, spilled in zip(keys, printed, found.registers, found.spill_bytes, strict=True)
+        )
+        timing = Timing(found.seconds, 0.0, found.kernel_seconds, found.registers, found.spill_bytes)
+        return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)
+
+    def outputs(self, prepared: Prepared) -> Outputs | None:
+        """Return None: nothing is computed."""
+        return None
+
+    def time(self, prepared: Prepared) -> Timing:
+        """Return the simulated time."""
+        timing: Timing = prepared.payload
+        return timing

@@ -1,0 +1,138 @@
+"""Where problems come from: suite apps and random pipelines, looked up by name.
+
+Both stand above measuring and may import it; so they are named here, and loaded when a problem is opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError
+from autosched.lang.expr import Scalar
+from autosched.runtime.signature import CallSignature
+
+Arrays = Mapping[str, NDArray[Any]]
+Setting = bool | int | float | tuple[float, ...]
+
+RANDOM_TOLERANCE = {"rtol": 1e-2, "atol": 1e-3, "bad_fraction": 0.02}
+"""How far two ways of running a random pipeline may differ where results are not exact: rounding may flip a threshold
+or an index somewhere in it."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A problem's pipeline with all that is needed to run it and to judge its results.
+
+    Attributes:
+        bound: The pipeline with its shapes.
+        scalars: Value of each run-time parameter.
+        make_inputs: Returns an array for each input from a seed.
+        mismatch: Returns what differs too much between a result and the expected one, or None; given both and whether
+            the two ways of running are meant to give the same bits.
+    """
+
+    bound: BoundPipeline
+    scalars: Mapping[str, Scalar]
+    make_inputs: Callable[[int], Arrays]
+    mismatch: Callable[[NDArray[Any], NDArray[Any], bool], str | None]
+
+
+def app_arguments(
+    name: str, sizes: Mapping[str, int] | None, params: Mapping[str, Setting] | None, *, small: bool
+) -> dict[str, Any]:
+    """Return what identifies a suite app with sizes and parameters; sizes left out have their defaults.
+
+    Raises:
+        InputError: If there is no such app, size or parameter.
+    """
+    app = _registry().get_app(name)
+    given = {**(app.small_sizes if small else {}), **(sizes or {})}
+    app.configure(params)  # refuses what does not fit
+    return {"name": name, "sizes": app.sizes(given), "params": dict(params or {})}
+
+
+def random_arguments(seed: int, settings: Any) -> dict[str, Any]:
+    """Return what identifies a random pipeline; ``settings`` is a ``RandomPipelineSettings`` or None."""
+    chosen = settings if settings is not None else _random_pipelines().RandomPipelineSettings()
+    return {"seed": seed, "settings": dataclasses.asdict(chosen)}
+
+
+def open_app(arguments: Mapping[str, Any]) -> Opened:
+    """Return a suite app, ready to be run.
+
+    Raises:
+        InputError: If there is no such app, size or parameter.
+    """
+    app = _registry().get_app(arguments["name"])
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in arguments["params"].items()}
+    pipeline, params = app.configure(values)
+    bound = bind(pipeline, app.shapes(arguments["sizes"]), params)
+    return Opened(
+        bound,
+        _scalars(bound, params),
+        lambda seed: app.make_inputs(arguments["sizes"], seed),
+        _judge(bound, app.tolerance),
+    )
+
+
+def open_random(arguments: Mapping[str, Any]) -> Opened:
+    """Return a random pipeline, ready to be run.
+
+    Raises:
+        InputError: If its settings do not fit, or it has no pipeline within their limits.
+    """
+    package = _random_pipelines()
+    try:
+        settings = package.RandomPipelineSettings(**arguments["settings"])
+    except TypeError as error:
+        raise InputError(f"these are no settings of random pipelines of this release: {error}") from error
+    found = package.random_pipeline(arguments["seed"], settings)
+    bound = found.bind()
+    return Opened(
+        bound,
+        _scalars(bound, found.params),
+        lambda seed: found.inputs(np.random.default_rng(seed)),
+        _judge(bound, importlib.import_module("autosched.apps.tolerance").Tolerance(**RANDOM_TOLERANCE)),
+    )
+
+
+def _scalars(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the run-time parameters' values as the kernels take them."""
+    return {name: value.item() for name, value in CallSignature.of(bound, params).defaults.items()}
+
+
+def _judge(bound: BoundPipeline, tolerance: Any) -> Callable[[NDArray[Any], NDArray[Any], bool], str | None]:
+    disagreement = importlib.import_module("autosched.apps.agreement").disagreement
+
+    def mismatch(got: NDArray[Any], expected: NDArray[Any], same_bits: bool) -> str | None:
+        if same_bits:
+            found: str | None = disagreement(bound.pipeline, tolerance, got, expected)
+        elif got.dtype.kind == "f":
+            found = _loosened(tolerance).mismatch(got, expected)
+        else:
+            found = tolerance.mismatch(got, expected)
+        return found
+
+    return mismatch
+
+
+def _loosened(tolerance: Any) -> Any:
+    """Return a tolerance that allows at least what contracted products and reordered sums of float32 differ by."""
+    return dataclasses.replace(tolerance, rtol=max(tolerance.rtol, 1e-4), atol=max(tolerance.atol, 1e-5))
+
+
+def _registry() -> Any:
+    return importlib.import_module("autosched.apps.registry")
+
+
+def _random_pipelines() -> Any:
+    return importlib.import_module("autosched.random_pipelines")

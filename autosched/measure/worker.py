@@ -1,0 +1,47 @@
+"""The program of a worker process: takes a service, answers requests with it until the other end closes.
+
+Started by `autosched.measure.process` as ``python -m autosched.measure.worker CONNECTION LIFELINE``, both file
+descriptors. When the lifeline closes, the process that asks has ended, and so does this one with all it started, even
+in the middle of a kernel that never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+def serve(connection: Connection[Any, Any]) -> None:
+    """Answer requests with the methods of the service that comes first."""
+    try:
+        service = pickle.loads(connection.recv_bytes())  # from the process that started this one
+    except EOFError:
+        return
+    except Exception as error:
+        connection.send(f"{type(error).__name__}: {error}")
+        return
+    connection.send("")
+    while True:
+        try:
+            method, arguments = connection.recv()
+        except EOFError:
+            return
+        connection.send(getattr(service, method)(*arguments))
+
+
+def end_with(lifeline: int) -> None:
+    """Wait for the other end of a pipe to be closed, then end this process and all it started."""
+    with contextlib.suppress(OSError):
+        os.read(lifeline, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with, args=(int(sys.argv[2]),), daemon=True).start()
+    serve(Connection(int(sys.argv[1])))

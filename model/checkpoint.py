@@ -1,0 +1,193 @@
+"""Weights in files: safetensors with everything that is needed to use them, and nothing that is run when read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from autosched import __version__
+from autosched.errors import InputError
+from autosched.featurize import schema
+from autosched.model.files import replace_file
+from autosched.model.network import CostNetwork
+from autosched.model.prior_version import prior_version
+from autosched.model.settings import ModelSettings
+from autosched.target import Target
+
+FORMAT = "autosched-model"
+VERSION = 1
+LARGEST_FILE = 1 << 28
+_RETRAIN = "train a new one with scripts/train.py"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where weights come from.
+
+    Attributes:
+        target: The device that the schedules were made for.
+        source: Where the labels come from: ``measured:<device>`` or ``simulated:<device>``.
+        data: What they were trained on, for people.
+        held_out: Families of pipelines that were held out.
+        apps: Suite apps that were not held out; of these a model knows more than of a user's pipeline.
+        metrics: How well they do on pipelines that were held out, by name.
+    """
+
+    target: Target
+    source: str
+    data: str = ""
+    held_out: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A network with its weights.
+
+    Attributes:
+        network: The network, float32.
+        settings: Its shape.
+        provenance: Where its weights come from.
+        path: The file it was read from.
+    """
+
+    network: CostNetwork
+    settings: ModelSettings
+    provenance: Provenance
+    path: Path
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], network: CostNetwork, settings: ModelSettings, provenance: Provenance
+) -> None:
+    """Write weights; the file is replaced whole or not at all.
+
+    Raises:
+        InputError: The file cannot be written, or a weight is not finite.
+    """
+    write_tensors(Path(path), dict(network.state_dict()), document_of(settings, provenance))
+
+
+def document_of(settings: ModelSettings, provenance: Provenance) -> dict[str, Any]:
+    """Return what a file says about its weights."""
+    return {
+        "version": VERSION,
+        "schema_version": schema.SCHEMA_VERSION,
+        "prior_version": prior_version(provenance.target.kind),
+        "features": list(schema.NAMES),
+        "settings": asdict(settings),
+        "target": asdict(provenance.target),
+        "source": provenance.source,
+        "data": provenance.data,
+        "held_out": list(provenance.held_out),
+        "apps": list(provenance.apps),
+        "metrics": dict(provenance.metrics),
+        "autosched": __version__,
+    }
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+    """Write tensors and what the file says about them.
+
+    Raises:
+        InputError: The file cannot be written, or a value is not finite.
+    """
+    _check_finite(path, tensors)
+    metadata = {"format": FORMAT, "document": json.dumps(document)}
+    own = {name: t.detach().contiguous() for name, t in tensors.items()}
+    try:
+        replace_file(path, lambda beside: save_file(own, beside, metadata))
+    except (OSError, SafetensorError) as e:
+        raise InputError(f"cannot write weights to {path}: {e}; choose another path") from e
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of a file and what it says about them.
+
+    Raises:
+        InputError: The file is not there, truncated, no file of weights, made for other features, or holds values that
+            are not finite.
+    """
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has more than {LARGEST_FILE >> 20} MiB, so it holds no weights; {_RETRAIN}")
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
+    except OSError as e:
+        raise InputError(f"cannot read weights from {path}: {e.strerror or e}; {_RETRAIN}") from e
+    except SafetensorError as e:
+        raise InputError(f"{path} is damaged or no file of weights ({e}); {_RETRAIN}") from e
+    try:
+        document: dict[str, Any] = json.loads(metadata["document"])
+        found = metadata["format"], document["version"]
+        versions = document["schema_version"], document["prior_version"]
+        features = document["features"]
+        expected = schema.SCHEMA_VERSION, prior_version(document["target"]["kind"])
+    except (KeyError, TypeError, ValueError) as e:
+        raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e
+    if found != (FORMAT, VERSION):
+        raise InputError(f"{path} has format {found[0]!r}, version {found[1]}, not {FORMAT!r}, {VERSION}; {_RETRAIN}")
+    if versions != expected or features != list(schema.NAMES):
+        raise InputError(
+            f"{path} was trained on features of version {versions[0]} and analytical times of version {versions[1]}; "
+            f"this release has {expected[0]} and {expected[1]}: {_RETRAIN}"
+        )
+    _check_finite(path, tensors)
+    return tensors, document
+
+
+def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) -> Checkpoint:
+    """Return a network with the weights of a file.
+
+    Args:
+        path: A file that `save_checkpoint` wrote.
+        target: The device to predict for; the one it was trained for when left out.
+
+    Raises:
+        InputError: As `read_tensors`, or weights are missing or have other shapes than its settings say.
+    """
+    path = Path(path)
+    tensors, document = read_tensors(path)
+    try:
+        settings = ModelSettings(**document["settings"])
+        provenance = Provenance(
+            target_from(document["target"]), str(document["source"]), str(document["data"]),
+            tuple(document["held_out"]), tuple(document["apps"]),
+            {str(k): float(v) for k, v in document["metrics"].items()},
+        )  # fmt: skip
+        chosen = target or provenance.target
+        if chosen.kind != provenance.target.kind:
+            raise InputError(
+                f"{path} was trained for {provenance.target.name}, which is no device like {chosen.name}; {_RETRAIN}"
+            )
+        network = CostNetwork(settings, chosen)
+        network.load_state_dict(tensors)
+    except (KeyError, TypeError, ValueError) as e:
+        raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e
+    except RuntimeError as e:
+        raise InputError(f"the weights of {path} do not fit its settings: {e}; {_RETRAIN}") from e
+    network.requires_grad_(False)
+    return Checkpoint(network.eval(), settings, provenance, path)
+
+
+def target_from(fields: Mapping[str, Any]) -> Target:
+    """Return the device that a file describes."""
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return Target(**values)
+
+
+def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise InputError(f"weights {name!r} of {path} are not finite numbers; {_RETRAIN}")

@@ -1,0 +1,195 @@
+"""Features of all kernels of some schedules of one pipeline, each distinct kernel once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import ScheduleError
+from autosched.featurize import schema
+from autosched.featurize.algorithm import algorithm_features
+from autosched.featurize.describe import Params, describe_kernel
+from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
+from autosched.featurize.structure import Structure
+from autosched.model.network import ALGORITHM
+from autosched.model.prior import Prior, prior_for
+from autosched.schedule.serialise import from_json
+from autosched.schedule.types import StageId
+from autosched.target import Target
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+_Described = tuple[Structure, Params]
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """One kernel.
+
+    Attributes:
+        schedule: ``float32[rows, F]``, schedule features of its stages and inlined Funcs.
+        stage: ``int64[rows]``, which stage of the pipeline each row is.
+        parts: ``float64[C]``, seconds each unit needs by the analytical model.
+    """
+
+    schedule: Singles
+    stage: Ints
+    parts: Floats
+
+
+@dataclass(frozen=True)
+class ProblemFeatures:
+    """All kernels of some schedules of one pipeline.
+
+    Attributes:
+        algorithm: ``float32[A, 280]``, algorithm features of the pipeline's stages.
+        kernels: The distinct kernels, by a hash of what is computed where and with which tiles.
+        schedules: The kernels of each schedule in launch order, by the schedule's key; empty for schedules that cannot
+            be featurized, and for those of a pipeline that another release makes of the same description.
+    """
+
+    algorithm: Singles
+    kernels: Mapping[str, KernelFeatures]
+    schedules: Mapping[str, tuple[str, ...]]
+
+
+class StageTable:
+    """Algorithm features of a pipeline's stages, and which rows belong to a kernel's.
+
+    Args:
+        bound: The pipeline; for kernels with copies of sources the one that has them (`KernelModel.bound`).
+        featurizer: Its featurizer, if there is one, so that accesses are not worked out again.
+    """
+
+    def __init__(self, bound: BoundPipeline, featurizer: Featurizer | None = None) -> None:
+        found = algorithm_features(bound, featurizer.accesses if featurizer else None)
+        self._row = {stage: k for k, stage in enumerate(found)}
+        self.features: Singles = np.stack([a.reshape(ALGORITHM) for a in found.values()]).astype(np.float32)
+
+    def rows_of(self, model: KernelModel) -> Ints:
+        """Return the row of each stage and each inlined Func of a kernel, ``int64[rows]``."""
+        stages = [*model.rows, *(StageId(f) for f in model.inlined)]
+        return np.array([self._row[s] for s in stages], np.int64)
+
+
+class _DistinctRows:
+    """Rows of algorithm features, equal ones once: a pipeline and the same with copies of sources share most."""
+
+    def __init__(self, known: Singles | None) -> None:
+        self._rows: dict[bytes, int] = {}
+        self._values: list[Singles] = []
+        if known is not None:
+            self.add(known)
+
+    def add(self, features: Singles) -> Ints:
+        """Return the number of each row, ``int64[rows]``; new ones follow those that are there."""
+        numbers = []
+        for row in features:
+            key = row.tobytes()
+            if key not in self._rows:
+                self._rows[key] = len(self._values)
+                self._values.append(row)
+            numbers.append(self._rows[key])
+        return np.array(numbers, np.int64)
+
+    @property
+    def table(self) -> Singles:
+        """All rows, ``float32[A, 280]``."""
+        return np.stack(self._values)
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self._values)
+
+
+def featurize_problem(
+    bound: BoundPipeline, target: Target, schedules: Mapping[str, str], known: ProblemFeatures | None = None
+) -> ProblemFeatures:
+    """Return the features of schedules.
+
+    Args:
+        bound: The pipeline.
+        target: Device limits.
+        schedules: Their JSON texts, by key.
+        known: What was found before; it is part of the result.
+
+    Raises:
+        ScheduleError: If a text is no schedule of the pipeline.
+        InputError: If a text is no JSON.
+    """
+    featurizer = Featurizer(bound, target)
+    kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
+    found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
+    wanted: dict[frozenset[str], dict[str, _Described]] = {}
+    for key, text in schedules.items():
+        if key in found:
+            continue
+        if json.loads(text)["pipeline"] != bound.pipeline.hash:  # a random pipeline of another release
+            found[key] = ()
+            continue
+        described = [describe_kernel(bound, k) for k in from_json(text, bound).kernels]
+        if any(featurizer.model(structure).overflow for structure, _ in described):
+            found[key] = ()
+            continue
+        found[key] = tuple(kernel_key(*one) for one in described)
+        for k, one in zip(found[key], described, strict=True):
+            if k not in kernels:
+                wanted.setdefault(one[0].staged, {})[k] = one
+    prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
+    for alike in wanted.values():  # kernels with the same copies of sources share a featurizer
+        items = list(alike.items())
+        for start in range(0, len(items), MAX_BATCH):
+            kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
+    if not algorithm.count:
+        algorithm.add(StageTable(bound, featurizer).features)
+    return ProblemFeatures(algorithm.table, kernels, found)
+
+
+def _featurized(
+    featurizer: Featurizer, prior: Prior, algorithm: _DistinctRows, wanted: Mapping[str, _Described]
+) -> dict[str, KernelFeatures]:
+    """Return the features of kernels with the same copies of sources, those of one structure next to each other."""
+    groups: dict[Structure, list[tuple[str, Params]]] = {}
+    for key, (structure, params) in wanted.items():
+        groups.setdefault(structure, []).append((key, params))
+    models = [featurizer.model(s) for s in groups]
+    tables = [np.array([p for _, p in rows], np.int64).reshape(len(rows), -1) for rows in groups.values()]
+    stages = StageTable(models[0].bound, models[0].f)
+    numbers = algorithm.add(stages.features)
+    evaluation = models[0].f.evaluate(models, tables)
+    parts = prior.parts(evaluation)
+    _check_finite(evaluation, parts)
+    found, position = {}, 0
+    for model, rows in zip(models, groups.values(), strict=True):
+        stage = numbers[stages.rows_of(model)]
+        for key, _ in rows:
+            features = evaluation.features[position, : len(stage)].astype(np.float32)
+            found[key] = KernelFeatures(features, stage, parts[position])
+            position += 1
+    return found
+
+
+def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
+    features = evaluation.features
+    wrong = ~np.isfinite(features) | (features < 0)
+    if wrong.any():
+        name = schema.NAMES[int(np.argwhere(wrong)[0][-1])]
+        raise ScheduleError(f"feature {name!r} of a kernel is negative or not finite; the featurizer is wrong about it")
+    if not np.isfinite(parts).all():
+        raise ScheduleError("the analytical model gives no finite time for a kernel; its parts are wrong")
+
+
+def kernel_key(structure: Structure, params: Params) -> str:
+    """Return a hash of a kernel that is the same in every process."""
+    stages = ",".join(map(str, structure.stages))
+    spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
+    text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -1,0 +1,169 @@
+"""The trained network as what a search minimises."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError
+from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.model.checkpoint import Checkpoint, load_checkpoint
+from autosched.model.features import StageTable
+from autosched.model.network import Predicted
+from autosched.model.ragged import KernelBatch
+from autosched.model.threads import torch_threads
+from autosched.target import Target, get_target
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WEIGHTS = Path(__file__).parent / "weights"
+KINDS = ("measured", "simulated")
+"""Sources of labels of shipped weights, the preferred one first."""
+SUFFIX = ".safetensors"
+KEPT_PIPELINES = 32
+"""Pipelines whose embedded stages a model remembers; a search also asks for a pipeline with copies of its sources."""
+
+
+class LearnedModel:
+    """Predicts times of kernels with trained weights; a `autosched.search.cost.CostModel`.
+
+    It computes in double precision: float32 sums differ with the number of candidates that are costed together, and
+    costs that are rounded to five digits would sometimes differ with them.
+
+    Args:
+        checkpoint: The weights.
+        target: The device to predict for; the one they were trained for when left out.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, target: Target | None = None) -> None:
+        self.target = target or checkpoint.provenance.target
+        self.provenance = checkpoint.provenance
+        self._path = checkpoint.path
+        self._network = copy.deepcopy(checkpoint.network).double().eval()
+        self._stages: WeakKeyDictionary[KernelModel, Ints] = WeakKeyDictionary()
+        self._pipelines: dict[int, _Embedded] = {}
+
+    @property
+    def name(self) -> str:
+        """Name, with where the labels come from, as reports show it."""
+        trained_for = self.provenance.target.name
+        elsewhere = "" if trained_for == self.target.name else f", trained for {trained_for}"
+        return f"learned model {self._path.stem} for {self.target.name}{elsewhere} (labels {self.provenance.source})"
+
+    @property
+    def source(self) -> str:
+        """Where the labels come from: ``measured:<device>`` or ``simulated:<device>``."""
+        return self.provenance.source
+
+    def cost(self, found: BatchEvaluation) -> Floats:
+        """Return the predicted seconds of each candidate, ``float64[M]``."""
+        seconds: Floats = self._predicted(found).seconds.numpy()
+        return seconds
+
+    def resources(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
+        """Return predicted registers of a thread and bytes it spills, ``float64[M]`` each."""
+        predicted = self._predicted(found)
+        spills = torch.expm1(predicted.log_spills.clamp(min=0, max=20))
+        return predicted.registers.clamp(min=1).numpy(), spills.numpy()
+
+    def _predicted(self, found: BatchEvaluation) -> Predicted:
+        with torch.no_grad(), torch_threads(1):
+            return self._forward(found)
+
+    def _forward(self, found: BatchEvaluation) -> Predicted:
+        table = self._embedded(found.models[0])
+        own = [self._rows(m, table) for m in found.models]
+        lengths = np.array([len(rows) for rows in own])
+        stages = np.zeros((len(own), found.features.shape[1]), np.int64)
+        for k, rows in enumerate(own):
+            stages[k, : len(rows)] = rows
+        structure = found.batch.structure
+        count = lengths[structure]
+        valid = np.arange(found.features.shape[1]) < count[:, None]
+        stage = torch.from_numpy(stages[structure][valid])
+        batch = KernelBatch(
+            torch.from_numpy(found.features[valid]), table.algorithm, stage,
+            torch.from_numpy(np.repeat(np.arange(len(count)), count)), torch.from_numpy(np.cumsum(count) - count),
+            torch.from_numpy(self._network.prior.parts(found)),
+        )  # fmt: skip
+        return self._network.predicted(batch, self._network.encoder.stacked(table.embedding[stage], batch.schedule))
+
+    def _rows(self, model: KernelModel, table: _Embedded) -> Ints:
+        found = self._stages.get(model)
+        if found is None:
+            found = self._stages[model] = table.stages.rows_of(model)
+        return found
+
+    @torch.no_grad()
+    def _embedded(self, model: KernelModel) -> _Embedded:
+        """Return the embedded stages of a pipeline; with copies of other sources it is another one."""
+        key = id(model.bound)
+        if key not in self._pipelines:
+            if len(self._pipelines) == KEPT_PIPELINES:
+                del self._pipelines[next(iter(self._pipelines))]
+            stages = StageTable(model.bound, model.f)
+            algorithm = torch.from_numpy(stages.features).double()
+            embedding = self._network.encoder.embedded(algorithm)
+            self._pipelines[key] = _Embedded(model.bound, stages, algorithm, embedding)
+        return self._pipelines[key]
+
+
+@dataclass(frozen=True)
+class _Embedded:
+    """A pipeline's stages with their algorithm features and what the network makes of these.
+
+    It holds the pipeline, so that no other one gets its `id` meanwhile.
+    """
+
+    bound: BoundPipeline
+    stages: StageTable
+    algorithm: Tensor
+    embedding: Tensor
+
+
+def load_model(which: str | os.PathLike[str] | Target, target: Target | None = None) -> LearnedModel:
+    """Return a learned model from a file, or the one shipped for a target.
+
+    Args:
+        which: A file of weights, whose name ends in ``.safetensors``; or a target or its name, such as ``h200``. Of a
+            target's shipped weights those trained on measured times are preferred to those of simulated times; the
+            model's name says which.
+        target: The device to predict for, if it is not the one the weights were trained for.
+
+    Raises:
+        InputError: There are no such weights, or they cannot be used; the message names the file.
+    """
+    if isinstance(which, Target):
+        return LearnedModel(load_checkpoint(shipped_weights(which.name), which), which)
+    if os.fspath(which).endswith(SUFFIX):
+        return LearnedModel(load_checkpoint(which, target), target)
+    chosen = get_target(os.fspath(which))
+    return load_model(chosen)
+
+
+def shipped_weights(target_name: str) -> Path:
+    """Return the file of the weights shipped for a target.
+
+    Raises:
+        InputError: There are none.
+    """
+    slug = "".join(target_name.lower().removeprefix("nvidia ").split())
+    for kind in KINDS:
+        path = WEIGHTS / f"{slug}-{kind}{SUFFIX}"
+        if path.exists():
+            return path
+    known = ", ".join(sorted(p.stem for p in WEIGHTS.glob(f"*{SUFFIX}"))) or "none"
+    raise InputError(
+        f"no weights for {target_name} come with this release (there are: {known}); train some with scripts/train.py "
+        "and give their file, or search with the analytical model"
+    )

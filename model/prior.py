@@ -1,0 +1,116 @@
+"""A hand-written timing model as the starting point of a learned one: what each unit of the device needs for a kernel.
+
+`parts` are worked out in NumPy beside the features; `combined` makes one time of the first of them, in PyTorch, so that
+corrections of single parts can be learned through it. The others, the last of which is the time that the search's
+analytical model gives, are something more to learn from and to compare with.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from autosched.featurize.model import BatchEvaluation
+from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, gpu_parts
+from autosched.search.analytical import COMPONENTS, AnalyticalModel
+from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, OF_MEMORY, CpuModel
+from autosched.target import Target
+
+Floats = NDArray[np.float64]
+
+ANALYTICAL = "analytical"
+LEAST_SECONDS = 1e-10
+"""Added to sums, so that roots of them have a derivative at zero."""
+
+
+class Prior(Protocol):
+    """A timing model taken apart."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the C parts."""
+
+    @property
+    def corrected(self) -> int:
+        """How many of the parts, the first ones, make up the time."""
+
+    def parts(self, found: BatchEvaluation) -> Floats:
+        """Return the seconds of each part, ``float64[M, C]``, of M candidates."""
+
+    def combined(self, parts: Tensor) -> Tensor:
+        """Return the seconds of kernels, ``float[K]``, from those of their first parts, ``float[K, corrected]``."""
+
+
+def analytical_seconds(parts: Tensor) -> Tensor:
+    """Return what the search's analytical model says, ``float[K]``."""
+    return parts[:, -1]
+
+
+class GpuPrior:
+    """Parts of `gpu_parts`: units work side by side, the slowest counts most; so do they and waiting; then the launch.
+
+    The components of the search's analytical model are there to learn from: it sees the same work with other rates and
+    rules, and what both agree on is more certain.
+
+    Args:
+        target: The device.
+    """
+
+    corrected = len(GPU_PARTS)
+    names = (*GPU_PARTS, *(f"{ANALYTICAL}_{name}" for name in COMPONENTS), ANALYTICAL)
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._model = AnalyticalModel(target)
+
+    def parts(self, found: BatchEvaluation) -> Floats:
+        """Return the seconds of each part, ``float64[M, C]``."""
+        own = gpu_parts(found.features, self._target)
+        return np.concatenate([own, self._model.components(found.features), self._model.cost(found)[:, None]], axis=1)
+
+    def combined(self, parts: Tensor) -> Tensor:
+        """Return the seconds of kernels, ``float[K]``."""
+        micro = parts[:, : self.corrected] * 1e6  # fourth powers of seconds would vanish in float32
+        units, chains = len(BUSY), len(BUSY) + len(CHAINS)
+        busy = (micro[:, :units] ** 4).sum(dim=1).add(LEAST_SECONDS).sqrt()  # squared once more below
+        waiting = micro[:, units:chains].sum(dim=1)
+        return ((busy + waiting**2).sqrt() + micro[:, chains]) / 1e6
+
+
+class CpuPrior:
+    """`CpuModel`: times add up, but for those of memory, which goes on beside the computation.
+
+    Args:
+        target: The processor.
+    """
+
+    corrected = len(CPU_COMPONENTS)
+    names = (*CPU_COMPONENTS, ANALYTICAL)
+
+    def __init__(self, target: Target) -> None:
+        self._model = CpuModel(target)
+        self._rates = np.array(list(CPU_RATES.values()))
+        self._memory = torch.tensor([name in OF_MEMORY for name in CPU_COMPONENTS])
+
+    def parts(self, found: BatchEvaluation) -> Floats:
+        """Return the seconds of each part, ``float64[M, C]``."""
+        counts = np.zeros((found.batch.count, len(CPU_COMPONENTS)))
+        for model, first, end in zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False):
+            rows = len(model.rows) + len(model.inlined)
+            counts[first:end] = self._model.counts(model, found.features[first:end, :rows])
+        return np.concatenate([counts * self._rates, self._model.total(counts)[:, None]], axis=1)
+
+    def combined(self, parts: Tensor) -> Tensor:
+        """Return the seconds of kernels, ``float[K]``."""
+        micro = parts[:, : self.corrected] * 1e6
+        memory, other = micro[:, self._memory].sum(dim=1), micro[:, ~self._memory].sum(dim=1)
+        return (memory**2 + other**2 + LEAST_SECONDS).sqrt() / 1e6
+
+
+def prior_for(target: Target) -> Prior:
+    """Return the timing model of a target, taken apart."""
+    return CpuPrior(target) if target.kind == "cpu" else GpuPrior(target)

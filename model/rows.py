@@ -1,0 +1,51 @@
+"""Samples from the results database."""
+
+from __future__ import annotations
+
+import json
+
+from autosched.errors import InputError
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.problem import Problem
+from autosched.model.samples import Sample
+
+
+def samples_from(
+    database: ResultsDatabase, target: str, *, source: str | None = None, generator: str | None = None
+) -> list[Sample]:
+    """Return what a database knows of schedules for a target.
+
+    Args:
+        database: The results.
+        target: Name of the target.
+        source: Where labels come from; when left out there must be one source.
+        generator: Version of the code generator; the latest when left out, as another generator's times are of other
+            code.
+
+    Raises:
+        InputError: There are no such results, or they come from several sources.
+        DatabaseError: The file cannot be read.
+    """
+    sources = sorted({r.source for r in database.rows(target=target)}) if source is None else [source]
+    if len(sources) > 1:
+        raise InputError(f"{database.path} has labels of {' and '.join(sources)} for {target}; choose a source")
+    generators = database.generators(sources[0]) if sources and generator is None else [generator]
+    chosen = generators[0] if generators else None
+    found = [
+        Sample(
+            problem, family_of(problem), row.schedule, row.source, row.seconds, row.kernel_seconds, row.registers,
+            row.spill_bytes,
+        )
+        for row in (database.rows(source=sources[0], target=target, generator=chosen) if sources else ())
+        if row.seconds is not None
+        for problem in (row.problem,)
+    ]  # fmt: skip
+    if not found:
+        of = f" from {source}" if source else ""
+        raise InputError(f"{database.path} has no times{of} for {target}; measure some with scripts/make_dataset.py")
+    return found
+
+
+def family_of(problem: Problem) -> str:
+    """Return what a problem is held out with: the name of its app, whatever its sizes, or the random pipeline."""
+    return str(json.loads(problem.arguments)["name"]) if problem.kind == "app" else problem.title

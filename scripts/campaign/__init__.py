@@ -1,0 +1,1 @@
+"""The steps of `scripts/gpu_campaign.py`, each a module with a function ``run``."""

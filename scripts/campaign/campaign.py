@@ -1,0 +1,191 @@
+"""The whole campaign: steps one after the other, each in a process of its own and within its time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from campaign.files import read_json, write_json
+from campaign.options import Options
+from campaign.paths import ROOT, child_environment, link_packages
+from campaign.plan import Step, budgets, why_not
+from campaign.supervise import run_child
+
+STATE_FILE = "state.json"
+VERSION = 1
+REPORT_S = 5.0
+"""Seconds that are kept for the report."""
+_ENVIRONMENT_S = 60.0
+
+Say = Callable[[str], None]
+
+
+class StateError(Exception):
+    """The directory holds results that these cannot be added to."""
+
+
+@dataclass
+class Campaign:
+    """Runs steps and keeps account of them.
+
+    Args:
+        options: What is asked for.
+        say: Told how it goes.
+        command: Command line, for the record.
+        why_not: Returns why a step cannot be run on this machine, or nothing.
+    """
+
+    options: Options
+    say: Say = print
+    command: Sequence[str] = ()
+    why_not: Callable[[Step, Options], str] = why_not
+    _state: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._state = read_json(self._path, {"version": VERSION, "device": "", "calls": [], "steps": {}})
+        if self._state.get("version") != VERSION:
+            raise StateError(f"{self._path} was written by another version of this script: choose another --out")
+
+    def run(self, steps: Sequence[Step], seconds: float, *, again: Sequence[str] = ()) -> int:
+        """Run the steps that are not finished yet.
+
+        Args:
+            steps: In order.
+            seconds: Time for all of them together, with the report.
+            again: Steps that are run though they are finished; their parts are kept unless they are done again.
+
+        Returns:
+            0, or 1 if any step failed or found something wrong, or there is no GPU for it.
+
+        Raises:
+            StateError: If earlier results are of another device.
+        """
+        end = time.monotonic() + seconds
+        link_packages(ROOT, self._site)
+        call: dict[str, Any] = {
+            "date": _now(),
+            "command": list(self.command),
+            "seconds": seconds,
+            "commit": self.options.commit,
+        }
+        self._state["calls"].append(call)
+        call["machine"] = self._machine(min(_ENVIRONMENT_S, seconds / 4))
+        if any(step.runs for step in steps):  # schedules and weights are of no machine
+            self._check_device(call["machine"])
+        self._write()
+        for name in again:
+            self._state["steps"].pop(name, None)
+        todo = self._possible(steps)
+        for number, step in enumerate(todo):
+            left = end - time.monotonic() - REPORT_S
+            own = budgets(todo[number:], left)[0] if left > 0 else 0.0
+            if own < step.least_s:
+                self._note(step, {"status": "not started", "message": "there was no time left"})
+                continue
+            self._run(step, own)
+        call["took_s"] = round(seconds - (end - time.monotonic()), 1)
+        self._write()
+        without_gpu = any(self._no_gpu(step) for step in steps)
+        failed = any(self._status(s.name).get("status") == "failed" for s in steps)
+        wrong = any(self._status(s.name).get("failures") for s in steps)
+        return 1 if without_gpu or failed or wrong else 0
+
+    @property
+    def _path(self) -> Path:
+        return self.options.out_path / STATE_FILE
+
+    @property
+    def _site(self) -> Path:
+        return self.options.work_path / "site"
+
+    def _status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._state["steps"].get(name, {})
+        return found
+
+    def _possible(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the steps that can be run and have something left to do; say why the others are left out."""
+        found = []
+        for step in steps:
+            if self._status(step.name).get("status") == "finished":
+                self.say(f"{step.name}: finished before")
+                continue
+            reason = self.why_not(step, self.options) or self._no_gpu(step)
+            if reason:
+                self._note(step, {"status": "skipped", "message": reason})
+                continue
+            found.append(step)
+        return found
+
+    def _no_gpu(self, step: Step) -> str:
+        """Return why there is no GPU, if a step needs one."""
+        machine = self._state["calls"][-1]["machine"]
+        if self.options.target != "cuda" or not step.runs or machine.get("device"):
+            return ""
+        return f"no GPU was found: {_last_line(machine.get('error', ''))}"
+
+    def _run(self, step: Step, seconds: float) -> None:
+        self.say(f"{step.name}: up to {seconds:.0f} s")
+        outcome = self.options.work_path / f"{step.name}.outcome.json"
+        outcome.unlink(missing_ok=True)
+        ended = run_child(
+            [sys.executable, "-m", "campaign.step", step.name, self.options.text(), repr(seconds), str(outcome)],
+            seconds, self.options.work_path / "logs" / f"{step.name}.txt", env=self._environment(), cwd=ROOT,
+        )  # fmt: skip
+        found = read_json(outcome, None)
+        if found is not None:
+            status = {"status": "finished" if found.pop("finished") else "to be continued", **found}
+        elif ended.killed:
+            status = {"status": "to be continued", "message": "killed when its time was over", "tail": ended.tail}
+        else:
+            message = f"ended with {ended.code}: {_last_line(ended.tail)}"
+            status = {"status": "failed", "message": message, "tail": ended.tail}
+        self._note(step, {**status, "seconds": round(ended.seconds, 1)})
+
+    def _note(self, step: Step, status: Mapping[str, Any]) -> None:
+        self._state["steps"][step.name] = {**status, "call": len(self._state["calls"])}
+        self._write()
+        self.say(f"{step.name}: {status['status']}: {status.get('message', '')}")
+        if status["status"] == "failed":
+            self.say(str(status["tail"]))
+
+    def _write(self) -> None:
+        write_json(self._path, self._state)
+
+    def _machine(self, seconds: float) -> dict[str, Any]:
+        """Return what is known of this machine, asked in a process of its own: a sick driver may hang."""
+        found = self.options.work_path / "machine.json"
+        found.unlink(missing_ok=True)
+        log = self.options.work_path / "logs" / "machine.txt"
+        command = [sys.executable, "-m", "campaign.machine", self.options.target, str(found)]
+        ended = run_child(command, seconds, log, env=self._environment(), cwd=ROOT)
+        machine: dict[str, Any] = read_json(found, {"device": "", "error": ended.tail})
+        return machine
+
+    def _check_device(self, machine: Mapping[str, Any]) -> None:
+        """Refuse to add to results of another device; where no device is asked for its name, that is none."""
+        device = str(machine.get("device", ""))
+        known = self._state["device"]
+        if device and known and device != known:
+            raise StateError(
+                f"{self.options.out} has results of {known}, and this machine has {device}: choose another --out"
+            )
+        self._state["device"] = known or device
+
+    def _environment(self) -> dict[str, str]:
+        env = child_environment(self._site)
+        env.setdefault("AUTOSCHED_CACHE_DIR", str(self.options.work_path / "cache"))
+        env.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes are as many as cores
+        return env
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

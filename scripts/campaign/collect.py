@@ -1,0 +1,142 @@
+"""Step: times of many schedules of random pipelines and of the suite's apps, to train a cost model with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from autosched.measure.backend import Backend
+from autosched.measure.cpu import CpuBackend
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.job import Job, Status
+from autosched.measure.measurer import Measurer
+from autosched.measure.problem import Problem
+from autosched.measure.settings import MeasureSettings
+from autosched.measure.simulation import SimulatedBackend
+from autosched.measure.statistics import StopRule
+from autosched.search.candidates import Mix
+from autosched.settings import available_cpus
+from autosched.target import Target
+from campaign.checked_cuda import CheckedCudaBackend
+from campaign.context import Context, Outcome
+from campaign.crew import Lost, do_parts
+from campaign.draw import Drawer, Drawn, problems_of
+from campaign.problems import target_of
+from campaign.sample_files import add_samples, count_samples
+
+RULE = StopRule(precision=0.01, least_samples=7, most_samples=60, least_seconds=0.008, most_seconds=0.12)
+LANES = 3
+"""Processes that take turns on the GPU."""
+EXPORT_EVERY_S = 60.0
+_EXPORT_SHARE = 0.05
+_DRAWING_SHARE = 0.5
+"""Processes that draw schedules, over those that compile: 5 s a pipeline, 0.1 s a kernel."""
+_DRAW_LIMIT_S = 120.0
+_TOTAL = "run "
+
+
+def backend_of(context: Context, target: Target) -> Backend:
+    """Return what the campaign measures on."""
+    options = context.options
+    if options.target == "simulated":
+        return SimulatedBackend(target)
+    if options.target == "cpu":
+        return CpuBackend(threads=available_cpus(), rule=RULE)
+    lock = options.work_path / "gpu.lock"
+    return CheckedCudaBackend(Target.detect().name, (0,) * LANES, RULE, lock=str(lock))
+
+
+@dataclass
+class Stream:
+    """The candidates of one problem after the other.
+
+    Args:
+        context: The step.
+        target: What schedules are made for.
+        goal: Samples with a time that are wanted, those of earlier calls not counted.
+        deadline: When to draw no more, by `time.monotonic`.
+    """
+
+    context: Context
+    target: Target
+    goal: int
+    deadline: float
+    ok: int = 0
+    drawn: dict[Problem, Drawn] = field(default_factory=dict)
+    _baselines: dict[Problem, Job] = field(default_factory=dict)
+
+    def baseline(self, problem: Problem) -> Job:
+        """Return the trusted candidate of a problem."""
+        return self._baselines[problem]
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield candidates until there are enough samples."""
+        options = self.context.options
+        todo = (p for p in problems_of(options) if p.text() not in self.context.parts)
+        texts = ((p.text(), p.text()) for p in todo)
+        processes = max(1, round(_DRAWING_SHARE * options.processes))
+        drawing = do_parts(
+            Drawer(self.target, Mix(**options.schedules)), "draw", texts,
+            processes=processes, limit_s=_DRAW_LIMIT_S, deadline=self.deadline, ahead=2 * processes,
+        )  # fmt: skip
+        for text, drawn in drawing:
+            if isinstance(drawn, Lost) or not drawn.schedules:
+                note = drawn.message if isinstance(drawn, Lost) else drawn.note
+                self.context.record(text, {"schedules": 0, "note": note[-500:]})
+                continue
+            problem = Problem.parse(text)
+            jobs = [Job(problem, schedule, self.target, origin=kind) for kind, schedule in drawn.schedules]
+            self._baselines[problem] = jobs[0]
+            for job in jobs:
+                if self.ok >= self.goal:
+                    drawing.close()
+                    return
+                yield job
+            self.drawn[problem] = drawn
+
+    def note_done(self, measurer: Measurer) -> None:
+        """Record the problems that have all their results."""
+        for problem in [p for p in self.drawn if not measurer.on_their_way[p]]:
+            drawn = self.drawn.pop(problem)
+            self._baselines.pop(problem)
+            self.context.record(problem.text(), {"schedules": len(drawn.schedules), "note": drawn.note[-500:]})
+
+
+def run(context: Context) -> Outcome:
+    """Measure until there are enough samples or the time is over."""
+    options = context.options
+    target = target_of(options)
+    have = count_samples(options.out_path)
+    seconds = context.remaining * (1 - _EXPORT_SHARE)
+    stream = Stream(context, target, max(options.samples - have, 0), time.monotonic() + seconds)
+    if not stream.goal:
+        return Outcome(True, f"{have} samples, as many as wanted")
+    settings = MeasureSettings(
+        compile_processes=options.processes, compile_timeout_s=60.0, trust_limit_s=60.0, time_limit_s=20.0, ahead=4
+    )
+    backend = backend_of(context, target)
+    started = exported = time.monotonic()
+    scratch = options.work_path / "samples.parquet"
+    options.work_path.mkdir(parents=True, exist_ok=True)
+    with ResultsDatabase(options.work_path / "samples.sqlite") as database:
+        measurer = Measurer(backend, stream.baseline, database, settings)
+        for result in measurer.run(stream.jobs(), seconds=seconds):
+            stream.ok += result.status is Status.OK
+            stream.note_done(measurer)
+            if time.monotonic() - exported > EXPORT_EVERY_S:
+                add_samples(options.out_path, database, backend.source, scratch)
+                exported = time.monotonic()
+        stream.note_done(measurer)
+        took = time.monotonic() - started
+        if database.sources()[backend.source]:
+            add_samples(options.out_path, database, backend.source, scratch)
+    summary = measurer.summary
+    number = sum(name.startswith(_TOTAL) for name in context.parts) + 1
+    context.record(f"{_TOTAL}{number}", {
+        "counts": {str(s): n for s, n in summary.counts.items()}, "seconds": took, "source": backend.source,
+        "generator": backend.generator, "errors": {str(s): e[-1500:] for s, e in summary.errors.items()},
+    })  # fmt: skip
+    have = count_samples(options.out_path)
+    message = f"{have} samples; {stream.ok} in {took:.0f} s, {stream.ok / took:.1f}/s; {summary.text()}"
+    return Outcome(have >= options.samples, message, summary.counts[Status.WRONG_RESULT])

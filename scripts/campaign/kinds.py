@@ -1,0 +1,111 @@
+"""A few schedules that have kernels of every kind between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.staging import with_staged
+from autosched.errors import AutoschedError
+from autosched.lang.expr import Load, walk
+from autosched.lower.ir import KernelIR, LetVector, StoreVector
+from autosched.lower.ir import walk as walk_statements
+from autosched.lower.program import lower
+from autosched.lower.vectors import vectorise
+from autosched.measure.keys import schedule_text
+from autosched.measure.problem import Problem
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.types import Kernel, Schedule
+from autosched.target import Target
+
+OF_EACH_KIND = 3
+"""Schedules with a kernel of a kind that are enough."""
+_WIDE, _NARROW = 64, 16
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A schedule with the kinds of its kernels."""
+
+    name: str
+    problem: str
+    schedule: str
+    kinds: frozenset[str]
+
+
+def sample_kinds(problems: Iterable[tuple[str, Problem]], target: Target, *, tries: int = 4) -> list[Sample]:
+    """Return schedules that have kernels of every kind that random legal schedules have.
+
+    Every second one has aligned tiles and copies of sources where they are legal.
+
+    Args:
+        problems: Small ones, by name.
+        target: What to schedule for.
+        tries: Schedules of each problem to choose from.
+    """
+    counts: Counter[str] = Counter()
+    chosen = []
+    for sample in _drawn(problems, target, tries):
+        if any(counts[kind] < OF_EACH_KIND for kind in sample.kinds):
+            counts.update(sample.kinds)
+            chosen.append(sample)
+    return chosen
+
+
+def _drawn(problems: Iterable[tuple[str, Problem]], target: Target, tries: int) -> Iterator[Sample]:
+    for name, problem in problems:
+        bound = problem.bind()
+        for seed in range(tries):
+            try:
+                schedule = sample_schedule(bound, target, np.random.default_rng(seed), varied=seed % 2 == 1)
+            except AutoschedError:  # the sampler found none; others will do
+                continue
+            text = schedule_text(bound, schedule)
+            yield Sample(f"{name}/{seed}", problem.text(), text, frozenset(kinds_of(bound, schedule)))
+
+
+def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
+    """Yield the kinds of a schedule's kernels."""
+    for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
+        yield from _kinds_of_schedule(kernel)
+        yield from _kinds_of_code(vectorise(ir) if ir.vectors else ir)
+        view = with_staged(bound, kernel.staged)
+        for tiling in kernel.tilings():
+            yield from _kinds_of_stage(view.stage(*tiling.stage))
+        for name in kernel.root_funcs:
+            bits = {d.bits for d in bound.funcs[name].dtypes}
+            yield from (["64-bit numbers"] if _WIDE in bits else [])
+            yield from (["numbers of at most 16 bits"] if min(bits) <= _NARROW else [])
+
+
+def _kinds_of_schedule(kernel: Kernel) -> Iterator[str]:
+    yield from (f"Member at {m.at.level.name}" for m in kernel.members)
+    if kernel.inlined:
+        yield "inlined Func"
+    if kernel.staged:
+        yield "copy of a source"
+    if any(m.aligned for m in kernel.members):
+        yield "aligned tile"
+    if len(kernel.roots) > 1:
+        yield "several roots"
+
+
+def _kinds_of_code(ir: KernelIR) -> Iterator[str]:
+    if ir.shared_bytes:
+        yield "shared memory"
+    if any(isinstance(s, LetVector | StoreVector) for s in walk_statements(ir.body)):
+        yield "vectors"
+
+
+def _kinds_of_stage(stage: BoundStage) -> Iterator[str]:
+    if stage.reductions:
+        in_order = any(not d.parallel for d in stage.loops)
+        yield "update in any order" if not in_order else "reduction" if stage.associative else "scan"
+    if any(isinstance(e, Load) for index in stage.indices for e in walk(index)):
+        yield "scatter"
+    if any(isinstance(e, Load) for load, _ in stage.loads for index in load.indices for e in walk(index)):
+        yield "gather"

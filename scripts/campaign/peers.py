@@ -1,0 +1,151 @@
+"""Step: programs that others would use instead, run beside ours on this device.
+
+They are no part of this project: `--peers` names a directory with `run_halide_peers.py` and `torch_peers.py`, which
+write their figures as JSON while they run, and a folder or archive of what Halide compiled beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from campaign.context import Context, Outcome
+from campaign.files import read_json
+from campaign.results import Part
+from campaign.supervise import run_child
+from campaign.timing_tables import SAME_APP
+
+MANIFEST = "manifest.json"
+_HALIDE_LIMIT_S = 60
+"""For one variant of an app."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A program that is run.
+
+    Attributes:
+        name: Its name in the results.
+        script: Its file in the directory of peers.
+        arguments: What it is given besides the built files, the apps and the file of results.
+    """
+
+    name: str
+    script: str
+    arguments: tuple[str, ...] = ()
+
+
+PEERS = (
+    Peer("halide", "run_halide_peers.py", ("--limit", str(_HALIDE_LIMIT_S))),
+    Peer("torch", "torch_peers.py"),
+)
+
+
+def built_files(peers: Path, work: Path) -> Path:
+    """Return the directory with the manifest, which is unpacked if there is only an archive of it.
+
+    Raises:
+        FileNotFoundError: If there is neither.
+    """
+    found = sorted(peers.rglob(MANIFEST))
+    if found:
+        return found[0].parent
+    unpacked = work / "peers"
+    for archive in sorted(peers.rglob("paper.tar.*")):
+        shutil.rmtree(unpacked, ignore_errors=True)
+        with tarfile.open(archive) as tar:
+            tar.extractall(unpacked, filter="data")
+        inside = sorted(unpacked.rglob(MANIFEST))
+        if inside:
+            return inside[0].parent
+    raise FileNotFoundError(f"{peers} has neither a {MANIFEST} nor an archive paper.tar.* with one")
+
+
+def by_app(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return rows of results by app, in the order they came."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["app"], []).append(row)
+    return found
+
+
+def is_done(part: Part | None) -> bool:
+    """Return whether a peer is done with an app."""
+    return part is not None and not part.get("interrupted")
+
+
+def run(context: Context) -> Outcome:
+    """Run every peer on the apps it was not run on yet; those that it was interrupted at come last."""
+    options = context.options
+    folder = Path(options.peers)
+    built = built_files(folder, options.work_path)
+    records: list[dict[str, Any]] = read_json(built / MANIFEST, [])
+    apps = [app for app in by_app(records) if not options.apps or SAME_APP.get(app, app) in options.apps]
+    messages, finished, failures = [], True, 0
+    for peer in PEERS:
+        if not (folder / peer.script).exists():
+            messages.append(f"{peer.name}: {peer.script} is not there")
+            finished = False
+            continue
+        problem = _run_peer(context, peer, folder, built, apps)
+        done = [app for app in apps if is_done(context.parts.get(f"{peer.name}/{app}"))]
+        finished &= len(done) == len(apps)
+        failures += bool(problem)
+        messages.append(f"{peer.name}: {len(done)} of {len(apps)} apps{problem}")
+    return Outcome(finished, "; ".join(messages), failures)
+
+
+def _run_peer(context: Context, peer: Peer, folder: Path, built: Path, apps: list[str]) -> str:
+    """Run a peer and record the apps it is done with; returns what went wrong."""
+    parts = {app: context.parts.get(f"{peer.name}/{app}") for app in apps}
+    fresh = [app for app, part in parts.items() if part is None]
+    again = [[app] for app, part in parts.items() if part is not None and not is_done(part)]
+    for todo in (fresh, *again):  # one by one, so that it is plain which one is at fault
+        if not todo or context.remaining < 1.0:
+            continue
+        file = context.options.work_path / f"{peer.name}.json"
+        file.unlink(missing_ok=True)
+        command = [sys.executable, str(folder / peer.script), str(built), "--apps", ",".join(todo), "--json", str(file)]
+        log = context.options.work_path / "logs" / f"{peer.name}.txt"
+        ended = run_child([*command, *peer.arguments], context.remaining, log, env=peer_environment(folder))
+        for app, part in recorded(file, todo, whole=ended.code == 0).items():
+            context.record(f"{peer.name}/{app}", part)
+        if ended.code != 0:
+            return "" if ended.killed else f" (ended with {ended.code}: {ended.tail[-500:]})"
+    return ""
+
+
+def peer_environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which programs of a directory import one another, as they are used to."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    env["PYTHONPATH"] = str(folder)
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # the directory may be read-only
+    return env
+
+
+def recorded(file: Path, todo: Sequence[str], *, whole: bool) -> dict[str, Part]:
+    """Return what a peer wrote, by app.
+
+    A peer goes through the apps in order; unless it ended well, the last one that it wrote of, or the first if it wrote
+    of none, is the one it was interrupted at.
+
+    Args:
+        file: The file it wrote.
+        todo: The apps it was asked for, in the order it takes them.
+        whole: Whether it ended well.
+    """
+    try:
+        found = by_app(read_json(file, []))
+    except ValueError:  # killed while it wrote
+        found = {}
+    parts: dict[str, Part] = {app: {"rows": rows} for app, rows in found.items()}
+    if whole:
+        return {app: parts.get(app, {"rows": []}) for app in todo}
+    last = next(reversed(parts), todo[0])
+    return {**parts, last: {"rows": found.get(last, []), "interrupted": True}}

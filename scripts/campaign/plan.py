@@ -1,0 +1,109 @@
+"""The steps in order: what each needs, and its share of the time."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from campaign.options import Options
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the campaign.
+
+    Attributes:
+        name: Its name; the module `campaign.<name>` has its function ``run``.
+        weight: Its share of the time, relative to the other steps asked for.
+        modules: Python modules it cannot do without.
+        tool: Program it cannot do without.
+        targets: What it can run on.
+        runs: Whether it runs something on the target.
+        least_s: Seconds below which it is not started.
+    """
+
+    name: str
+    weight: float
+    modules: tuple[str, ...] = ()
+    tool: str = ""
+    targets: tuple[str, ...] = ("cuda", "cpu", "emulator", "simulated")
+    runs: bool = True
+    least_s: float = 1.0
+
+
+LIBRARY = ("numpy", "networkx")
+"""What `autosched` itself cannot do without."""
+INPUTS = ("PIL",)
+"""What the suite's pictures take."""
+TARGET_MODULES = {
+    "cuda": ("cupy", "cuda.core", *LIBRARY, *INPUTS),
+    "cpu": (*LIBRARY, *INPUTS),
+    "emulator": (*LIBRARY, *INPUTS),
+    "simulated": ("cuda.core", *LIBRARY),
+}
+"""What running, or simulating, pipelines takes."""
+
+STEPS = (
+    Step("tests", 1.0, ("pytest",), targets=("cuda", "cpu")),
+    Step("search", 1.0, LIBRARY, runs=False),
+    Step("suite", 2.0, LIBRARY, targets=("cuda", "cpu", "emulator")),
+    Step("sanitizer", 1.5, LIBRARY, "compute-sanitizer", ("cuda", "cpu")),
+    Step("timing", 3.0, LIBRARY, targets=("cuda", "cpu", "simulated")),
+    Step("collect", 9.0, (*LIBRARY, "pyarrow"), targets=("cuda", "cpu", "simulated")),
+    Step("train", 4.0, (*LIBRARY, "pyarrow", "torch", "safetensors"), runs=False),
+    Step("peers", 5.0, ("numpy", "torch"), targets=("cuda", "cpu")),
+    Step("profile", 1.0, LIBRARY, "ncu", ("cuda", "cpu")),
+)
+NAMES = tuple(step.name for step in STEPS)
+DEFAULT = NAMES
+
+
+def chosen_steps(names: Iterable[str]) -> list[Step]:
+    """Return the steps of some names, in the order of the campaign.
+
+    Raises:
+        ValueError: If there is no such step.
+    """
+    wanted = list(names)
+    for name in wanted:
+        if name not in NAMES:
+            raise ValueError(f"there is no step {name!r}; there is {', '.join(NAMES)}")
+    return [step for step in STEPS if step.name in wanted]
+
+
+def why_not(step: Step, options: Options, *, find: Callable[[str], bool] | None = None) -> str:
+    """Return why a step cannot be run on this machine, or nothing.
+
+    Args:
+        step: The step.
+        options: What is asked for.
+        find: Whether a module can be imported; looked up when left out.
+    """
+    there = find or has_module
+    if options.target not in step.targets:
+        return f"it does not run on the target {options.target}"
+    needed = {*step.modules, *(TARGET_MODULES[options.target] if step.runs else ())}
+    missing = sorted(m for m in needed if not there(m))
+    if missing:
+        return f"Python modules are missing: {', '.join(missing)}"
+    if step.tool and shutil.which(step.tool) is None:
+        return f"the program {step.tool} is not on the PATH"
+    if step.name == "peers" and not options.peers:
+        return "no directory of peers is given (--peers)"
+    return ""
+
+
+def has_module(name: str) -> bool:
+    """Return whether a module can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package that is not there
+        return False
+
+
+def budgets(steps: Iterable[Step], seconds: float) -> list[float]:
+    """Return how long each of some steps may take if none before it leaves time over."""
+    weights = [step.weight for step in steps]
+    return [seconds * w / sum(weights) for w in weights]

@@ -1,0 +1,38 @@
+"""A plugin of pytest that writes each test's outcome to a file as soon as it is known, a line of JSON each.
+
+Given by ``-p campaign.pytest_lines``; the environment variable ``CAMPAIGN_TESTS`` names the file. What is there is kept
+when the run is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "CAMPAIGN_TESTS"
+COLLECTING = "collect"
+_LONGEST = 3000
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Write how a test ended: its call, or what kept it from being called."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the process that hands out the tests writes
+    if report.when == "call" or report.outcome != "passed":
+        _write(report, report.when, seconds=report.duration)
+
+
+def pytest_collectreport(report: Any) -> None:
+    """Write what kept a file from being read."""
+    if report.outcome == "failed" and "PYTEST_XDIST_WORKER" not in os.environ:
+        _write(report, COLLECTING)
+
+
+def _write(report: Any, when: str, **more: float) -> None:
+    line = {"test": report.nodeid, "outcome": report.outcome, "when": when, **more}
+    if report.outcome != "passed":
+        line["message"] = str(report.longrepr)[-_LONGEST:]
+    with Path(os.environ[VARIABLE]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

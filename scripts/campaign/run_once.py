@@ -1,0 +1,55 @@
+"""Runs some schedules once, for tools that watch a process: ``python -m campaign.run_once TARGET FILE``.
+
+FILE holds a list of cases as JSON, each with ``name``, ``problem``, ``schedule`` and ``target``. Before each case a
+line ``== NAME`` is printed, so that what a tool prints can be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from autosched.api import ScheduledPipeline
+from autosched.measure.job import Job
+from autosched.measure.problem import Problem
+from autosched.runtime.executable import as_backend
+from autosched.runtime.signature import output_specs
+from autosched.target import Target, get_target
+from campaign.suite import junk
+
+MARK = "== "
+
+
+def run_case(case: dict[str, Any], on: str) -> None:
+    """Run a schedule once, with every array in a piece of memory of its own."""
+    problem = Problem.parse(case["problem"])
+    opened = problem.opened()
+    target: Target = get_target(case["target"])
+    schedule = Job(problem, case["schedule"], target).read_schedule()
+    kernel = ScheduledPipeline(opened.bound, schedule, target, opened.scalars).compile(as_backend(on))
+    given: dict[str, Any] = dict(problem.inputs())
+    out: dict[str, Any] = {s.name: junk(s, 0xA5) for s in output_specs(opened.bound)}
+    if on == "cuda":
+        import cupy
+
+        cupy.cuda.set_allocator(None)  # no pool: an access beyond an array must not end in another one
+        given = {name: cupy.asarray(a) for name, a in given.items()}
+        out = {name: cupy.asarray(a) for name, a in out.items()}
+    kernel(given, out=out)
+    if on == "cuda":
+        cupy.cuda.runtime.deviceSynchronize()
+
+
+def main() -> None:
+    """Run the cases of the file that the command line names."""
+    on, path = sys.argv[1:]
+    for case in json.loads(Path(path).read_text(encoding="utf-8")):
+        print(MARK + case["name"], flush=True)
+        run_case(case, on)
+    print(MARK, flush=True)
+
+
+if __name__ == "__main__":
+    main()

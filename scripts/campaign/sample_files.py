@@ -1,0 +1,107 @@
+"""Samples as Parquet files that are small enough to be carried."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.export import export_parquet
+from autosched.measure.problem import Problem
+from autosched.model.rows import family_of
+from autosched.model.samples import Sample
+
+LARGEST_BYTES = 15 << 20
+_STEM = "samples"
+_LEVEL = 9
+_IDENTITY = ("problem_hash", "schedule_hash", "target", "source", "generator")
+
+
+def sample_paths(directory: Path) -> list[Path]:
+    """Return the files of a directory, in order."""
+    return sorted(directory.glob(f"{_STEM}*.parquet"))
+
+
+def count_samples(directory: Path) -> int:
+    """Return how many samples with a time there are."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = [pq.read_table(path, columns=["status"])["status"] for path in sample_paths(directory)]
+    return sum(int(pc.sum(pc.equal(c, "ok")).as_py() or 0) for c in columns)
+
+
+def add_samples(directory: Path, database: ResultsDatabase, source: str, scratch: Path) -> int:
+    """Add what a database has of a source, failures too, to the files of a directory; nothing is there twice.
+
+    Args:
+        directory: Where the files are.
+        database: The results.
+        source: Where the labels come from.
+        scratch: File that may be written meanwhile.
+
+    Returns:
+        The number of samples in the files, failures included.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    export_parquet(database, scratch, source=source, failures=True)
+    tables = [pq.read_table(path) for path in (*sample_paths(directory), scratch)]
+    table = pa.concat_tables(tables)
+    last: dict[tuple[Any, ...], int] = {}
+    status = table["status"].to_pylist()
+    for row, key in enumerate(zip(*(table[name].to_pylist() for name in _IDENTITY), strict=True)):
+        if key not in last or status[row] == "ok":
+            last[key] = row
+    table = table.take(pa.array(sorted(last.values()), pa.int64()))
+    _write(directory, table, pq)
+    return int(table.num_rows)
+
+
+def _write(directory: Path, table: Any, pq: Any) -> None:
+    """Write a table as one file, or as several if that would be too large."""
+    first = directory / f".{_STEM}.parquet"
+    pq.write_table(table, first, compression="zstd", compression_level=_LEVEL)
+    files = math.ceil(first.stat().st_size / LARGEST_BYTES)
+    beside = [first]
+    if files > 1:
+        rows = math.ceil(table.num_rows / files)
+        beside = [directory / f".{_STEM}-{k}.parquet" for k in range(files)]
+        for k, path in enumerate(beside):
+            pq.write_table(table.slice(k * rows, rows), path, compression="zstd", compression_level=_LEVEL)
+        first.unlink()
+    names = [f"{_STEM}.parquet", *(f"{_STEM}-{k + 1}.parquet" for k in range(1, files))]
+    for path, name in zip(beside, names, strict=True):
+        os.replace(path, directory / name)
+
+
+def read_samples(directory: Path, target: str) -> list[Sample]:
+    """Return the samples with a time for a target, those of the code generator that made the most."""
+    return list(_rows(directory, target))
+
+
+def _rows(directory: Path, target: str) -> Iterator[Sample]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    paths = sample_paths(directory)
+    if not paths:
+        return
+    table = pa.concat_tables([pq.read_table(path) for path in paths])
+    table = table.filter(pc.and_(pc.equal(table["status"], "ok"), pc.equal(table["target"], target)))
+    counts = {c["values"]: c["counts"] for c in table["generator"].value_counts().to_pylist()}
+    problems: dict[str, tuple[Problem, str]] = {}
+    for row in table.filter(pc.equal(table["generator"], max(counts, key=lambda g: counts[g], default=""))).to_pylist():
+        text = row["problem"]
+        if text not in problems:
+            problem = Problem.parse(text)
+            problems[text] = problem, family_of(problem)
+        yield Sample(
+            *problems[text], row["schedule"], row["source"], row["seconds"], tuple(row["kernel_seconds"]),
+            tuple(row["registers"]), tuple(row["spill_bytes"]),
+        )  # fmt: skip

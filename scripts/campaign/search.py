@@ -1,0 +1,144 @@
+"""Step: schedules of every app at every size by every strategy; needs no GPU, so it can be done before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.errors import InputError
+from autosched.measure.keys import schedule_text
+from autosched.measure.problem import Problem
+from autosched.search.cost import CostModel
+from autosched.search.strategy import STRATEGIES
+from autosched.target import Target
+from campaign.context import Context, Outcome
+from campaign.crew import Lost, do_parts
+from campaign.problems import PAPER, app_names, problem_of, target_of
+from campaign.results import Part, Results
+
+SCHEDULES_FILE = "schedules.json"
+LEARNED = "learned"
+"""The beam search with a learned model."""
+_OVER = 3.0
+"""A search that takes that many times its budget is killed."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A search.
+
+    Attributes:
+        problem: Text of the problem.
+        strategy: Name of the strategy.
+        count: Schedules wanted.
+    """
+
+    problem: str
+    strategy: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Searches in a process of its own.
+
+    Attributes:
+        target: What to schedule for.
+        seconds: Time budget of a search.
+        weights: File of the learned model.
+    """
+
+    target: Target
+    seconds: float
+    weights: str
+
+    def find(self, wanted: Wanted) -> Part:
+        """Return the schedules of a search, the best first, with their predicted seconds."""
+        problem = Problem.parse(wanted.problem)
+        bound = problem.bind()
+        started = time.perf_counter()
+        learned = wanted.strategy == LEARNED
+        strategy = STRATEGIES["beam" if learned else wanted.strategy]
+        found = strategy.search(
+            bound, self.target, cost=self._model() if learned else None, seconds=self.seconds, count=wanted.count
+        )
+        return {
+            "problem": wanted.problem,
+            "schedules": [schedule_text(bound, r.schedule) for r in found.ranked],
+            "predicted_s": [r.seconds for r in found.ranked],
+            "search_s": time.perf_counter() - started,
+            "cut_short": found.cut_short,
+            "note": found.note,
+        }
+
+    def _model(self) -> CostModel:
+        from autosched.model.learned import load_model
+
+        return load_model(self.weights, self.target)
+
+
+def check_strategies(names: Iterable[str], weights: str) -> None:
+    """See whether there are such strategies.
+
+    Raises:
+        InputError: If there is none of some name, or the learned model is asked for without its weights.
+    """
+    for name in names:
+        if name == LEARNED and not weights:
+            raise InputError("the strategy 'learned' needs a file of weights: give --weights")
+        if name not in STRATEGIES and name != LEARNED:
+            raise InputError(f"there is no strategy {name!r}; there is {', '.join((*STRATEGIES, LEARNED))}")
+
+
+def schedules_for(context: Context, sizes: Iterable[str], *, until: float | None = None) -> Mapping[str, Part]:
+    """Return what all strategies find for the apps, by ``app/size/strategy``; what is not known yet is searched for.
+
+    Args:
+        context: The step that needs them.
+        sizes: Of the apps.
+        until: When to end, by `time.monotonic`; with the step when left out.
+    """
+    options = context.options
+    check_strategies(options.strategies, options.weights)
+    target = target_of(options)
+    kept = Results(options.out_path / SCHEDULES_FILE)
+    step = f"{target.name} {target.multiprocessors}"
+    wanted = {
+        f"{app}/{size}/{strategy}": Wanted(
+            problem_of(app, size).text(), strategy, options.ranked if size == PAPER and strategy != "roots" else 1
+        )
+        for size in sizes
+        for app in app_names(options)
+        for strategy in options.strategies
+    }
+    todo = [(name, w) for name, w in wanted.items() if not _is_known(kept.parts(step).get(name), w)]
+    found = do_parts(
+        Searcher(target, options.search_seconds, options.weights), "find", todo,
+        processes=options.processes, limit_s=_OVER * options.search_seconds + 30.0, deadline=until or context.deadline,
+    )  # fmt: skip
+    for name, part in found:
+        lost = (
+            {"problem": wanted[name].problem, "schedules": [], "error": part.message}
+            if isinstance(part, Lost)
+            else part
+        )
+        kept.record(step, name, lost)
+    kept.flush()
+    return {name: part for name in wanted if (part := kept.parts(step).get(name)) is not None}
+
+
+def _is_known(part: Part | None, wanted: Wanted) -> bool:
+    return part is not None and part["problem"] == wanted.problem and (bool(part["schedules"]) or "error" in part)
+
+
+def run(context: Context) -> Outcome:
+    """Find the schedules of a campaign."""
+    sizes = tuple(dict.fromkeys((*context.options.sizes, PAPER)))
+    found = schedules_for(context, sizes)
+    wanted = len(sizes) * len(app_names(context.options)) * len(context.options.strategies)
+    lost = [name for name, part in found.items() if "error" in part]
+    seconds: list[Any] = [part.get("search_s", 0.0) for part in found.values()]
+    message = f"{len(found)} of {wanted} searches, {sum(seconds):.0f} s of processor time"
+    return Outcome(len(found) == wanted, message + (f"; none for {', '.join(lost)}" if lost else ""), len(lost))

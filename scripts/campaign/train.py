@@ -1,0 +1,102 @@
+"""Step: weights of the cost model from the samples, and figures on what they were not trained on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from autosched.model.dataset import Dataset, build_dataset
+from autosched.model.holdout import split
+from autosched.model.runs import train
+from autosched.model.settings import OptimiserSettings, TrainSettings
+from autosched.model.store import FeatureStore
+from campaign.context import Context, Outcome
+from campaign.crew import Lost, do_parts
+from campaign.problems import target_of
+from campaign.results import Part
+from campaign.sample_files import read_samples
+
+WEIGHTS_FILE = "weights.safetensors"
+FINAL = "final"
+HELD_OUT_SHARE = 0.1
+"""Share of the pipelines that the shipped weights are judged by."""
+_WITHOUT = "without "
+_RANDOM = "random "
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains in a process of its own.
+
+    Attributes:
+        data: File of the data set.
+        directory: Where weights go.
+        epochs: Passes at most.
+    """
+
+    data: str
+    directory: str
+    epochs: int
+
+    def train(self, held_out: str) -> Part:
+        """Train without an app, or, for the empty name, without a share of everything; return the figures."""
+        dataset = _dataset(self.data)
+        where = Path(self.directory) / (held_out or FINAL)
+        settings = TrainSettings(optimiser=OptimiserSettings(epochs=self.epochs))
+        parts = split(dataset, [held_out] if held_out else (), test=0.0 if held_out else HELD_OUT_SHARE)
+        outcome = train(dataset, parts, settings, where, resume=False)
+        figures = {name: summary.metrics() for name, summary in outcome.summaries.items()}
+        return {
+            "weights": str(outcome.weights),
+            "source": dataset.source,
+            "data": dataset.summary(),
+            "figures": figures,
+        }
+
+
+@lru_cache(maxsize=1)
+def _dataset(path: str) -> Dataset:
+    with open(path, "rb") as file:
+        found: Dataset = pickle.load(file)  # written by `run`, in a directory of the campaign's own
+    return found
+
+
+def run(context: Context) -> Outcome:
+    """Train the weights to be shipped, then a model without each app."""
+    options = context.options
+    target = target_of(options)
+    samples = read_samples(options.out_path, target.name)
+    if not samples:
+        return Outcome(False, f"there are no samples for {target.name}: run the step collect before")
+    store = FeatureStore(options.work_path / "features", target)
+    dataset = build_dataset(samples, target, store, workers=options.processes)
+    apps = options.hold_out or tuple(sorted({f for f in dataset.families if not f.startswith(_RANDOM)}))
+    names = {FINAL: "", **{f"{_WITHOUT}{app}": app for app in apps}}
+    # Figures on other data are not worth keeping: more samples have come since.
+    done = {n for n, part in context.parts.items() if part.get("data") == dataset.summary() and "figures" in part}
+    file = options.work_path / "dataset.pickle"
+    with file.open("wb") as out:
+        pickle.dump(dataset, out)
+    trainer = Trainer(str(file), str(options.work_path / "train"), options.epochs)
+    for name, part in do_parts(
+        trainer, "train", [(n, app) for n, app in names.items() if n not in done],
+        processes=options.processes, limit_s=float("inf"), deadline=context.deadline,
+        environment={"OMP_NUM_THREADS": "1"},
+    ):  # fmt: skip
+        found: dict[str, Any] = {"error": part.message} if isinstance(part, Lost) else part
+        if name == FINAL and "weights" in found:
+            _keep(Path(found["weights"]), options.out_path / WEIGHTS_FILE)
+        context.record(name, {k: v for k, v in found.items() if k != "weights"})
+        done.add(name)
+    failed = sum("error" in context.parts[n] for n in names if n in context.parts)
+    return Outcome(done >= set(names), f"{len(done & set(names))} of {len(names)} models; {dataset.summary()}", failed)
+
+
+def _keep(weights: Path, place: Path) -> None:
+    beside = place.with_name(f".{place.name}")
+    beside.write_bytes(weights.read_bytes())
+    os.replace(beside, place)

@@ -1,0 +1,224 @@
+"""Measure many schedules of random pipelines and suite apps, for training; settings are in `configs/make_dataset.yaml`.
+
+    python scripts/make_dataset.py                                          # simulated H200
+    python scripts/make_dataset.py measure=cpu target=cpu random_pipelines=cpu database=out/cpu.sqlite budget_s=600
+    python scripts/make_dataset.py measure=cuda target=cuda dataset=suite parquet=out/suite.parquet
+    python scripts/make_dataset.py dataset=tiny random_pipelines=small      # a look at how it works
+
+Every result is in the database as soon as it is there; started again, the script goes on where it was. It ends with 1
+if any schedule computed a wrong result.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+import hydra
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from autosched.apps.registry import NAMES
+from autosched.errors import AutoschedError, InputError
+from autosched.measure.backend import Backend
+from autosched.measure.cpu import CpuBackend
+from autosched.measure.cuda import CudaBackend
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.export import export_parquet
+from autosched.measure.job import Job, Status
+from autosched.measure.keys import digest
+from autosched.measure.measurer import Measurer
+from autosched.measure.problem import Problem
+from autosched.measure.settings import MeasureSettings
+from autosched.measure.simulation import SimulatedBackend
+from autosched.measure.statistics import StopRule
+from autosched.search.candidates import Mix
+from autosched.search.drawing import Drawer, draw_in_processes
+from autosched.search.roots import schedule_roots
+from autosched.settings import available_cpus
+from autosched.target import Target, get_target
+
+CONSOLE = Console(stderr=True)
+CORES_PER_DRAWER = 4
+GRACE_S = 0.5
+"""How long after the end of the budget schedules are no longer waited for."""
+LIMITS = ("compile_processes", "compile_timeout_s", "time_limit_s", "trust_limit_s", "ahead", "lifetime", "again")
+
+
+def backend_of(config: DictConfig, target: Target) -> Backend:
+    """Return what the configuration asks to measure on."""
+    if config.backend == "simulated":
+        return SimulatedBackend(target)
+    rule = StopRule(**config.stop)
+    if config.backend == "cpu":
+        return CpuBackend(threads=config.threads or available_cpus(), rule=rule)
+    if config.backend == "cuda":
+        numbers = tuple(config.devices)
+        names = {Target.detect(n).name for n in numbers}
+        if len(names) != 1:
+            raise InputError(f"devices are {', '.join(sorted(names)) or 'none'}: give the numbers of GPUs of one kind")
+        return CudaBackend(names.pop(), numbers, rule, config.fast_math)
+    raise InputError(f"there is no backend {config.backend!r}; there is simulated, cpu and cuda")
+
+
+def limits_of(config: DictConfig) -> MeasureSettings:
+    """Return processes and time limits."""
+    given = {name: config[name] for name in LIMITS if config[name] is not None}
+    return MeasureSettings(**given | {"again": tuple(given["again"])})
+
+
+def problems_of(config: DictConfig) -> list[Problem]:
+    """Return the pipelines to measure, apps evenly among the random ones."""
+    settings = instantiate(config.random_pipelines, _convert_="all")
+    chosen = config.dataset
+    apps = [Problem.app(n, small=chosen.small) for n in (NAMES if list(chosen.apps) == ["all"] else chosen.apps)]
+    seeds = range(chosen.first, chosen.first + chosen.pipelines)
+    found = [(k / max(len(seeds), 1), Problem.random(seed, settings)) for k, seed in enumerate(seeds)]
+    found += [(k / max(len(apps), 1), app) for k, app in enumerate(apps)]
+    return [problem for _, problem in sorted(found, key=lambda pair: pair[0])]
+
+
+class Samples:
+    """The candidates of all problems in order; problems that are done are left out.
+
+    Args:
+        problems: What to measure.
+        drawer: Draws their schedules.
+        database: Where it is noted which problems are done.
+        what: What else a note depends on: label source and version of the code generator.
+
+    Attributes:
+        done: Problems that have all their results.
+        waited_s: Time that was spent waiting for schedules.
+    """
+
+    def __init__(self, problems: list[Problem], drawer: Drawer, database: ResultsDatabase, what: str) -> None:
+        self.done = 0
+        self.waited_s = 0.0
+        self._problems = problems
+        self._drawer = drawer
+        self._database = database
+        self._what = what
+        self._drawn: list[Problem] = []
+        self._open: set[Problem] = set()
+
+    def baseline(self, problem: Problem) -> Job:
+        """Return the trusted candidate of a problem."""
+        target = self._drawer.target
+        return Job.of(problem, schedule_roots(problem.bind(), target), target, origin="roots")
+
+    def jobs(self, *, processes: int, ahead: int, deadline: float) -> Generator[Job, None, None]:
+        """Yield the candidates of the problems that are not done; see `draw_in_processes`."""
+        todo = (p for p in self._problems if not self._is_done(p))
+        drawing = draw_in_processes(self._drawer, todo, processes=processes, ahead=ahead, deadline=deadline)
+        started = time.perf_counter()
+        with closing(drawing):
+            for problem, drawn in drawing:
+                self.waited_s += time.perf_counter() - started
+                if drawn.note:
+                    self.leave_open(problem)
+                    CONSOLE.print(f"[yellow]{problem.title} lacks schedules:[/] {drawn.note}", highlight=False)
+                yield from (Job(problem, text, self._drawer.target, origin=kind) for kind, text in drawn.schedules)
+                self._drawn.append(problem)
+                started = time.perf_counter()
+
+    def leave_open(self, problem: Problem) -> None:
+        """Do not note a problem as done: some of its candidates are worth another try."""
+        self._open.add(problem)
+
+    def note_done(self, measurer: Measurer) -> None:
+        """Note which problems have all their results."""
+        for problem in [p for p in self._drawn if not measurer.on_their_way[p]]:
+            self._drawn.remove(problem)
+            self.done += 1
+            if problem not in self._open:
+                self._database.note(self._key(problem))
+
+    def _is_done(self, problem: Problem) -> bool:
+        is_done = self._database.has_note(self._key(problem))
+        self.done += is_done
+        return is_done
+
+    def _key(self, problem: Problem) -> str:
+        d = self._drawer
+        return digest("make_dataset", problem.text(), d.target.name, repr(d.mix), str(d.seed), self._what)
+
+
+def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
+    """Measure until everything is done or the time is over, and show how it goes."""
+    target = get_target(config.target)
+    backend = backend_of(config.measure, target)
+    problems = problems_of(config)
+    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed)
+    samples = Samples(problems, drawer, database, f"{backend.source} {backend.generator}")
+    limits = limits_of(config.measure)
+    measurer = Measurer(backend, samples.baseline, database, limits)
+    CONSOLE.print(
+        f"{len(problems)} pipelines x {drawer.mix.total + 1} schedules, labels {backend.source}", highlight=False
+    )
+    started = time.perf_counter()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
+    processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
+    # What is drawn meanwhile would disturb measurements that need the cores.
+    ahead = 0 if backend.needs_quiet else processes
+    last = time.monotonic() + config.budget_s + GRACE_S
+    drawn = samples.jobs(processes=processes, ahead=ahead, deadline=last)
+    with closing(drawn) as jobs, Progress(*columns, console=CONSOLE) as progress:
+        bar = progress.add_task("pipelines", total=len(problems), note="")
+        for result in measurer.run(jobs, seconds=config.budget_s):
+            if result.status in limits.again:
+                samples.leave_open(result.job.problem)
+            samples.note_done(measurer)
+            ok, all_ = measurer.summary.counts[Status.OK], measurer.summary.counts.total()
+            note = f"{ok} of {all_} ok, {all_ / (time.perf_counter() - started):.1f}/s, {result.job.problem.title}"
+            progress.update(bar, completed=samples.done, note=note)
+        samples.note_done(measurer)
+        progress.update(bar, completed=samples.done)
+    took = time.perf_counter() - started
+    CONSOLE.print(measurer.summary.text(), highlight=False)
+    CONSOLE.print(f"{took:.0f} s, {samples.waited_s:.0f} s of them waiting for schedules", highlight=False)
+    return measurer
+
+
+def write_parquet(config: DictConfig, database: ResultsDatabase, source: str) -> None:
+    """Write the samples of a source as Parquet, if that is asked for."""
+    if config.parquet is None:
+        return
+    Path(config.parquet).parent.mkdir(parents=True, exist_ok=True)
+    count = export_parquet(database, config.parquet, source=source)
+    CONSOLE.print(f"{count} samples in {config.parquet}", highlight=False)
+
+
+def run(config: DictConfig) -> int:
+    """Measure and export; return the exit code."""
+    OmegaConf.resolve(config)
+    Path(config.database).parent.mkdir(parents=True, exist_ok=True)
+    with ResultsDatabase(config.database) as database:
+        measurer = measure(config, database)
+        if database.sources()[measurer.backend.source]:
+            write_parquet(config, database, measurer.backend.source)
+    return measurer.summary.exit_code
+
+
+@hydra.main(version_base="1.3", config_path="../configs", config_name="make_dataset")
+def main(config: DictConfig) -> None:
+    """Run with the settings of the command line."""
+    try:
+        code = run(config)
+    except AutoschedError as error:
+        CONSOLE.print(f"[red]{error}[/]", highlight=False)
+        code = 2
+    except KeyboardInterrupt:
+        CONSOLE.print("interrupted; what was measured is stored, and the same command goes on from there")
+        code = 130
+    if code:
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Train a cost model on measured or simulated schedules; settings are in `configs/train.yaml` and its groups.
+
+    python scripts/train.py data.path=results.sqlite target=h200 output=out/train
+    python scripts/train.py data.path=results.sqlite model=paper train_loss@loss=paper
+    python scripts/train.py data.path=results.sqlite folds=4
+    python scripts/train.py data.path=results.sqlite 'hold_out=[each]'
+    python scripts/train.py data.path=results.sqlite output=out/train resume=true
+
+Weights, figures on pipelines that were held out (with those of the analytical model beside them), TensorBoard's curves
+and plots go into the output directory.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from autosched.errors import AutoschedError
+from autosched.measure.database import ResultsDatabase
+from autosched.model.dataset import Dataset, build_dataset
+from autosched.model.evaluation import PipelineScore, Summary, summarise, table
+from autosched.model.files import replace_file
+from autosched.model.holdout import split
+from autosched.model.judging import predict_analytically
+from autosched.model.rows import samples_from
+from autosched.model.runs import Outcome, train
+from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
+from autosched.model.store import FeatureStore
+from autosched.model.training import RANDOM, EpochReport
+from autosched.target import get_target
+
+CONSOLE = Console(stderr=True)
+EACH = "each"
+FOLDS_FILE = "folds.md"
+
+
+def settings_of(config: DictConfig) -> TrainSettings:
+    """Return the settings of network, loss and optimiser."""
+    optimiser = dict(config.optimiser) | {"betas": tuple(config.optimiser.betas)}
+    return TrainSettings(ModelSettings(**config.model), LossSettings(**config.loss), OptimiserSettings(**optimiser))
+
+
+def bar(unit: str) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"), console=CONSOLE,
+    )  # fmt: skip
+
+
+def load_data(config: DictConfig) -> Dataset:
+    """Return the data set that the configuration asks for."""
+    data, target = config.data, get_target(config.target)
+    if not Path(data.path).exists():
+        raise AutoschedError(f"there is no results database {data.path}; make one with scripts/make_dataset.py")
+    with ResultsDatabase(data.path) as database:
+        samples = samples_from(database, target.name, source=data.source, generator=data.generator)
+    with bar("pipelines") as progress:
+        task = progress.add_task("features", note="")
+        return build_dataset(
+            samples, target, FeatureStore(data.cache, target), workers=data.workers,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )  # fmt: skip
+
+
+def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> Outcome:
+    """Train one model and show how it goes."""
+    data, settings = config.data, settings_of(config)
+    parts = split(
+        dataset, held_out, validation=data.validation, test=data.test if not held_out else 0.0,
+        seed=settings.optimiser.seed,
+    )  # fmt: skip
+    with bar("passes") as progress:
+        without = held_out[0] if len(held_out) == 1 else f"{len(held_out)} families"
+        name = f"without {without}" if held_out else "training"
+        task = progress.add_task(name, total=settings.optimiser.epochs, note="")
+
+        def report(found: EpochReport) -> None:
+            note = f"error {found.error:.4f}, best {found.best:.4f}"
+            progress.update(task, completed=found.epoch, note=note)
+
+        return train(
+            dataset, parts, settings, directory, resume=config.resume, curves=config.curves, plots=config.plots,
+            report=report,
+        )  # fmt: skip
+
+
+def each_app(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, Summary]:
+    """Train a model for each app without it, and return the figures on the app by model and app."""
+    rows: dict[str, Summary] = {}
+    for app in sorted({f for f in dataset.families if not f.startswith(RANDOM)}):
+        outcome = run(config, dataset, [app], directory / app)
+        rows |= {f"{app}, {name}": s for name, s in outcome.summaries.items()}
+    return rows
+
+
+def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, Summary]:
+    """Train a model for each of some groups of pipelines without it; return the figures on all pipelines, each unseen.
+
+    With few pipelines, figures on a tenth of them depend much on which these are.
+    """
+    families = sorted(set(dataset.families))
+    order = np.random.default_rng(config.optimiser.seed).permutation(len(families))
+    scores: list[PipelineScore] = []
+    for k in range(config.folds):
+        group = [families[f] for f in order[k :: config.folds]]
+        scores += run(config, dataset, group, directory / f"fold{k}").predictions.scores()
+    everything = np.arange(len(dataset.pipelines))
+    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, everything).summary()}
+    text = table(found, dataset.source) + "\n"
+    replace_file(directory / FOLDS_FILE, lambda beside: beside.write_text(text, encoding="utf-8"))
+    return found
+
+
+@hydra.main(config_path="../configs", config_name="train", version_base="1.3")
+def main(config: DictConfig) -> None:
+    """Train what the configuration asks for."""
+    started = time.perf_counter()
+    try:
+        dataset = load_data(config)
+        print(dataset.summary())
+        for reason, count in dataset.left_out.items():
+            print(f"left out: {count} schedules ({reason})")
+        directory = Path(config.output)
+        held_out: list[Any] = OmegaConf.to_container(config.hold_out)  # type: ignore[assignment]
+        if held_out == [EACH]:
+            print(table(each_app(config, dataset, directory), dataset.source))
+        else:
+            if config.folds:
+                figures = cross_validated(config, dataset, directory)
+                print(f"{config.folds}-fold cross-validation\n\n{table(figures, dataset.source)}\n")
+            outcome = run(config, dataset, held_out, directory)
+            print(outcome.table())
+            print(f"weights in {outcome.weights}")
+    except AutoschedError as error:
+        sys.exit(f"error: {error}")
+    print(f"{time.perf_counter() - started:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

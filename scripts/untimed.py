@@ -1,0 +1,42 @@
+"""A GPU that everything is compiled for and nothing is run on: to time what is done on the host alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.cuda import CudaBackend, check_compiler
+from autosched.measure.job import Prepared, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class UntimedCudaBackend(CudaBackend):
+    """Compiles as a measurement does and says that everything takes a second.
+
+    Attributes:
+        arch: Architecture to compile for.
+    """
+
+    arch: str = "sm_90"
+
+    @property
+    def source(self) -> str:
+        """Where its labels come from: nowhere."""
+        return "measured:nothing"
+
+    def benches(self) -> tuple[Backend, ...]:
+        """Return itself."""
+        return (self,)
+
+    def check_machine(self) -> None:
+        """Check that NVRTC is there."""
+        check_compiler(self.arch)
+
+    def outputs(self, prepared: Prepared) -> Outputs | None:
+        """Return None: nothing is computed."""
+        return None
+
+    def time(self, prepared: Prepared) -> Timing:
+        """Return a second, in equal parts for all kernels."""
+        count = len(prepared.kernels)
+        return Timing(1.0, 0.0, (1.0 / count,) * count if count else ())

@@ -1,0 +1,114 @@
+"""Candidates of many problems, drawn in processes of their own: on many cores one process would be too slow."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from autosched.errors import AutoschedError
+from autosched.measure.keys import schedule_text
+from autosched.measure.problem import Problem
+from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
+from autosched.search.candidates import Candidates, Mix
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Schedules of a problem.
+
+    Attributes:
+        schedules: Kind and JSON of each, the baseline first.
+        note: Why there are not as many as asked for, if drawing failed.
+    """
+
+    schedules: tuple[tuple[str, str], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawer:
+    """Draws schedules of problems.
+
+    Attributes:
+        target: What for.
+        mix: How many of each kind.
+        seed: Source of randomness.
+        most_seconds: Time for one problem; searches are cut short when it is over.
+    """
+
+    target: Target
+    mix: Mix
+    seed: int = 0
+    most_seconds: float = 60.0
+
+    def draw(self, problem: Problem) -> Drawn:
+        """Return the schedules of a problem."""
+        found: list[tuple[str, str]] = []
+        deadline = time.perf_counter() + self.most_seconds
+        try:
+            bound = problem.bind()
+            for kind, schedule in Candidates(bound, self.target, self.seed, deadline=deadline).draw(self.mix):
+                found.append((kind, schedule_text(bound, schedule)))
+        except AutoschedError as error:
+            return Drawn(tuple(found), str(error))
+        return Drawn(tuple(found))
+
+
+def draw_in_processes(
+    drawer: Drawer, problems: Iterable[Problem], *, processes: int, ahead: int, deadline: float | None = None
+) -> Generator[tuple[Problem, Drawn], None, None]:
+    """Yield problems with their schedules, in order.
+
+    A process that dies or takes much too long costs its problem's schedules and nothing else.
+
+    Args:
+        drawer: Draws them.
+        problems: Taken as there is room for them.
+        processes: How many draw at a time.
+        ahead: Problems that are drawn, or being drawn, before they are asked for; with 0, nothing is drawn in between.
+        deadline: Time by `time.monotonic` at which to end, or None.
+
+    Raises:
+        MeasureError: If no process can be started.
+    """
+    workers = [WorkerProcess(drawer) for _ in range(processes)]
+    idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
+
+    def draw(problem: Problem) -> Drawn:
+        worker = idle.get()
+        try:
+            found: Drawn = worker.call("draw", problem, timeout_s=4 * drawer.most_seconds)
+        except (WorkerDied, WorkerTimedOut) as error:
+            return Drawn((), f"the process that drew its schedules is lost: {error}")
+        finally:
+            idle.put(worker)
+        return found
+
+    todo = iter(problems)
+    pending: deque[tuple[Problem, Future[Drawn]]] = deque()
+    threads = ThreadPoolExecutor(processes)
+    try:
+        while True:
+            pending.extend((p, threads.submit(draw, p)) for p in islice(todo, ahead + 1 - len(pending)))
+            if not pending:
+                return
+            problem, future = pending.popleft()
+            try:
+                drawn = future.result(None if deadline is None else max(deadline - time.monotonic(), 0.0))
+            except TimeoutError:
+                return
+            yield problem, drawn
+    finally:
+        for worker in workers:
+            worker.interrupt()
+        threads.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.close()

@@ -1,0 +1,120 @@
+"""Schedules that differ from known ones in one kernel: other tiles, or another use of shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.staging import staged_source
+from autosched.errors import AutoschedError
+from autosched.featurize.build import build_kernel
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.structure import Structure
+from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.search.align import alignments, with_alignment
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.retile import Retiler
+from autosched.search.stage import Stager
+from autosched.search.state import Params, Piece
+
+SHARED = 0.3
+"""Share of the mutations that change what a kernel has in shared memory, where the device has such memory."""
+
+_TRIES = 8
+
+
+@dataclass
+class Mutator:
+    """Changes one kernel of a schedule and leaves the others as they are.
+
+    Args:
+        evaluator: Knows pipeline and target.
+    """
+
+    evaluator: Evaluator
+    _decider: Decider = field(init=False)
+    _stager: Stager = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decider = Decider(self.evaluator)
+        self._stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+
+    def mutated(self, schedule: Schedule, rng: np.random.Generator) -> Schedule | None:
+        """Return a legal schedule with one other kernel, or None if some tries find none.
+
+        Args:
+            schedule: Any legal schedule of the pipeline.
+            rng: Source of randomness.
+        """
+        bound, target = self.evaluator.bound, self.evaluator.target
+        for _ in range(_TRIES):
+            k = int(rng.integers(len(schedule.kernels)))
+            kernel = self._other(schedule.kernels[k], rng)
+            if kernel is None or kernel == schedule.kernels[k] or kernel_reasons(bound, kernel, target):
+                continue
+            found = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
+            if not reasons(bound, found, target):
+                return found
+        return None
+
+    def _other(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
+        """Return a kernel that differs in one respect, its Members keeping their threads as far as regions allow."""
+        try:
+            structure, params = describe_kernel(self.evaluator.bound, kernel)
+            structure = self._decider.places.one(structure)
+            if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
+                found = self._with_other_memory(structure, params, rng)
+            else:
+                found = self._with_other_tiles(structure, params, rng)
+            return None if found is None else self._built(*found)
+        except AutoschedError:  # a kernel of a kind that the search does not make
+            return None
+
+    def _with_other_tiles(
+        self, structure: Structure, params: Params, rng: np.random.Generator
+    ) -> tuple[Structure, Params] | None:
+        tilings = self._decider.tilings(structure)
+        if not tilings:
+            return None
+        root = self._decider.places.layout(structure).root_serial.stop
+        return structure, (*tilings[int(rng.integers(len(tilings)))][:root], *params[root:])
+
+    def _with_other_memory(
+        self, structure: Structure, params: Params, rng: np.random.Generator
+    ) -> tuple[Structure, Params] | None:
+        """Return a kernel with a tile in shared memory that begins elsewhere, or a copy of a source more or less."""
+        blocks = [s.func for s in structure.spots if s.level is Level.BLOCK]
+        ways = [("align", func) for func in blocks]
+        ways += [("drop", func) for func in blocks if staged_source(func) is not None]
+        ways += [("copy", source) for source in self._stager.sources(structure)]
+        if not ways:
+            return None
+        way, name = ways[int(rng.integers(len(ways)))]
+        if way == "drop":
+            left = Structure(structure.stages, tuple(s for s in structure.spots if s.func != name), structure.inlined)
+            return left, self._decider.with_threads(Piece(structure, params, tiled=True), left, name, ())
+        found = self._aligned(structure, params, name)
+        if way == "copy":
+            found = self._stager.variants((structure, params), name)
+        return found[int(rng.integers(len(found)))] if found else None
+
+    def _aligned(self, structure: Structure, params: Params, func: str) -> list[tuple[Structure, Params]]:
+        """Return a kernel with all other alignments of a Member that are worth a try."""
+        spot = structure.spot(func)
+        if spot is None:
+            return []
+        others = {None, *alignments(self.evaluator.kernel_model(structure), func)} - {spot.aligned}
+        ordered = sorted(others, key=repr)
+        return [(self._decider.places.one(with_alignment(structure, func, a)), params) for a in ordered]
+
+    def _built(self, structure: Structure, params: Params) -> Kernel:
+        """Return the kernel of a structure, no Member with more threads than it has points."""
+        model = self.evaluator.kernel_model(structure)
+        row = np.array([params], np.int64)
+        extents = model.member_extents(row) if model.layout.members else {}
+        for func, where in model.layout.members:
+            row[:, where] = np.minimum(row[:, where], extents[func])
+        return build_kernel(model, row[0])

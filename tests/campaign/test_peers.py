@@ -1,0 +1,127 @@
+"""Programs that others would use, run beside ours."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from campaign.peers import PEERS, built_files, by_app, is_done, peer_environment, recorded
+from campaign.supervise import Ended
+
+from tests.campaign.small import options, run
+
+MANIFEST = [{"app": app, "scheduler": s} for app in ("blur3x3", "harris", "hist") for s in ("cpu", "gpu")]
+COMMON = """
+import argparse, json, sys, time
+def results(name):
+    parser = argparse.ArgumentParser()
+    for option in ("out", "--apps", "--json", "--limit"):
+        parser.add_argument(option)
+    given = parser.parse_args()
+    rows = []
+    for app in given.apps.split(","):
+        rows.append({"app": app, "scheduler": name, "ms": 1.0, "graph_ms": 0.5})
+        yield app, rows
+        with open(given.json, "w") as file:
+            json.dump(rows, file)
+"""
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Path:
+    """A directory with two peers that share a module, and an archive of what they need."""
+    folder, built = tmp_path / "peers", tmp_path / "built" / "paper"
+    built.mkdir(parents=True)
+    (built / "manifest.json").write_text(json.dumps(MANIFEST))
+    (folder / "prebuilt").mkdir(parents=True)
+    with tarfile.open(folder / "prebuilt" / "paper.tar.xz", "w:xz") as tar:
+        tar.add(built, "paper")
+    (folder / "common.py").write_text(COMMON)
+    program = "from common import results\nfor app, rows in results({name!r}):\n    pass\n"
+    (folder / "run_halide_peers.py").write_text(program.format(name="halide"))
+    (folder / "torch_peers.py").write_text(program.format(name="torch"))
+    return folder
+
+
+def test_every_peer_is_run_on_every_app(peers: Path, tmp_path: Path) -> None:
+    outcome, around = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
+    assert outcome.finished
+    assert outcome.failures == 0
+    assert outcome.message == "halide: 3 of 3 apps; torch: 3 of 3 apps"
+    assert around.parts["torch/harris"]["rows"] == [{"app": "harris", "scheduler": "torch", "ms": 1.0, "graph_ms": 0.5}]
+
+
+def test_apps_are_chosen_by_our_names(peers: Path, tmp_path: Path) -> None:
+    _, around = run("peers", options(tmp_path, target="cpu", apps=("blur",), peers=str(peers)))
+    assert set(around.parts) == {"halide/blur3x3", "torch/blur3x3"}
+
+
+def test_an_app_that_takes_too_long_does_not_keep_the_others_from_their_turn(
+    peers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def hanging_at_harris(command: Sequence[str], seconds: float, log: Path, *, env: Mapping[str, str]) -> Ended:
+        given = dict(zip(command[3::2], command[4::2], strict=True))
+        asked.append(given["--apps"])
+        rows = []
+        for app in given["--apps"].split(","):
+            if app == "harris":
+                return Ended(-9, seconds, True, "")
+            rows.append({"app": app, "scheduler": "torch", "ms": 1.0})
+            Path(given["--json"]).write_text(json.dumps(rows))
+        return Ended(0, 1.0, False, "")
+
+    monkeypatch.setattr("campaign.peers.run_child", hanging_at_harris)
+    monkeypatch.setattr("campaign.peers.PEERS", PEERS[1:])
+    chosen = options(tmp_path, target="cpu", apps=(), peers=str(peers))
+    states = []
+    for _ in range(3):
+        outcome, around = run("peers", chosen)
+        assert not outcome.finished
+        assert outcome.failures == 0
+        states.append({n.partition("/")[2] for n, p in around.parts.items() if is_done(p)})
+    # The last app that was written of may be the one that hangs: it is tried again, after the others and alone.
+    assert asked == ["blur3x3,harris,hist", "harris,hist", "hist", "blur3x3", "harris"]
+    assert states == [set(), set(), {"hist", "blur3x3"}]
+    assert run("peers", chosen)[0].message == "torch: 2 of 3 apps"
+
+
+def test_a_peer_that_fails_is_told(peers: Path, tmp_path: Path) -> None:
+    (peers / "torch_peers.py").write_text("raise SystemExit('no device')")
+    outcome, _ = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
+    assert (outcome.finished, outcome.failures) == (False, 1)
+    assert "torch: 0 of 3 apps (ended with 1: no device)" in outcome.message
+
+
+def test_a_peer_that_is_not_there_is_told(peers: Path, tmp_path: Path) -> None:
+    (peers / "torch_peers.py").unlink()
+    outcome, _ = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
+    assert outcome.message == "halide: 3 of 3 apps; torch: torch_peers.py is not there"
+
+
+def test_what_was_built_is_found_unpacked_or_packed(peers: Path, tmp_path: Path) -> None:
+    assert built_files(peers, tmp_path / "work") == tmp_path / "work" / "peers" / "paper"
+    assert built_files(tmp_path / "built", tmp_path) == tmp_path / "built" / "paper"
+    with pytest.raises(FileNotFoundError, match=r"neither a manifest\.json nor an archive"):
+        built_files(tmp_path / "nothing", tmp_path)
+
+
+def test_rows_that_were_cut_short_are_left(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text('[{"app": "a", ')
+    assert recorded(file, ["a", "b"], whole=False) == {"a": {"rows": [], "interrupted": True}}
+    assert recorded(tmp_path / "none.json", ["a", "b"], whole=True) == {"a": {"rows": []}, "b": {"rows": []}}
+    assert by_app([{"app": "a", "k": 1}, {"app": "b", "k": 2}, {"app": "a", "k": 3}])["a"] == [
+        {"app": "a", "k": 1}, {"app": "a", "k": 3},
+    ]  # fmt: skip
+
+
+def test_peers_import_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    env = peer_environment(tmp_path)
+    assert env["PYTHONPATH"] == str(tmp_path)
+    assert "PYTHONSAFEPATH" not in env

@@ -1,0 +1,106 @@
+"""Samples from pipelines to weights on the simulated device, over several calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from campaign import sample_files
+from campaign.draw import problems_of
+from campaign.files import read_json
+from campaign.options import Options
+from campaign.report import write_report
+
+from autosched.measure.problem import Problem
+from autosched.runtime.nvrtc import have_nvrtc
+from autosched.target import get_target
+from tests.campaign.small import options, run
+
+pq = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+
+TINY = {"stages": [1, 3], "extents": [16, 64], "channels": [1, 4]}
+SCHEDULES = {"beam": 0, "greedy": 0, "states": 2, "legal": 1, "mutations": 2}
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Options:
+    """A campaign that collected samples in two calls, the first of which wanted fewer."""
+    directory = tmp_path_factory.mktemp("campaign")
+    chosen = options(
+        directory, samples=40, pipelines=30, schedules=SCHEDULES, pipeline_settings=TINY, epochs=2, hold_out=("blur",)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOSCHED_CACHE_DIR", str(directory / "cache"))
+        first, _ = run("collect", replace(chosen, samples=12))
+        assert first.finished
+        assert first.failures == 0
+        # A later call is on another machine, where nothing is but the results.
+        second, around = run("collect", replace(chosen, work=str(directory / "other")))
+        assert second.finished, second.message
+        assert {"run 1", "run 2"} <= set(around.parts)
+        assert run("collect", chosen)[0].message.endswith("as many as wanted")
+    return chosen
+
+
+def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
+    (path,) = sample_files.sample_paths(collected.out_path)
+    rows = pq.read_table(path).to_pylist()
+    assert sample_files.count_samples(collected.out_path) == sum(r["status"] == "ok" for r in rows) >= 40
+    assert len({(r["problem"], r["schedule"]) for r in rows}) == len(rows)
+    assert {r["source"] for r in rows} == {"simulated:H200"}
+    assert all(r["registers"] and r["kernel_seconds"] for r in rows if r["status"] == "ok")
+    parts = read_json(collected.out_path / "results.json", {})["collect"]
+    done = {name for name in parts if not name.startswith("run ")}
+    assert done <= {r["problem"] for r in rows}
+
+
+def test_files_that_would_be_too_large_are_split(
+    collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = sample_files.sample_paths(collected.out_path)
+    table = pq.read_table(path)
+    monkeypatch.setattr(sample_files, "LARGEST_BYTES", 0.4 * path.stat().st_size)
+    sample_files._write(tmp_path, table, pq)
+    paths = sample_files.sample_paths(tmp_path)
+    assert [p.name for p in paths] == ["samples-2.parquet", "samples-3.parquet", "samples.parquet"]
+    assert sum(pq.read_table(p).num_rows for p in paths) == table.num_rows
+    assert sample_files.count_samples(tmp_path) == sample_files.count_samples(collected.out_path)
+
+
+def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    chosen = replace(collected, work=str(tmp_path / "work"), processes=1)
+    outcome, around = run("train", chosen)
+    assert outcome.finished, outcome.message
+    assert set(around.parts) == {"final", "without blur"}
+    assert all(part["source"] == "simulated:H200" for part in around.parts.values())
+    assert set(around.parts["without blur"]["figures"]) == {"learned", "analytical"}
+    from autosched.model.learned import load_model
+
+    assert load_model(chosen.out_path / "weights.safetensors", get_target("h200"))
+    left: list[object] = []
+    monkeypatch.setattr("campaign.train.do_parts", lambda trainer, method, parts, **_: left.extend(parts) or iter(()))
+    assert run("train", chosen)[0].finished
+    assert left == [], "the same data need no other weights"
+    summary = write_report(chosen.out_path).read_text()
+    assert "| without blur | learned |" in summary
+    assert "simulated:H200" in summary
+
+
+def test_training_without_samples_says_what_to_do(tmp_path: Path) -> None:
+    outcome, _ = run("train", options(tmp_path))
+    assert not outcome.finished
+    assert outcome.message == "there are no samples for H200: run the step collect before"
+
+
+def test_apps_lie_evenly_among_random_pipelines(tmp_path: Path) -> None:
+    chosen = options(tmp_path, apps=("blur", "harris"), pipelines=4, first=10, sizes=("paper",))
+    found = [next(problems) for problems in [problems_of(chosen)] for _ in range(8)]
+    assert [p.kind for p in found] == ["random", "app", "random", "random", "app", "random", "random", "random"]
+    assert [p.title for p in found if p.kind == "random"] == [f"random {k}" for k in range(10, 16)]
+    assert {p.title.split()[0] for p in found if p.kind == "app"} == {"blur", "harris"}
+    small = next(p for p in problems_of(replace(chosen, sizes=("small",))) if p.kind == "app")
+    assert small == Problem.app(small.title.split()[0], small=True)

@@ -1,0 +1,212 @@
+"""Times of schedules: cold and warm, on a processor, a simulated GPU, and one that only takes notes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from campaign import ceilings, timing
+from campaign.ceilings import CHAINS, SOURCE, floor_seconds, gpu_ceilings
+from campaign.clock import EventClock, HostClock, timed
+from campaign.problems import problem_of
+from campaign.timing import Stopwatch, Timed
+from campaign.work import float_operations, work_of
+
+from autosched import Func, Input, Pipeline, Var
+from autosched.analysis.bind import bind
+from autosched.lang.dtypes import float32, float64
+from autosched.measure.keys import schedule_text
+from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.search.roots import schedule_roots
+from autosched.target import Target, get_target
+from tests.campaign.small import options, run
+
+H200 = get_target("h200")
+needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+
+
+class Steady:
+    """A clock by which every call takes as long as it is told, beginning with the warm-up."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds_, self.calls = list(seconds), list[int]()
+
+    def seconds(self, call: Any, calls: int) -> float:
+        self.calls.append(calls)
+        return self.seconds_.pop(0) if len(self.seconds_) > 1 else self.seconds_[0]
+
+
+def job(app: str, target: Target, *, first: bool = True) -> Timed:
+    problem = problem_of(app, "small")
+    return Timed(problem.text(), schedule_text(problem.bind(), schedule_roots(problem.bind(), target)), first)
+
+
+def test_figures_are_quartiles_of_samples_of_many_calls() -> None:
+    clock = Steady(1.0, 2e-3, *(1e-3 * k for k in (5, 1, 3, 2, 4)))
+    found = timed(lambda: None, clock, samples=5, sample_s=0.02, warm_s=0.0)
+    assert (found.seconds, found.lower, found.upper, found.least) == pytest.approx((3e-3, 2e-3, 4e-3, 1e-3))
+    assert (found.samples, found.calls) == (5, 10)
+    assert clock.calls == [2, 3, 10, 10, 10, 10, 10]
+
+
+def test_the_hosts_clock_waits_for_all_calls() -> None:
+    order: list[str] = []
+    assert HostClock(lambda: order.append("wait")).seconds(lambda: order.append("call"), 3) > 0
+    assert order == ["wait", "call", "call", "call", "wait"]
+
+
+def test_a_floor_is_of_what_was_measured() -> None:
+    work = {"bytes": 8_000_000, "float32": 1_000_000, "float64": 5}
+    assert floor_seconds(work, {"bytes_per_s": 4e12, "float32_per_s": 5e13}) == pytest.approx(
+        {"bytes": 2e-6, "float32": 2e-8}
+    )
+
+
+def test_the_least_work_counts_what_is_needed_once() -> None:
+    y, x = Var("y"), Var("x")
+    a = Input("a", float32, 2)
+    b, c = Func("b"), Func("c")
+    b[y, x] = a[y, x] * 2.0
+    c[y, x] = b[y, x] + b[y, x] * b[y, x]
+    work = work_of(bind(Pipeline([c]), {"a": (8, 16)}))
+    assert (work.bytes, work.float32, work.float64) == (2 * 4 * 128, 3 * 128, 0)
+    twice = a[y, x] * a[y, x]
+    assert float_operations([twice + twice]) == (2, 0)
+    wide = Input("wide", float64, 2)
+    assert float_operations([wide[y, x] + 1.0, a[y, x] + 1.0]) == (1, 1)
+
+
+@needs_nvrtc
+def test_simulated_times(tmp_path: Path) -> None:
+    chosen = options(tmp_path, apps=("blur",), strategies=("roots", "sioutas"))
+    outcome, around = run("timing", chosen)
+    assert outcome.finished, outcome.message
+    assert set(around.parts) == {"ceilings", "floor/blur", "blur/roots/0", "blur/sioutas/0"}
+    part = around.parts["blur/roots/0"]
+    assert part["source"] == "simulated:H200"
+    assert part["cold"]["seconds"] == pytest.approx(sum(part["kernel_s"]))
+    assert part["cold"]["seconds"] > around.parts["floor/blur"]["seconds"]["bytes"]
+
+
+@pytest.mark.skipif(not have_compiler("c"), reason="no C compiler")
+def test_times_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "timed", lambda call, clock: timed(call, clock, samples=3, sample_s=1e-4, warm_s=0.0))
+    found = Stopwatch(get_target("cpu"), "cpu").time(job("blur", get_target("cpu")))
+    assert found["source"].startswith("measured:")
+    assert found["cold"]["seconds"] > 0
+    assert found["call"]["seconds"] > 0
+    later = Stopwatch(get_target("cpu"), "cpu").time(job("blur", get_target("cpu"), first=False))
+    assert "call" not in later
+    broken = Timed(problem_of("blur", "small").text(), "{}", is_first=False)
+    assert Stopwatch(get_target("cpu"), "cpu").time(broken)["error"].startswith("ScheduleError")
+
+
+class WithPointer(np.ndarray[Any, Any]):
+    """An array whose memory has an address, as CuPy's has."""
+
+    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
+
+
+class NotedCupy:
+    """Stands for CuPy where it is used here; notes what is done on which stream."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.cuda = SimpleNamespace(
+            Event=self.event, Stream=self.stream, get_elapsed_time=lambda a, b: 1000.0 * (b.at - a.at),
+            get_current_stream=lambda: SimpleNamespace(ptr=0),
+            runtime=SimpleNamespace(memcpyAsync=lambda *_: self.launch("memcpy", 2e-3), memcpyDeviceToDevice=3),
+        )  # fmt: skip
+        self.random = SimpleNamespace(
+            randint=lambda lo, hi, n, dtype: np.random.default_rng(0).integers(lo, hi, n, dtype)
+        )
+        self.now = 0.0
+
+    asarray = staticmethod(np.asarray)
+    empty = staticmethod(lambda *arguments: np.empty(*arguments).view(WithPointer))
+
+    def event(self) -> Any:
+        event = SimpleNamespace(at=0.0, synchronize=lambda: None)
+        event.record = lambda: setattr(event, "at", self.now)
+        return event
+
+    @contextmanager
+    def stream(self, *, non_blocking: bool) -> Any:
+        self.notes.append("stream")
+        yield SimpleNamespace(synchronize=lambda: None)
+
+    def launch(self, name: str, seconds: float = 1e-3) -> None:
+        self.notes.append(name)
+        self.now += seconds
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> NotedCupy:
+    noted = NotedCupy()
+    monkeypatch.setitem(sys.modules, "cupy", noted)  # type: ignore[arg-type]
+    quick = {"samples": 3, "sample_s": 0.004, "warm_s": 0.0}
+    for module in (timing, ceilings):
+        monkeypatch.setattr(module, "timed", lambda call, clock: timed(call, clock, **quick))
+    return noted
+
+
+def test_warm_times_on_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain launches, calls as a user makes them, and a replayed graph; the setting is left as it was."""
+
+    class Kernel:
+        def __init__(self) -> None:
+            self.how = "graphs" if os.environ["AUTOSCHED_CUDA_GRAPHS"] != "0" else "plain"
+
+        def __call__(self, given: Any, out: Any) -> None:
+            cupy.launch(self.how, 2e-3)
+
+        def graph(self, given: Any, out: Any) -> Any:
+            return SimpleNamespace(launch=lambda: cupy.launch("graph", 1e-3))
+
+    monkeypatch.setattr(timing.ScheduledPipeline, "compile", lambda *_: Kernel())
+    monkeypatch.delenv("AUTOSCHED_CUDA_GRAPHS", raising=False)
+    found = Stopwatch(H200, "cuda")._warm(job("blur", H200))
+    assert found["stream"]["seconds"] == pytest.approx(2e-3)
+    assert found["graph"]["seconds"] == pytest.approx(1e-3)
+    assert found["call"]["seconds"] > 0
+    assert cupy.notes[0] == "stream"
+    assert [n for n in dict.fromkeys(cupy.notes)] == ["stream", "plain", "graphs", "graph"]
+
+
+@needs_nvrtc
+def test_ceilings_of_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are what is moved and computed over its time; the kernels are launched over what they count."""
+    launched: dict[str, Any] = {}
+
+    class Module:
+        def __init__(self, code: bytes) -> None:
+            assert code[:4] == b"\x7fELF"
+
+        def launch(self, name: str, grid: Any, block: Any, arguments: Any) -> None:
+            launched[name] = (grid, block, arguments)
+            cupy.launch(name)
+
+    monkeypatch.setattr(ceilings, "CudaModule", Module)
+    monkeypatch.setattr(ceilings, "COPIED_BYTES", 1 << 24)
+    found = gpu_ceilings(H200, EventClock())
+    assert found["bytes_per_s"] == pytest.approx(2 * (1 << 24) / 1e-3)
+    threads = launched["fma32"][0][0] * launched["fma32"][1][0]
+    assert found["float32_per_s"] == pytest.approx(2 * threads * CHAINS * 512 * 32 / 1e-3)
+    assert found["launch_s"] == pytest.approx(1e-3)
+    grid, block, (a, b) = launched["copy"]
+    assert grid[0] * block[0] * 4 * 16 == a.nbytes == b.nbytes
+    assert a.any()
+
+
+@needs_nvrtc
+def test_ceilings_are_compiled_to_what_they_count() -> None:
+    kernels = compile_cubin(SOURCE, "sm_90", name="ceilings").kernels
+    assert set(kernels) == {"copy", "fma32", "fma64", "nothing"}
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in kernels.values())

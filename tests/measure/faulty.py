@@ -1,0 +1,156 @@
+"""A backend that fails as its jobs tell it to; nothing is compiled, and nothing runs but what goes wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autosched.errors import CacheError, CompileError, DeviceLostError, InputError, LaunchError
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.judging import interpreted
+from autosched.measure.keys import digest
+from autosched.measure.problem import Problem
+from autosched.target import get_target
+
+PROBLEM = Problem.app("blur", small=True)
+OTHER = Problem.app("unsharp", small=True)
+
+
+def job(fault: str = "", number: int = 0, problem: Problem = PROBLEM) -> Job:
+    """Return a job that fails in one way, or none."""
+    schedule = json.dumps({"pipeline": problem.hash, "shapes": {}, "fault": fault, "number": number})
+    return Job(problem, schedule, get_target("h200"), origin=fault)
+
+
+def baseline(problem: Problem) -> Job:
+    """Return the baseline of a problem."""
+    return job("", -1, problem)
+
+
+@dataclass(frozen=True)
+class FaultyBackend:
+    """Does what the fault of a job says.
+
+    Args:
+        notes: Directory where a line is written for each timing, with the process's number.
+        quiet: Whether compilers and measurements are kept apart.
+        devices: Number of devices.
+        seconds: How long a timing takes.
+        number: Of the device.
+        elsewhere: Whether the machine is another one than labels say.
+    """
+
+    notes: str
+    quiet: bool = False
+    devices: int = 1
+    seconds: float = 0.0
+    number: int = 0
+    elsewhere: bool = False
+
+    source = "measured:faulty"
+    generator = "one"
+    same_bits = True
+    environment: Mapping[str, str] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", {"FAULTY": "yes"})
+
+    @property
+    def needs_quiet(self) -> bool:
+        return self.quiet
+
+    def benches(self) -> tuple[Backend, ...]:
+        return tuple(FaultyBackend(self.notes, self.quiet, 1, self.seconds, n) for n in range(self.devices))
+
+    def check_machine(self) -> None:
+        if self.elsewhere:
+            raise InputError("this machine has another device")
+
+    def prepare(self, job: Job) -> Prepared:
+        global _exhausted
+        with self._noted("compiling"):
+            pass
+        if _exhausted:
+            os.kill(os.getpid(), signal.SIGKILL)
+        match job.origin:
+            case "refused":
+                raise CompileError("refused", source="int x", log="line 1: no semicolon")
+            case "compiler_killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "compiler_hangs":
+                time.sleep(1000)
+            case "exhausts_compiler":
+                _exhausted = True
+            case "cache_full":
+                raise CacheError("the cache directory /somewhere cannot be written (No space left on device)")
+            case "mistake":
+                raise ZeroDivisionError("in lowering")
+        return Prepared(job, (KernelRecord(digest(job.schedule), "text", 32, 8),), "cc 1", None)
+
+    def outputs(self, prepared: Prepared) -> Outputs:
+        global _lost
+        if _lost:
+            raise DeviceLostError("the device was lost before")
+        match prepared.job.origin:
+            case "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "never_ends":
+                ctypes.CDLL(None).pause()  # in C, as a kernel would be
+            case "illegal_access":
+                ctypes.string_at(8)
+            case "loses_device":
+                _lost = True
+                raise DeviceLostError("CUDA_ERROR_ILLEGAL_ADDRESS")
+            case "refused_launch":
+                raise LaunchError("too much shared memory")
+            case "poisons_device":
+                _lost = True
+            case "no_memory":
+                raise MemoryError
+        right = interpreted(prepared.job.problem, prepared.job.seed)
+        assert right is not None
+        return {name: a + 1 if prepared.job.origin == "wrong" else a for name, a in right.items()}
+
+    def time(self, prepared: Prepared) -> Timing:
+        assert os.environ["FAULTY"] == "yes"
+        time.sleep(self.seconds)
+        with self._noted("timed"):
+            return Timing(1e-3, 0.01, (1e-3,), (32,), (8,), 7, {"threads": 2, "driver": "13.0"})
+
+    def _noted(self, what: str) -> Note:
+        return Note(Path(self.notes), f"{what} {self.number} {os.getpid()}")
+
+
+_lost = False
+_exhausted = False
+
+
+class Note:
+    """Writes a line before and a line after something."""
+
+    def __init__(self, directory: Path, line: str) -> None:
+        self._directory = directory
+        self._line = line
+
+    def __enter__(self) -> None:
+        self._write("begin")
+
+    def __exit__(self, *_: object) -> None:
+        self._write("end")
+
+    def _write(self, which: str) -> None:
+        with (self._directory / "notes").open("a") as file:
+            file.write(f"{which} {self._line}\n")
+
+
+def notes(directory: Path) -> list[str]:
+    """Return what the processes wrote."""
+    path = directory / "notes"
+    return path.read_text().splitlines() if path.exists() else []

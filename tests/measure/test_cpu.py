@@ -1,0 +1,130 @@
+"""Measuring on this machine's processor, for real and small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.errors import ScheduleError
+from autosched.host import Host
+from autosched.measure.cpu import CpuBackend, processor_name
+from autosched.measure.host_arrays import HostArrays
+from autosched.measure.job import Job, Prepared, Status
+from autosched.measure.judging import first_difference, interpreted
+from autosched.measure.measurer import Measurer
+from autosched.measure.problem import Problem
+from autosched.measure.settings import MeasureSettings
+from autosched.measure.statistics import StopRule
+from autosched.random_pipelines.settings import SMALL
+from autosched.runtime.host_compiler import have_compiler
+from autosched.schedule.sample import sample_schedule
+from autosched.search.candidates import Candidates
+from autosched.search.roots import schedule_roots
+from autosched.settings import available_cpus
+from autosched.target import get_target
+
+PROBLEM = Problem.app("unsharp", small=True)
+SCALED = Problem.random(3, SMALL)
+CPU = get_target("cpu")
+THREADS = min(2, available_cpus())
+BACKEND = CpuBackend(threads=THREADS, rule=StopRule(least_samples=7, most_seconds=0.05))
+HOST = Host(2, 8, 1 << 18, 1 << 20, 1 << 30, 1e9)
+
+pytestmark = pytest.mark.skipif(not have_compiler("c"), reason="there is no C compiler")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def baseline(problem: Problem) -> Job:
+    return Job.of(problem, schedule_roots(problem.bind(), CPU), CPU, origin="roots")
+
+
+def sampled(problem: Problem, seed: int) -> Job:
+    return Job.of(problem, sample_schedule(problem.bind(), CPU, np.random.default_rng(seed)), CPU, origin="legal")
+
+
+def checked(prepared: Prepared) -> str | None:
+    problem = prepared.job.problem
+    got, expected = BACKEND.outputs(prepared), interpreted(problem, prepared.job.seed)
+    assert got is not None
+    assert expected is not None
+    return first_difference(problem, got, expected, same_bits=True)
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, SCALED], ids=lambda p: p.title)
+def test_a_candidate_computes_what_the_interpreter_does_and_is_timed(problem: Problem) -> None:
+    for job in (baseline(problem), sampled(problem, 1)):
+        prepared = BACKEND.prepare(job)
+        assert checked(prepared) is None
+        timing = BACKEND.time(prepared)
+        assert len(timing.kernel_seconds) == len(prepared.kernels) == len(job.read_schedule().kernels)
+        assert all(s > 0 for s in timing.kernel_seconds)
+        assert timing.samples >= 1
+        assert timing.conditions["threads"] == THREADS
+        assert not timing.registers
+
+
+def test_kernels_that_schedules_share_have_one_key_and_one_library() -> None:
+    candidates = Candidates(PROBLEM.bind(), CPU, 0)
+    schedule = schedule_roots(PROBLEM.bind(), CPU)
+    mutated = candidates.mutator.mutated(schedule, np.random.default_rng(0))
+    assert mutated is not None
+    one, two = (BACKEND.prepare(Job.of(PROBLEM, s, CPU)) for s in (schedule, mutated))
+    same = [a == b for a, b in zip(schedule.kernels, mutated.kernels, strict=True)]
+    assert [a.key == b.key for a, b in zip(one.kernels, two.kernels, strict=True)] == same
+    assert [a.library == b.library for a, b in zip(one.payload.kernels, two.payload.kernels, strict=True)] == same
+    assert sum(same) == len(same) - 1
+
+
+def test_results_left_from_another_candidate_are_not_taken_for_this_ones() -> None:
+    prepared = BACKEND.prepare(baseline(PROBLEM))
+    assert checked(prepared) is None
+    payload = prepared.payload
+    lazy = type(payload)(payload.kernels[:-1], payload.public, payload.workspace, payload.workspace_bytes)
+    broken = Prepared(prepared.job, prepared.kernels, prepared.compiler, lazy)
+    assert "output" in str(checked(broken))
+
+
+def test_an_illegal_schedule_is_refused() -> None:
+    job = baseline(PROBLEM)
+    document = json.loads(job.schedule)
+    document["kernels"].pop()
+    with pytest.raises(ScheduleError):
+        BACKEND.prepare(Job(PROBLEM, json.dumps(document), CPU))
+
+
+def test_arrays_of_all_copies_hold_the_inputs() -> None:
+    arrays = HostArrays(PROBLEM, 0, HOST)
+    assert arrays.rotation.copies > 2
+    assert arrays.rotation.total_bytes + arrays.rotation.flush_bytes > 2 * HOST.last_level_bytes
+    for name, expected in PROBLEM.inputs(0).items():
+        for copy in (0, arrays.rotation.copies - 1):
+            assert arrays._bytes(copy, name).tobytes() == expected.tobytes()
+            assert arrays.address(copy, name) % 64 == 0
+
+
+def test_candidates_are_measured_in_processes(tmp_path: Path) -> None:
+    settings = MeasureSettings(compile_processes=2)
+    measurer = Measurer(BACKEND, baseline, None, settings)
+    jobs = [*(sampled(PROBLEM, n) for n in range(3)), baseline(PROBLEM), sampled(PROBLEM, 1)]
+    results = list(measurer.run(jobs))
+    assert sorted(r.job.origin for r in results) == ["legal"] * 3 + ["roots"]
+    assert {r.status for r in results} == {Status.OK}
+    assert {r.source for r in results} == {f"measured:cpu {processor_name()} x{THREADS}"}
+    assert all(r.timing is not None and r.timing.seconds > 0 for r in results)
+
+
+def test_the_processor_has_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
+    assert processor_name(file) == "unknown"
+    file.write_text("processor\t: 0\nmodel name\t: A Processor 9000\n")
+    assert processor_name(file) == "A Processor 9000"

@@ -1,0 +1,68 @@
+"""Keys of kernels: equal for equal computations, whatever schedules they are part of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.measure.generator import generator_version
+from autosched.measure.job import Job
+from autosched.measure.keys import compact, kernel_keys, schedule_text
+from autosched.measure.problem import Problem
+from autosched.schedule.serialise import from_json, to_json
+from autosched.search.candidates import Candidates
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+
+PROBLEM = Problem.app("harris", small=True)
+H200, V100 = get_target("h200"), get_target("v100")
+
+
+def keys(problem: Problem, schedule: str) -> tuple[str, ...]:
+    return kernel_keys(problem.bind(), schedule, H200)
+
+
+def test_a_mutation_shares_the_keys_of_all_kernels_but_one() -> None:
+    bound = PROBLEM.bind()
+    candidates = Candidates(bound, H200, 0)
+    schedule = schedule_roots(bound, H200)
+    mutated = candidates.mutator.mutated(schedule, np.random.default_rng(0))
+    assert mutated is not None
+    one, two = keys(PROBLEM, schedule_text(bound, schedule)), keys(PROBLEM, schedule_text(bound, mutated))
+    assert sum(a != b for a, b in zip(one, two, strict=True)) == 1
+    assert sum(a != b for a, b in zip(schedule.kernels, mutated.kernels, strict=True)) == 1
+
+
+def test_keys_tell_targets_and_shapes_apart() -> None:
+    bound = PROBLEM.bind()
+    text = schedule_text(bound, schedule_roots(bound, H200))
+    assert not set(kernel_keys(bound, text, H200)) & set(kernel_keys(bound, text, V100))
+    other = Problem.app("harris", {"H": 64}, small=True)
+    assert not set(keys(PROBLEM, text)) & set(keys(other, text))
+
+
+def test_a_schedule_is_one_line_that_is_read_back_exactly() -> None:
+    bound = PROBLEM.bind()
+    schedule = schedule_roots(bound, H200)
+    text = schedule_text(bound, schedule)
+    assert "\n" not in text
+    assert " " not in text
+    assert from_json(text, bound) == schedule
+    assert compact(to_json(bound, schedule)) == text
+    assert Job.of(PROBLEM, schedule, H200).read_schedule() == schedule
+
+
+def test_the_version_of_the_generator_is_that_of_what_it_emits() -> None:
+    assert generator_version("cuda") == generator_version("cuda")
+    assert generator_version("cuda") != generator_version("c")
+    assert len(generator_version("c")) == 12
+
+
+def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
+    from autosched.codegen.cuda import CudaKernel
+    from autosched.measure import generator
+
+    before = generator_version("cuda")
+    original = CudaKernel.source
+    changed = property(lambda kernel: original.fget(kernel) + "\n// another line")  # type: ignore[attr-defined]
+    monkeypatch.setattr(CudaKernel, "source", changed)  # type: ignore[attr-defined]
+    assert generator.generator_version.__wrapped__("cuda") != before

@@ -1,0 +1,82 @@
+"""What several processes need is made by one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from autosched.errors import CacheError
+from autosched.measure.single_flight import once_each
+
+
+def key(item: str) -> str:
+    return hashlib.sha256(item.encode()).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_equal_items_are_made_once() -> None:
+    made: list[str] = []
+
+    def make(item: str) -> int:
+        made.append(item)
+        return len(item)
+
+    assert once_each(["a", "bb", "a", "ccc"], key, make) == [1, 2, 1, 3]
+    assert made == ["a", "bb", "ccc"]
+
+
+def test_what_another_process_is_at_comes_last(cache_dir: Path) -> None:
+    other = textwrap.dedent(
+        """
+        import sys
+        from autosched.measure.single_flight import once_each
+        def make(item):
+            print("has it", flush=True)
+            sys.stdin.readline()
+        once_each(["a"], lambda item: sys.argv[1], make)
+        """
+    )
+    arguments = [sys.executable, "-c", other, key("a")]
+    process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "has it\n"
+    made: list[str] = []
+    worker = threading.Thread(target=lambda: once_each(["a", "b"], key, made.append))
+    worker.start()
+    while not made:
+        time.sleep(0.001)
+    assert made == ["b"]
+    process.stdin.write("\n")
+    process.stdin.flush()
+    worker.join(30)
+    assert made == ["b", "a"]
+    process.communicate()
+
+
+def test_a_process_that_was_killed_holds_nothing(cache_dir: Path) -> None:
+    code = (
+        "import os, sys; from autosched.measure.single_flight import once_each;"
+        "once_each(['a'], lambda item: sys.argv[1], lambda item: os.kill(os.getpid(), 9))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, key("a")], check=False).returncode == -9
+    assert once_each(["a"], key, len) == [1]
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(CacheError, match="AUTOSCHED_CACHE_DIR"):
+        once_each(["a"], key, len)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from autosched.errors import CacheError, InputError
+from autosched.featurize import schema
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Spot, Structure
+from autosched.model import store as store_module
+from autosched.model.dataset import build_dataset
+from autosched.model.features import kernel_key
+from autosched.model.holdout import split
+from autosched.model.samples import Sample
+from autosched.model.store import FeatureStore, read_features
+from autosched.schedule.serialise import from_json
+from autosched.schedule.types import Aligned, Level, StageId
+from tests.model.labelled import H200, SOURCE, samples
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FeatureStore:
+    return FeatureStore(tmp_path / "features", H200)
+
+
+def test_labels_and_features_belong_together(store: FeatureStore) -> None:
+    """Everything about every kernel is found again, sample by sample."""
+    given = list(samples())
+    d = build_dataset(given, H200, store)
+    assert (d.source, d.count, d.left_out) == (SOURCE, len(given), {})
+    by_label = {(s.problem.text(), s.seconds): s for s in given}
+    featurizers: dict[str, Featurizer] = {}
+    for n in range(d.count):
+        s = by_label[d.pipelines[d.pipeline[n]], d.seconds[n]]
+        assert d.families[d.pipeline[n]] == s.family
+        entries = slice(d.sample_start[n], d.sample_start[n + 1])
+        np.testing.assert_allclose(d.entry_seconds[entries], s.kernel_seconds, rtol=1e-6)
+        assert d.registers[entries].tolist() == list(s.registers)
+        bound = s.problem.bind()
+        f = featurizers.setdefault(s.problem.text(), Featurizer(bound, H200))
+        for k, kernel in zip(d.entry_kernel[entries], from_json(s.schedule, bound).kernels, strict=True):
+            structure, params = describe_kernel(bound, kernel)
+            model = f.model(structure)
+            expected = model.evaluate(np.array([params], np.int64)).features[0]
+            rows = slice(d.row_start[k], d.row_start[k + 1])
+            np.testing.assert_allclose(d.schedule[rows], expected, rtol=1e-6)
+
+
+def test_kernels_with_copies_and_aligned_tiles_are_among_them() -> None:
+    found = [k for s in samples() for k in from_json(s.schedule, s.problem.bind()).kernels]
+    assert any(k.staged for k in found)
+    assert any(m.aligned for k in found for m in k.members)
+
+
+def test_kernels_that_differ_in_alignment_alone_are_told_apart() -> None:
+    """A tile that begins at aligned columns is wider and loads other sectors."""
+    bound = samples()[0].problem.bind()
+    func, root = next(iter(bound.funcs)), StageId(list(bound.funcs)[-1])
+    plain = Structure((root,), (Spot(func, Level.BLOCK, root),))
+    aligned = Structure((root,), (Spot(func, Level.BLOCK, root, aligned=Aligned(4, 1)),))
+    assert len({kernel_key(s, (1, 2)) for s in (plain, aligned)}) == 2
+
+
+def test_stages_of_pipelines_with_copies_are_there_once(store: FeatureStore) -> None:
+    copies = next(s for s in samples() if any(k.staged for k in from_json(s.schedule, s.problem.bind()).kernels))
+    alike = [s for s in samples() if s.problem == copies.problem]
+    found = store.features(copies.problem, texts(alike))
+    assert len(np.unique(found.algorithm, axis=0)) == len(found.algorithm)
+    once = store.features(copies.problem, texts([copies]))
+    assert once.schedules == found.schedules
+
+
+def test_algorithm_features_are_the_pipelines_own(store: FeatureStore) -> None:
+    d = build_dataset(samples(), H200, store)
+    owner = np.repeat(np.arange(d.kernels), np.diff(d.row_start))
+    pipeline = np.empty(d.kernels, np.int64)
+    pipeline[d.entry_kernel] = np.repeat(d.pipeline, np.diff(d.sample_start))
+    for p in range(len(d.pipelines)):
+        own = np.unique(d.stage[pipeline[owner] == p])
+        assert own.max() - own.min() < len(d.algorithm) / 2
+        if p:
+            before = d.stage[pipeline[owner] == p - 1]
+            assert before.max() < own.min()
+    assert (d.algorithm.sum(axis=1) > 0).all()
+
+
+def test_a_kernel_of_several_schedules_is_there_once(store: FeatureStore) -> None:
+    d = build_dataset(samples(), H200, store)
+    assert d.kernels < len(d.entry_kernel)
+    assert set(d.entry_kernel.tolist()) == set(range(d.kernels))
+
+
+def test_what_is_left_out(store: FeatureStore) -> None:
+    given = list(samples()[:6])
+    slower = dataclasses.replace(given[0], seconds=2 * given[0].seconds)
+    wrong = [dataclasses.replace(given[1], seconds=x) for x in (float("nan"), 0.0, 1e9)]
+    foreign = dataclasses.replace(given[2], schedule=given[2].schedule.replace('"pipeline":"', '"pipeline":"0'))
+    lonely = next(s for s in samples() if s.family == "blur")
+    d = build_dataset([*given, slower, *wrong, foreign, lonely], H200, store)
+    assert d.left_out == {
+        "no time that a schedule can take": 3,
+        "same kernels as another one": 1,
+        "cannot be featurized": 1,
+        "the pipeline's only schedule": 1,
+    }
+    assert given[0].seconds in d.seconds
+    assert slower.seconds not in d.seconds
+
+
+def test_unknown_labels_are_not_numbers(store: FeatureStore) -> None:
+    given = [dataclasses.replace(s, kernel_seconds=(), registers=()) for s in samples()[:6]]
+    d = build_dataset(given, H200, store)
+    assert np.isnan(d.entry_seconds).all()
+    assert np.isnan(d.registers).all()
+    assert not np.isnan(d.spill_bytes).any()
+
+
+def test_sources_are_not_mixed(store: FeatureStore) -> None:
+    given = list(samples()[:4])
+    with pytest.raises(InputError, match="labels of measured:x and simulated:formula cannot be mixed"):
+        build_dataset([*given, dataclasses.replace(given[0], source="measured:x")], H200, store)
+    with pytest.raises(InputError, match="no samples"):
+        build_dataset([], H200, store)
+
+
+def texts(given: list[Sample]) -> dict[str, str]:
+    return {s.schedule_key: s.schedule for s in given}
+
+
+def test_features_come_back_from_the_file(store: FeatureStore) -> None:
+    given = list(samples()[:5])
+    fresh = store.features(given[0].problem, texts(given))
+    again = read_features(store.path(given[0].problem))
+    assert dict(again.schedules) == dict(fresh.schedules)
+    np.testing.assert_array_equal(again.algorithm, fresh.algorithm)
+    for key, kernel in fresh.kernels.items():
+        for name in ("schedule", "stage", "parts"):
+            np.testing.assert_array_equal(getattr(again.kernels[key], name), getattr(kernel, name))
+
+
+def test_new_schedules_are_added_and_known_ones_not_made_again(
+    store: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list(samples()[:6])
+    problem = given[0].problem
+    store.features(problem, texts(given[:3]))
+    grown = store.features(problem, texts(given))
+    assert set(grown.schedules) == set(texts(given))
+    monkeypatch.setattr(store_module, "featurize_problem", None)  # would fail if it were called
+    assert store.features(problem, texts(given[2:4])).schedules == grown.schedules
+
+
+def test_file_carries_its_versions_and_others_are_not_read(
+    store: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list(samples()[:3])
+    store.features(given[0].problem, texts(given))
+    path = store.path(given[0].problem)
+    assert f'"versions": ["{schema.SCHEMA_VERSION}", '.encode() in pq.read_schema(path).metadata[b"autosched"]
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
+    assert store.path(given[0].problem) != path
+    with pytest.raises(CacheError, match=rf"{path.name} holds no features .* of version"):
+        read_features(path)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty"])
+def test_damaged_file_is_named(store: FeatureStore, damage: str) -> None:
+    given = list(samples()[:3])
+    store.features(given[0].problem, texts(given))
+    path = store.path(given[0].problem)
+    content = path.read_bytes()
+    path.write_bytes({"truncated": content[: len(content) // 2], "garbage": b"PAR1" * 99, "empty": b""}[damage])
+    with pytest.raises(CacheError, match=f"{path.name} holds no features that can be used .*delete it"):
+        store.features(given[0].problem, texts(given))
+
+
+def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    given = list(samples()[:2])
+    with pytest.raises(CacheError, match=r"cannot write features to .*choose another directory"):
+        FeatureStore(tmp_path / "file", H200).features(given[0].problem, texts(given))
+
+
+def test_split_keeps_families_apart(store: FeatureStore) -> None:
+    d = build_dataset(samples(), H200, store)
+    parts = split(d, ["blur"], validation=0.2, test=0.2)
+    together = np.concatenate([parts.training, parts.validation, parts.held_out])
+    assert sorted(together.tolist()) == list(range(len(d.pipelines)))
+    assert d.families.index("blur") in parts.held_out
+    assert len(parts.held_out) == 2
+    with pytest.raises(InputError, match="no pipelines of 'harris' to hold out"):
+        split(d, ["harris"])
+    with pytest.raises(InputError, match="too few to train with"):
+        split(d, ["blur"], validation=0.9, test=0.5)

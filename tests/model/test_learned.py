@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from autosched.errors import InputError
+from autosched.featurize.model import BatchEvaluation
+from autosched.model import learned
+from autosched.model.checkpoint import Provenance, load_checkpoint, save_checkpoint
+from autosched.model.dataset import build_dataset
+from autosched.model.judging import predict
+from autosched.model.learned import LearnedModel, load_model
+from autosched.model.network import CostNetwork
+from autosched.model.settings import Form, ModelSettings
+from autosched.model.store import FeatureStore
+from autosched.search.cost import comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.random_state import RandomStates
+from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.strategy import Beam
+from autosched.target import get_target
+from tests.model.labelled import H200, samples
+
+
+def weights(path: Path, form: Form = "timed") -> Path:
+    """Write weights that are not trained, but not nothing either."""
+    torch.manual_seed(5)
+    settings = ModelSettings(form=form)
+    network = CostNetwork(settings, H200)
+    torch.nn.init.normal_(network.coefficients.weight, std=0.05)  # type: ignore[arg-type]
+    save_checkpoint(path, network, settings, Provenance(H200, "simulated:H200"))
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> LearnedModel:
+    return load_model(weights(tmp_path / "untrained.safetensors"))
+
+
+def batches(model: LearnedModel) -> list[BatchEvaluation]:
+    """Return batches of several structures that a search asks for."""
+    found: list[BatchEvaluation] = []
+
+    class Spy:
+        name = "spy"
+
+        def cost(self, batch: BatchEvaluation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+            found.append(batch)
+            return model.cost(batch)
+
+    bound = samples()[0].problem.bind()
+    states = RandomStates(Evaluator(bound, H200, Spy(), SearchSettings()))
+    for seed in range(2):
+        states.draw(np.random.default_rng(seed))
+    return found
+
+
+@pytest.mark.parametrize("form", ["paper", "timed"])
+def test_costs_are_those_of_the_network_on_the_data_set(form: Form, tmp_path: Path) -> None:
+    """Training and search read the same features in the same order."""
+    path = weights(tmp_path / "w.safetensors", form)
+    given = [s for s in samples() if s.family == "unsharp"]
+    d = build_dataset(given, H200, FeatureStore(tmp_path, H200))
+    expected = predict(load_checkpoint(path).network, d, np.array([0])).predicted
+    evaluator = Evaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
+    from autosched.featurize.describe import describe_kernel
+    from autosched.schedule.serialise import from_json
+
+    by_seconds = {s.seconds: s for s in given}
+    for label, wanted in zip(d.seconds, expected, strict=True):
+        kernels = from_json(by_seconds[label].schedule, evaluator.bound).kernels
+        pieces = [describe_kernel(evaluator.bound, k) for k in kernels]
+        evaluator.evaluate(pieces)
+        assert sum(evaluator.known(*p).cost for p in pieces) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_costs_do_not_depend_on_what_is_costed_together(model: LearnedModel) -> None:
+    several = [b for b in batches(model) if len(b.models) > 1]
+    assert several
+    for found in several[:4]:
+        together = model.cost(found).tolist()
+        alone: list[float] = []
+        for k, (m, first, end) in enumerate(
+            zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False)
+        ):
+            layout = m.layout.count
+            rows = found.batch.params[first:end, :layout]
+            for row in rows:
+                alone += model.cost(m.f.evaluate([m], [row[None, :]])).tolist()
+            assert len(alone) == found.batch.bounds[k + 1]
+        assert [comparable(c) for c in together] == [comparable(c) for c in alone]
+
+
+def test_resources(model: LearnedModel) -> None:
+    found = batches(model)[0]
+    registers, spills = model.resources(found)
+    assert registers.shape == spills.shape == (found.batch.count,)
+    assert (registers >= 1).all()
+    assert (spills >= 0).all()
+
+
+def test_search_with_learned_costs(model: LearnedModel) -> None:
+    bound = samples()[0].problem.bind()
+    first, second = (Beam(GREEDY).search(bound, H200, cost=model, seed=1) for _ in range(2))
+    assert first.best == second.best
+    assert np.isfinite(first.ranked[0].seconds)
+
+
+def test_name_says_where_labels_come_from(model: LearnedModel, tmp_path: Path) -> None:
+    assert model.name == "learned model untrained for H200 (labels simulated:H200)"
+    assert model.source == "simulated:H200"
+    elsewhere = load_model(tmp_path / "untrained.safetensors", get_target("a100"))
+    assert elsewhere.name == "learned model untrained for A100, trained for H200 (labels simulated:H200)"
+
+
+def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "WEIGHTS", tmp_path)
+    with pytest.raises(InputError, match=r"no weights for H200 come with this release \(there are: none\)"):
+        load_model("h200")
+    weights(tmp_path / "h200-simulated.safetensors")
+    assert "h200-simulated" in load_model("h200").name
+    weights(tmp_path / "h200-measured.safetensors")
+    assert "h200-measured" in load_model(H200).name
+    with pytest.raises(InputError, match="there are: h200-measured, h200-simulated"):
+        load_model("a100")
+
+
+def test_every_shipped_file_can_be_used() -> None:
+    for path in sorted(learned.WEIGHTS.glob("*.safetensors")):
+        found = load_model(path)
+        assert found.source.partition(":")[0] == path.stem.rpartition("-")[2]
+        assert found.provenance.metrics["spearman"] > 0.5

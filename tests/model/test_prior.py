@@ -1,0 +1,107 @@
+"""The analytical model taken apart gives its own times again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from autosched.analysis.bind import bind
+from autosched.apps import get_app
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.model.gpu_parts import GPU_PARTS
+from autosched.model.prior import analytical_seconds, prior_for
+from autosched.model.prior_version import prior_version
+from autosched.schedule.sample import sample_schedule
+from autosched.search import analytical, analytical_cpu
+from autosched.search.analytical import AnalyticalModel, analytical_model
+from autosched.target import Target, get_target
+
+H200 = get_target("h200")
+
+
+def evaluated(target: Target) -> BatchEvaluation:
+    """Return the kernels of random schedules of a small app."""
+    app = get_app("unsharp")
+    pipeline, params = app.configure({})
+    bound = bind(pipeline, app.shapes(app.small_sizes), params)
+    featurizer = Featurizer(bound, target)
+    schedules = [sample_schedule(bound, target, np.random.default_rng(seed)) for seed in range(3)]
+    found = [describe_kernel(bound, k) for s in schedules for k in s.kernels]
+    models = [featurizer.model(structure) for structure, _ in found]
+    return featurizer.evaluate(models, [np.array([p], np.int64) for _, p in found])
+
+
+def test_parts_of_a_processor_combine_to_the_analytical_time() -> None:
+    target = get_target("cpu")
+    found, prior = evaluated(target), prior_for(target)
+    parts = torch.from_numpy(prior.parts(found))
+    expected = analytical_model(target).cost(found)
+    np.testing.assert_allclose(prior.combined(parts), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["h200", "cpu"])
+def test_last_part_is_the_analytical_time(name: str) -> None:
+    target = get_target(name)
+    found, prior = evaluated(target), prior_for(target)
+    parts = prior.parts(found)
+    assert parts.shape == (found.batch.count, len(prior.names))
+    np.testing.assert_allclose(analytical_seconds(torch.from_numpy(parts)), analytical_model(target).cost(found))
+
+
+def test_what_the_analytical_model_of_a_gpu_says_is_among_the_parts() -> None:
+    found, prior = evaluated(H200), prior_for(H200)
+    parts = dict(zip(prior.names, prior.parts(found).T, strict=True))
+    for k, name in enumerate(analytical.COMPONENTS):
+        np.testing.assert_array_equal(
+            parts[f"analytical_{name}"], AnalyticalModel(H200).components(found.features)[:, k]
+        )
+
+
+def test_a_kernel_on_a_gpu_takes_as_long_as_each_part() -> None:
+    """Units work side by side, chains one after the other, and the launch comes on top."""
+    prior = prior_for(H200)
+    for k, name in enumerate(GPU_PARTS):
+        parts = torch.full((1, len(prior.names)), 1e-6)
+        before = prior.combined(parts)
+        parts[0, k] = 1e-4
+        after = prior.combined(parts)
+        assert 0.99e-4 < float(after) < 1.2e-4, name
+        assert after > before
+
+
+@pytest.mark.parametrize("name", ["h200", "cpu"])
+def test_other_parts_are_not_combined(name: str) -> None:
+    prior = prior_for(get_target(name))
+    parts = torch.rand(3, len(prior.names))
+    expected = prior.combined(parts)
+    parts[:, prior.corrected :] = 9
+    torch.testing.assert_close(prior.combined(parts), expected)
+
+
+@pytest.mark.parametrize("name", ["h200", "cpu"])
+def test_combining_has_derivatives_everywhere(name: str) -> None:
+    prior = prior_for(get_target(name))
+    parts = torch.zeros(1, len(prior.names), requires_grad=True)
+    prior.combined(parts).sum().backward()
+    assert parts.grad is not None
+    assert torch.isfinite(parts.grad).all()
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_version_is_the_same_each_time(kind: str) -> None:
+    first = prior_version(kind)
+    prior_version.cache_clear()
+    assert prior_version(kind) == first
+
+
+def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Corrections that were learned of other times are wrong."""
+    versions = prior_version("cuda"), prior_version("cpu")
+    prior_version.cache_clear()
+    monkeypatch.setattr(analytical, "STEP_INSTRUCTIONS", analytical.STEP_INSTRUCTIONS + 1)
+    monkeypatch.setitem(analytical_cpu.CPU_RATES, "rows", 2 * analytical_cpu.CPU_RATES["rows"])
+    changed = prior_version("cuda"), prior_version("cpu")
+    prior_version.cache_clear()
+    assert len({*versions, *changed}) == 4

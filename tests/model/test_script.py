@@ -1,0 +1,69 @@
+"""The entry point, from a results database to weights and figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autosched.errors import AutoschedError
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
+from autosched.measure.problem import Problem
+from autosched.model.checkpoint import load_checkpoint
+from tests.model.labelled import H200, samples
+from tests.model.test_configs import composed, script
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "results.sqlite"
+    with ResultsDatabase(path) as found:
+        for number, s in enumerate(samples()):
+            assert isinstance(s.problem, Problem)
+            timing = Timing(s.seconds, 0.01, s.kernel_seconds, s.registers, s.spill_bytes)
+            kernels = tuple(KernelRecord(f"{number}-{k}", "text") for k in range(len(s.kernel_seconds)))
+            job = Job(s.problem, s.schedule, H200)
+            found.record(Result(job, s.source, "generator", Status.OK, timing, "", kernels))
+    return path
+
+
+def overrides(database: Path, output: Path) -> list[str]:
+    return [
+        f"data.path={database}", f"data.cache={output / 'features'}", f"output={output}", "data.workers=1",
+        "optimiser.epochs=2", "curves=false", "plots=false",
+    ]  # fmt: skip
+
+
+def test_one_model(database: Path, tmp_path: Path) -> None:
+    module, config = script(), composed(*overrides(database, tmp_path), "hold_out=[blur]")
+    dataset = module.load_data(config)
+    assert dataset.count == len(samples())
+    outcome = module.run(config, dataset, ["blur"], tmp_path)
+    assert load_checkpoint(outcome.weights).provenance.held_out == ("blur",)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["source"] == "simulated:formula"
+    assert figures["learned"]["pipelines"] == 1
+
+
+def test_a_model_for_each_app(database: Path, tmp_path: Path) -> None:
+    module, config = script(), composed(*overrides(database, tmp_path))
+    rows = module.each_app(config, module.load_data(config), tmp_path)
+    assert list(rows) == ["blur, learned", "blur, analytical", "unsharp, learned", "unsharp, analytical"]
+    assert load_checkpoint(tmp_path / "unsharp" / "model.safetensors").provenance.held_out == ("unsharp",)
+
+
+def test_cross_validation_judges_every_pipeline(database: Path, tmp_path: Path) -> None:
+    module, config = script(), composed(*overrides(database, tmp_path), "folds=2")
+    dataset = module.load_data(config)
+    found = module.cross_validated(config, dataset, tmp_path)
+    assert {s.pipelines for s in found.values()} == {len(dataset.pipelines)}
+    held_out = [load_checkpoint(tmp_path / f"fold{k}" / "model.safetensors").provenance.held_out for k in range(2)]
+    assert sorted(held_out[0] + held_out[1]) == sorted(set(dataset.families))
+    assert (tmp_path / "folds.md").read_text().startswith("Labels: simulated:formula")
+
+
+def test_no_database(tmp_path: Path) -> None:
+    with pytest.raises(AutoschedError, match=r"there is no results database .*none.sqlite; make one"):
+        script().load_data(composed(f"data.path={tmp_path / 'none.sqlite'}"))

@@ -1,0 +1,104 @@
+"""Candidates to be measured: distinct, legal, the same for a seed, and many of them with kernels in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.errors import InputError
+from autosched.random_pipelines import random_pipeline
+from autosched.random_pipelines.settings import SMALL
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.candidates import Candidates, Mix
+from autosched.search.roots import schedule_roots
+from autosched.target import Target, get_target
+
+H200, CPU = get_target("h200"), get_target("cpu")
+MIX = Mix(beam=1, greedy=2, states=2, legal=2, mutations=6)
+
+
+def pipelines() -> list[BoundPipeline]:
+    app = get_app("harris")
+    return [bind(app.build(), app.shapes(app.small_sizes), {}), random_pipeline(3, SMALL).bind()]
+
+
+@pytest.mark.parametrize("target", [H200, CPU], ids=["h200", "cpu"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_candidates_are_distinct_and_legal_and_the_baseline_comes_first(number: int, target: Target) -> None:
+    bound = pipelines()[number]
+    drawn = list(Candidates(bound, target, 0).draw(MIX))
+    assert drawn[0] == ("roots", schedule_roots(bound, target))
+    assert len({s for _, s in drawn}) == len(drawn)
+    assert all(not reasons(bound, s, target) for _, s in drawn)
+    counts = Counter(kind for kind, _ in drawn)
+    assert set(counts) >= {"roots", "state", "legal", "mutation"}
+    assert len(drawn) <= 1 + MIX.total
+    kernels = [k for _, s in drawn for k in s.kernels]
+    assert len(set(kernels)) < 0.9 * len(kernels), "kernels are shared"
+
+
+def copies_and_alignments(schedule: Schedule) -> tuple[int, int]:
+    """Return how many sources a schedule copies to shared memory, and how many tiles there it aligns."""
+    members = [m for k in schedule.kernels for m in k.members]
+    return sum(len(k.staged) for k in schedule.kernels), sum(m.aligned is not None for m in members)
+
+
+def test_gpu_candidates_of_every_kind_copy_sources_and_align_tiles() -> None:
+    app = get_app("harris")
+    bound = bind(app.build(), app.shapes(app.sizes({})), {})
+    copies: Counter[str] = Counter()
+    alignments: Counter[str] = Counter()
+    for kind, schedule in Candidates(bound, H200, 0).draw(Mix(beam=1, greedy=0, states=8, legal=8, mutations=20)):
+        copied, aligned = copies_and_alignments(schedule)
+        copies[kind] += copied
+        alignments[kind] += aligned
+    assert all(copies[kind] for kind in ("state", "legal", "mutation")), copies
+    assert all(alignments[kind] for kind in ("state", "legal", "mutation")), alignments
+    assert not copies["roots"]
+
+
+def test_cpu_candidates_have_no_use_for_either() -> None:
+    drawn = Candidates(pipelines()[0], CPU, 0).draw(Mix(beam=1, greedy=1, states=2, legal=2, mutations=10))
+    assert {copies_and_alignments(schedule) for _, schedule in drawn} == {(0, 0)}
+
+
+def test_mutations_change_one_kernel_in_every_way() -> None:
+    app = get_app("unsharp")
+    bound = bind(app.build(), app.shapes(app.sizes({})), {})
+    mutator = Candidates(bound, H200, 0).mutator
+    rng = np.random.default_rng(1)
+    schedule = schedule_roots(bound, H200)
+    changes: Counter[str] = Counter()
+    for _ in range(60):
+        mutated = mutator.mutated(schedule, rng)
+        assert mutated is not None
+        ((before, after),) = [(a, b) for a, b in zip(schedule.kernels, mutated.kernels, strict=True) if a != b]
+        changes["more copies"] += len(after.staged) > len(before.staged)
+        changes["fewer copies"] += len(after.staged) < len(before.staged)
+        changes["tiles"] += before.roots != after.roots
+        of = {m.func: m.aligned for m in before.members}
+        changes["alignment"] += any(m.func in of and m.aligned != of[m.func] for m in after.members)
+        schedule = mutated
+    assert min(changes[way] for way in ("more copies", "fewer copies", "tiles", "alignment")) > 0, changes
+
+
+def test_a_seed_draws_the_same_again() -> None:
+    bound = pipelines()[1]
+    first, again, other = (list(Candidates(bound, H200, seed).draw(MIX)) for seed in (5, 5, 6))
+    assert first == again
+    assert first != other
+
+
+def test_a_mix_may_leave_kinds_out() -> None:
+    bound = pipelines()[1]
+    mix = Mix(beam=0, greedy=0, states=0, legal=3, mutations=0)
+    assert [kind for kind, _ in Candidates(bound, H200, 0).draw(mix)] == ["roots", "legal", "legal", "legal"]
+    assert mix.total == 3
+    with pytest.raises(InputError, match="give a number of schedules"):
+        Mix(beam=-1)
