@@ -1,6 +1,7 @@
 # make demo   two pipelines scheduled, compiled, run on a photograph and checked; results in out/
 # make test   the whole test suite that needs no GPU
 # make lint   ruff and mypy
+# make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
 # make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
@@ -29,7 +30,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: demo test test-cluster lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -38,6 +39,10 @@ demo: $(VENV)/.demo-installed
 
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu"
+
+test-cluster: $(VENV)/.dev-installed
+	$(PIP) install --quiet -c constraints.txt -e ".[ray]"
+	$(BIN)/python -m pytest tests/measure/test_cluster.py
 
 # mypy reads a regular install, where every package lies in its installed place, and runs beside it
 # so that the checkout's own autosched/ does not shadow it.

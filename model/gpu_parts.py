@@ -21,8 +21,9 @@ _Named = Callable[[str], NDArray[np.float64]]
 BUSY = (
     "dram", "l2", "l2_once", "requests", "sectors", "shared", "issue", "float", "double", "integer", "special",
 )  # fmt: skip
-"""Units at work side by side: memory; the second-level cache if the first-level one caught nothing, or all rereads of a
-block; warp instructions to memory and 128-byte passes of sectors; wavefronts of shared memory; arithmetic."""
+"""Units at work side by side: memory; the second-level cache if the first-level one catches rereads of what fits it, or
+all rereads of a block; warp instructions to memory and 128-byte passes of sectors; wavefronts of shared memory;
+arithmetic."""
 CHAINS = ("chain_global", "chain_shared", "chain_arithmetic", "waves")
 """Waiting, one after the other: for memory, for shared memory, for arithmetic, for blocks to begin."""
 LAUNCH = "launch"
@@ -31,12 +32,21 @@ GPU_PARTS = (*BUSY, *CHAINS, LAUNCH)
 SECTOR_BYTES = 32
 SECTORS_A_CYCLE = 4
 """Sectors that a multiprocessor's first-level cache passes in a cycle."""
-L2_OVER_DRAM = 2.0
+L2_OVER_DRAM = 1.4
+WARP = 32
 LANES = 128
 INTEGER_LANES = 64
 SPECIAL_LANES = 16
 ISSUE_A_CYCLE = 4
-GLOBAL_CYCLES, SHARED_CYCLES, ARITHMETIC_CYCLES, BLOCK_CYCLES = 400.0, 30.0, 4.0, 400.0
+NEAR_CYCLES, L2_CYCLES, DRAM_CYCLES = 41.0, 263.0, 479.0
+"""Waiting for a load that the first-level cache holds, the second-level one, or neither (Luo et al. 2024, H100)."""
+SHARED_CYCLES, ARITHMETIC_CYCLES, BARRIER_CYCLES, BLOCK_CYCLES = 30.0, 4.0, 30.0, 200.0
+TOGETHER = 4
+"""Iterations of a loop that is not unrolled by us whose loads the compiler brings together."""
+IN_FLIGHT = 16
+"""Loads of a thread that are under way at once: each needs a register."""
+STEP_INSTRUCTIONS = 4
+"""Of one step of a loop inside a thread: addresses, counter, branch."""
 LAUNCH_SECONDS = 2e-6
 LARGEST_UNROLLED = 16
 """Points of a thread up to which loops are unrolled (Anderson, section 6.7), so that their loads go together."""
@@ -77,22 +87,24 @@ def gpu_parts(features: Floats, target: Target) -> Floats:
     )
     moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
     l2_rate = L2_OVER_DRAM * target.dram_bytes_per_s
-    once = np.minimum(summed("unique_bytes_read_per_task"), SECTOR_BYTES * loads) + SECTOR_BYTES * stores
+    once = _once(each, blocks)
+    steps = _steps(each)
+    overhead = STEP_INSTRUCTIONS * (each("num_active_warps_per_block") * steps * _accesses_memory(each)).sum(axis=1)
     double_lanes = np.maximum(LANES * target.peak_fp64_flops / target.peak_fp32_flops, 1)
     resident = np.maximum(root("resident_blocks"), 1)
     waves = np.ceil(blocks / (sms * resident)) / clock
-    chains = _chains(each)
+    chains = _chains(each, steps, _load_cycles(each, once, blocks))
     parts = [
         moved / target.dram_bytes_per_s,
-        blocks * filled * SECTOR_BYTES * (loads + stores) / l2_rate,
-        blocks * filled * once / l2_rate,
+        blocks * filled * (_beyond_near(each, once, resident, target) + SECTOR_BYTES * stores) / l2_rate,
+        blocks * filled * (once + SECTOR_BYTES * stores) / l2_rate,
         busiest * requests,
         busiest * (loads + stores) / SECTORS_A_CYCLE,
         busiest * wavefronts,
-        busiest * ((single + double + whole + special) / 32 + requests) / ISSUE_A_CYCLE,
+        busiest * ((single + double + whole + special) / WARP + requests + overhead) / ISSUE_A_CYCLE,
         busiest * single / LANES,
         busiest * double / double_lanes,
-        busiest * whole / INTEGER_LANES,
+        busiest * (whole + WARP * overhead) / INTEGER_LANES,
         busiest * special / SPECIAL_LANES,
         *(waves * chain for chain in chains),
         waves * BLOCK_CYCLES,
@@ -107,23 +119,71 @@ def _filled(written: Floats, by_block: Floats, blocks: Floats) -> Floats:
     return np.where(by_block > 0, np.minimum(share, 1.0), 1.0)
 
 
-def _chains(each: _Named) -> tuple[Floats, Floats, Floats]:
+def _accesses_memory(each: _Named) -> NDArray[np.bool_]:
+    return (each("global_requests_per_block") + each("shared_requests_per_block")) > 0
+
+
+def _once(each: _Named, blocks: Floats) -> Floats:
+    """Return the bytes that a block reads if the first-level cache catches all rereads.
+
+    The features of a stage inside a thread tell what one evaluation reads; a block reads its part of all at least.
+    """
+    whole = each("unique_global_bytes_read_by_kernel") / blocks[:, None]
+    own = np.maximum(each("unique_bytes_read_per_task"), whole)
+    once: Floats = np.minimum(own, SECTOR_BYTES * each("num_global_mem_loads_per_block")).sum(axis=1)
+    return once
+
+
+def _beyond_near(each: _Named, once: Floats, resident: Floats, target: Target) -> Floats:
+    """Return the bytes a block reads from the second-level cache: rereads too, as far as the nearer one is full."""
+    asked = SECTOR_BYTES * each("num_global_mem_loads_per_block").sum(axis=1)
+    shared = each("shared_bytes_at_task").sum(axis=1)
+    room = np.maximum(target.shared_per_sm - resident * shared, 0)
+    kept = np.minimum(room / np.maximum(resident * once, 1), 1)
+    beyond: Floats = once + (asked - once) * (1 - kept)
+    return beyond
+
+
+def _steps(each: _Named) -> Floats:
+    """Return how often the threads of each stage go through a loop that is not unrolled, ``float64[N, rows]``."""
+    points, tile = each("points_computed_per_thread"), each("innermost_pure_loop_extent")
+    pure = np.where((tile > 0) & (tile <= LARGEST_UNROLLED), tile, 1)
+    steps: Floats = np.maximum(points / np.maximum(np.maximum(each("unrolled_loop_extent"), pure), 1), 1)
+    return steps
+
+
+def _load_cycles(each: _Named, once: Floats, blocks: Floats) -> Floats:
+    """Return the mean cycles that a load from global memory takes; a request waits for the farthest of its sectors."""
+    sectors = each("num_global_mem_loads_per_block").sum(axis=1)
+    asked = np.maximum(SECTOR_BYTES * sectors, 1)
+    requests = each("global_requests_per_block").sum(axis=1)
+    beyond_near = np.minimum(once / asked, 1)
+    different = each("unique_global_bytes_read_by_kernel").sum(axis=1)
+    beyond_l2 = np.minimum(different / (asked * blocks), beyond_near)
+    per_request = np.maximum(sectors / np.maximum(requests, 1), 1)
+    near_missed, l2_missed = (1 - (1 - share) ** per_request for share in (beyond_near, beyond_l2))
+    cycles: Floats = NEAR_CYCLES + near_missed * (L2_CYCLES - NEAR_CYCLES) + l2_missed * (DRAM_CYCLES - L2_CYCLES)
+    return cycles
+
+
+def _chains(each: _Named, steps: Floats, load_cycles: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the cycles that one thread waits for memory, shared memory and arithmetic, all stages one after the other.
 
-    The points of an unrolled tile load and compute together, so a stage waits once for each step of its other loops.
+    The points of an unrolled tile load and compute together, as far as registers go, and so do some iterations of other
+    loops.
     """
-    points = each("points_computed_per_thread")
-    tile = each("innermost_pure_loop_extent")
-    steps = points / np.where((tile > 0) & (tile <= LARGEST_UNROLLED), np.maximum(tile, 1), 1)
-    evaluations = np.maximum(each("num_threads_per_block") * points, 1)
+    groups = np.where(steps > 1, np.maximum(steps / TOGETHER, 1), 1)
+    evaluations = np.maximum(each("num_threads_per_block") * each("points_computed_per_thread"), 1)
     operations = sum(
         (each(f"{unit}_operations_per_block") for unit in ("float", "double", "integer", "special")),
-        np.zeros(points.shape),
+        np.zeros(steps.shape),
     )
-    reads_global = each("num_global_mem_loads_per_block") > 0
+    requests = each("global_requests_per_block") / np.maximum(each("num_active_warps_per_block"), 1)
+    rounds = np.maximum(groups, requests / IN_FLIGHT) * (each("num_global_mem_loads_per_block") > 0)
     reads_shared = each("num_shared_mem_loads_per_block") > 0
+    barriers = each("steps_per_block")[:, 0] * BARRIER_CYCLES
     return (
-        (steps * reads_global).sum(axis=1) * GLOBAL_CYCLES,
-        (steps * reads_shared).sum(axis=1) * SHARED_CYCLES,
-        (steps * operations / evaluations).sum(axis=1) * ARITHMETIC_CYCLES,
+        rounds.sum(axis=1) * load_cycles,
+        (groups * reads_shared).sum(axis=1) * SHARED_CYCLES + barriers,
+        (groups * operations / evaluations).sum(axis=1) * ARITHMETIC_CYCLES,
     )

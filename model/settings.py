@@ -36,7 +36,7 @@ class ModelSettings:
     hidden: int = 64
     standardise: bool = True
     clip: float = 4.0
-    correction: float = 30.0
+    correction: float = 4.0
     unit_seconds: float = 1e-12
 
     def __post_init__(self) -> None:

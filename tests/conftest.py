@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 
 import pytest
+from hypothesis import settings
 
 from autosched.errors import InputError
 from autosched.target import Target
+
+settings.register_profile("autosched", deadline=None)  # a machine may be busy
+settings.load_profile("autosched")
 
 
 @functools.cache
