@@ -150,12 +150,14 @@ class CpuModel:
             self._count(counts, own, work, lanes, filled, apart)
             if in_thread:  # what the evaluations of a row share with those of the next stays in the nearest caches
                 row = own[:, INDEX["unique_bytes_read_per_task"]] * lanes
-                again = _per(own[:, INDEX["num_scalars"]], lanes) * filled
+                rows = _per(own[:, INDEX["num_scalars"]], lanes) * filled
                 once = own[:, INDEX["unique_global_bytes_read_by_kernel"]]
-                read += np.where(row <= NEAR_BYTES, once, row * again)
-            else:  # of a block that does not fit there, rows are read again for their neighbours
+                read += np.where(row <= NEAR_BYTES, once, row * rows)
+            else:  # of a block that does not fit there, what several points need is read again
                 block = own[:, INDEX["unique_bytes_read_per_task"]]
-                read += block * np.maximum(block / NEAR_BYTES, 1) * blocks * filled
+                asked = _per(own[:, INDEX["num_scalars"]] * own[:, INDEX["unique_bytes_read_per_point"]], blocks)
+                again = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(asked, block))
+                read += again * blocks * filled
         different = f[:, :, INDEX["unique_global_bytes_read_by_kernel"]].sum(axis=1)
         counts["cache_bytes"] += np.maximum(read, different) + put
         counts["memory_bytes"] += np.maximum(different + put - SHARE_OF_CACHE * self.target.l2_bytes, 0)
