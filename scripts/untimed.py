@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.cuda import CudaBackend, check_compiler
+from autosched.measure.cuda import CudaBackend
+from autosched.measure.emit import check_compiler
 from autosched.measure.job import Prepared, Timing
 
 

@@ -7,31 +7,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.errors import InputError, LaunchError
-from autosched.lower.ir import KernelIR
-from autosched.lower.program import lower
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.cupy_device import CupyDevice
+from autosched.measure.emit import check_compiler, compile_kernels, emit
 from autosched.measure.generator import generator_version
 from autosched.measure.gpu_arrays import GpuArrays
 from autosched.measure.gpu_device import GpuDevice
 from autosched.measure.gpu_timer import GpuTimer, Launches
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
-from autosched.measure.keys import digest, kernel_keys
+from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
-from autosched.measure.single_flight import once_each
 from autosched.measure.statistics import StopRule, median_and_spread
 from autosched.runtime.cuda import launch_steps
 from autosched.runtime.graphs import BoundStep
 from autosched.runtime.launch_plan import Binding, LaunchStep
 from autosched.runtime.launcher import CudaModule
-from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key, nvrtc_version
-from autosched.schedule.validate import validate
+from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
 from autosched.target import Target
-
-_MOST_PRINTED = 4096
-_PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +109,16 @@ class CudaBackend:
 
     def prepare(self, job: Job) -> Prepared:
         """Compile a candidate; no text is compiled twice. See `Backend.prepare`."""
-        bound = job.problem.bind()
-        schedule = job.read_schedule()
-        validate(bound, schedule, job.target)
-        program = lower(bound, schedule)
-        keys = kernel_keys(bound, job.schedule, job.target)
-        kernels = [print_once(key, k) for key, k in zip(keys, program.kernels, strict=True)]
+        emitted = emit(job)
+        kernels = emitted.kernels
         cubins = compile_kernels(kernels, job.target.arch, NvrtcOptions(fast_math=self.fast_math))
         records = []
-        for key, kernel, cubin in zip(keys, kernels, cubins, strict=True):
+        for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
             used = cubin.kernels[kernel.name]
             spilled = used.spill_store_bytes + used.spill_load_bytes
             records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
-        payload = CompiledLaunches(code, tuple(launch_steps(program, kernels)), program.workspace_bytes)
+        payload = CompiledLaunches(code, tuple(launch_steps(emitted.program, kernels)), emitted.program.workspace_bytes)
         return Prepared(job, tuple(records), f"NVRTC {nvrtc_version()}", payload)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
@@ -139,45 +128,6 @@ class CudaBackend:
     def time(self, prepared: Prepared) -> Timing:
         """Time a candidate on cold inputs; see `Backend.time`."""
         return time_launches(_device(self.numbers[0]), prepared, self.rule)
-
-
-def print_once(key: str, kernel: KernelIR) -> CudaKernel:
-    """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
-
-    Args:
-        key: Names what it computes; see `autosched.measure.keys.kernel_keys`.
-        kernel: The kernel, lowered.
-    """
-    name = key, kernel.name, kernel.vectors
-    found = _PRINTED.get(name)
-    if found is None:
-        if len(_PRINTED) >= _MOST_PRINTED:
-            _PRINTED.clear()
-        found = _PRINTED[name] = print_cuda(kernel)
-    return found
-
-
-def check_compiler(arch: str) -> None:
-    """Check that there is a compiler for an architecture.
-
-    Raises:
-        CompileError: If NVRTC is missing, or does not know the architecture.
-    """
-    cubin_key("", arch, NvrtcOptions(), "kernel")
-
-
-def compile_kernels(kernels: list[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
-    """Return the kernels compiled, those of one text once, however many processes ask for it.
-
-    Raises:
-        CompileError: If NVRTC is missing or refuses one.
-        CacheError: If the cache cannot be written.
-    """
-    return once_each(
-        kernels,
-        lambda k: cubin_key(k.source, arch, options, k.name),
-        lambda k: compile_cubin(k.source, arch, options, name=k.name),
-    )
 
 
 def run_once(device: GpuDevice, prepared: Prepared) -> Outputs:

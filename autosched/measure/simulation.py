@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autosched.lower.program import lower
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.cuda import check_compiler, compile_kernels, print_once
+from autosched.measure.emit import check_compiler, compile_kernels, emit
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
-from autosched.measure.keys import digest, kernel_keys
+from autosched.measure.keys import digest
 from autosched.measure.simulated import simulate
 from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
-from autosched.schedule.validate import validate
 from autosched.target import Target
 
 
@@ -64,17 +62,16 @@ class SimulatedBackend:
 
     def prepare(self, job: Job) -> Prepared:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
-        bound = job.problem.bind()
-        schedule = job.read_schedule()
-        validate(bound, schedule, job.target)
-        program = lower(bound, schedule)
-        keys = kernel_keys(bound, job.schedule, job.target)
-        printed = [print_once(key, k) for key, k in zip(keys, program.kernels, strict=True)]
-        compile_kernels(printed, job.target.arch, NvrtcOptions())  # into the cache, no text twice
-        found = simulate(bound, schedule, job.target, seed=job.seed, program=program)
+        emitted = emit(job)
+        compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions())  # into the cache, no text twice
+        found = simulate(
+            emitted.bound, emitted.schedule, job.target, seed=job.seed, program=emitted.program, printed=emitted.kernels
+        )
         records = tuple(
             KernelRecord(key, digest(kernel.source), registers, spilled)
-            for key, kernel, registers, spilled in zip(keys, printed, found.registers, found.spill_bytes, strict=True)
+            for key, kernel, registers, spilled in zip(
+                emitted.keys, emitted.kernels, found.registers, found.spill_bytes, strict=True
+            )
         )
         timing = Timing(found.seconds, 0.0, found.kernel_seconds, found.registers, found.spill_bytes)
         return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)

@@ -16,12 +16,13 @@ from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
 from autosched.measure.statistics import StopRule
 from autosched.search.candidates import Mix
+from autosched.search.drawing import Drawer, Drawn
 from autosched.settings import available_cpus
 from autosched.target import Target
 from campaign.checked_cuda import CheckedCudaBackend
 from campaign.context import Context, Outcome
 from campaign.crew import Lost, do_parts
-from campaign.draw import Drawer, Drawn, problems_of
+from campaign.draw import problems_of
 from campaign.problems import target_of
 from campaign.sample_files import add_samples, count_samples
 
@@ -32,6 +33,8 @@ EXPORT_EVERY_S = 60.0
 _EXPORT_SHARE = 0.05
 _DRAWING_SHARE = 0.5
 """Processes that draw schedules, over those that compile: 5 s a pipeline, 0.1 s a kernel."""
+_DRAW_SECONDS = 45.0
+"""A pipeline is measured with what was drawn until then."""
 _DRAW_LIMIT_S = 120.0
 _TOTAL = "run "
 
@@ -74,10 +77,10 @@ class Stream:
         """Yield candidates until there are enough samples."""
         options = self.context.options
         todo = (p for p in problems_of(options) if p.text() not in self.context.parts)
-        texts = ((p.text(), p.text()) for p in todo)
+        parts = ((p.text(), p) for p in todo)
         processes = max(1, round(_DRAWING_SHARE * options.processes))
         drawing = do_parts(
-            Drawer(self.target, Mix(**options.schedules)), "draw", texts,
+            Drawer(self.target, Mix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw", parts,
             processes=processes, limit_s=_DRAW_LIMIT_S, deadline=self.deadline, ahead=2 * processes,
         )  # fmt: skip
         for text, drawn in drawing:

@@ -12,7 +12,8 @@ import pytest
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
-from autosched.measure.cuda import CudaBackend, compile_kernels, print_once, run_once, time_launches
+from autosched.measure.cuda import CudaBackend, run_once, time_launches
+from autosched.measure.emit import compile_kernels, print_once
 from autosched.measure.gpu_timer import shares
 from autosched.measure.job import Job, Prepared
 from autosched.measure.keys import kernel_keys, schedule_text

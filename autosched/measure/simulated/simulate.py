@@ -75,8 +75,9 @@ class Simulated:
 
 
 def simulate(
-    bound: BoundPipeline, schedule: Schedule, target: Target, *, seed: int = 0, program: Program | None = None
-) -> Simulated:
+    bound: BoundPipeline, schedule: Schedule, target: Target, *, seed: int = 0, program: Program | None = None,
+    printed: Sequence[CudaKernel] | None = None,
+) -> Simulated:  # fmt: skip
     """Return how long a schedule would take on a GPU that this machine need not have.
 
     The kernels are compiled by NVRTC for what ptxas allocates, or taken from the on-disk cache; see
@@ -89,6 +90,7 @@ def simulate(
         target: The GPU.
         seed: Of the noise, together with the schedule and the target's name.
         program: The schedule lowered, if it is at hand.
+        printed: The CUDA C of its kernels, likewise.
 
     Returns:
         Times and where they come from.
@@ -100,7 +102,7 @@ def simulate(
     """
     device = Device.of(target)
     program = lower(bound, schedule) if program is None else program
-    printed = [print_cuda(k) for k in program.kernels]
+    printed = [print_cuda(k) for k in program.kernels] if printed is None else printed
     resources = compiled_resources(printed, target.arch)
     scalars = default_scalars(program)
     works = [count_once(k, p, scalars) for k, p in zip(program.kernels, printed, strict=True)]

@@ -1,0 +1,94 @@
+"""From a candidate to CUDA C and on to machine code, each kernel's text printed and compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import Program, lower
+from autosched.measure.job import Job
+from autosched.measure.keys import kernel_keys
+from autosched.measure.single_flight import once_each
+from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import validate
+
+_MOST_PRINTED = 4096
+_PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A candidate as CUDA C.
+
+    Attributes:
+        bound: Its pipeline.
+        schedule: Its schedule.
+        program: Both, lowered.
+        keys: What each kernel computes, by `autosched.measure.keys.kernel_keys`.
+        kernels: The text of each.
+    """
+
+    bound: BoundPipeline
+    schedule: Schedule
+    program: Program
+    keys: tuple[str, ...]
+    kernels: tuple[CudaKernel, ...]
+
+
+def emit(job: Job) -> Emitted:
+    """Return a candidate as CUDA C.
+
+    Raises:
+        ScheduleError: If its schedule is not legal.
+        CompileError: If a kernel's code breaks a rule of its own.
+    """
+    bound = job.problem.bind()
+    schedule = job.read_schedule()
+    validate(bound, schedule, job.target)
+    program = lower(bound, schedule)
+    keys = tuple(kernel_keys(bound, job.schedule, job.target))
+    kernels = tuple(print_once(key, k) for key, k in zip(keys, program.kernels, strict=True))
+    return Emitted(bound, schedule, program, keys, kernels)
+
+
+def print_once(key: str, kernel: KernelIR) -> CudaKernel:
+    """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
+
+    Args:
+        key: Names what it computes; see `autosched.measure.keys.kernel_keys`.
+        kernel: The kernel, lowered.
+    """
+    name = key, kernel.name, kernel.vectors
+    found = _PRINTED.get(name)
+    if found is None:
+        if len(_PRINTED) >= _MOST_PRINTED:
+            _PRINTED.clear()
+        found = _PRINTED[name] = print_cuda(kernel)
+    return found
+
+
+def check_compiler(arch: str) -> None:
+    """Check that there is a compiler for an architecture.
+
+    Raises:
+        CompileError: If NVRTC is missing, or does not know the architecture.
+    """
+    cubin_key("", arch, NvrtcOptions(), "kernel")
+
+
+def compile_kernels(kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+    """Return the kernels compiled, those of one text once, however many processes ask for it.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses one.
+        CacheError: If the cache cannot be written.
+    """
+    return once_each(
+        kernels,
+        lambda k: cubin_key(k.source, arch, options, k.name),
+        lambda k: compile_cubin(k.source, arch, options, name=k.name),
+    )
