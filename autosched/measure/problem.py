@@ -11,32 +11,39 @@ from typing import Any
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
+from autosched.lang.expr import Scalar
 from autosched.measure.sources import (
     Arrays,
     Opened,
     Setting,
     app_arguments,
     open_app,
+    open_pipeline,
     open_random,
+    pipeline_arguments,
     random_arguments,
 )
 
 FORMAT = "autosched-problem"
 VERSION = 1
 
-_OPEN: Mapping[str, Callable[[Mapping[str, Any]], Opened]] = {"app": open_app, "random": open_random}
+_OPEN: Mapping[str, Callable[[Mapping[str, Any]], Opened]] = {
+    "app": open_app,
+    "random": open_random,
+    "pipeline": open_pipeline,
+}
 _KEPT_OPEN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A pipeline with concrete shapes and parameters, by description: a suite app or a random pipeline.
+    """A pipeline with concrete shapes and parameters, by description: an app, a random pipeline, or one written out.
 
-    Made by `app`, `random` or `parse`. Equal problems have equal texts; it is hashed, compared, pickled and stored as
-    its text. Binding is remembered for the last few problems of a process.
+    Made by `app`, `random`, `of` or `parse`. Equal problems have equal texts; it is hashed, compared, pickled and
+    stored as its text. Binding is remembered for the last few problems of a process.
 
     Attributes:
-        kind: ``app`` or ``random``.
+        kind: ``app``, ``random`` or ``pipeline``.
         arguments: What identifies it among its kind, as canonical JSON.
     """
 
@@ -69,6 +76,16 @@ class Problem:
     def random(cls, seed: int, settings: Any = None) -> Problem:
         """Return the random pipeline of a seed; ``settings`` is a ``RandomPipelineSettings``, or None for the usual."""
         return cls("random", _canonical(random_arguments(seed, settings)))
+
+    @classmethod
+    def of(cls, bound: BoundPipeline, params: Mapping[str, Scalar] | None = None) -> Problem:
+        """Return any bound pipeline; it is written out whole, and run on made-up inputs.
+
+        Args:
+            bound: The pipeline with its shapes.
+            params: Values of run-time parameters; those left out have their default, or 1.
+        """
+        return cls("pipeline", _canonical(pipeline_arguments(bound, params or {})))
 
     @classmethod
     def parse(cls, text: str) -> Problem:
@@ -107,6 +124,9 @@ class Problem:
         arguments = json.loads(self.arguments)
         if self.kind == "random":
             return f"random {arguments['seed']}"
+        if self.kind == "pipeline":
+            shapes = ", ".join(f"{k} {'x'.join(map(str, shape))}" for k, shape in arguments["shapes"].items())
+            return f"{arguments['pipeline']['name']} {shapes}".strip()
         values = {**arguments["sizes"], **arguments["params"]}
         return " ".join([arguments["name"], *(f"{k}={v}" for k, v in values.items())])
 

@@ -1,6 +1,6 @@
-"""Where problems come from: suite apps and random pipelines, looked up by name.
+"""Where problems come from: suite apps and random pipelines, looked up by name, and pipelines written out.
 
-Both stand above measuring and may import it; so they are named here, and loaded when a problem is opened.
+The first two stand above measuring and may import it; so they are named here, and loaded when a problem is opened.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
+from autosched.lang.serialise import from_data, to_data
 from autosched.runtime.signature import CallSignature
 
 Arrays = Mapping[str, NDArray[Any]]
 Setting = bool | int | float | tuple[float, ...]
 
-RANDOM_TOLERANCE = {"rtol": 1e-2, "atol": 1e-3, "bad_fraction": 0.02}
-"""How far two ways of running a random pipeline may differ where results are not exact: rounding may flip a threshold
-or an index somewhere in it."""
+USUAL_TOLERANCE = {"rtol": 1e-2, "atol": 1e-3, "bad_fraction": 0.02}
+"""How far two ways of running a pipeline of which nothing is known may differ where results are not exact: rounding may
+flip a threshold or an index somewhere in it."""
+LARGEST_INTEGER = 255
+"""Made-up integers lie between 0 and this, as those of images do; larger ones overflow in sums and products."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,19 @@ def random_arguments(seed: int, settings: Any) -> dict[str, Any]:
     return {"seed": seed, "settings": dataclasses.asdict(chosen)}
 
 
+def pipeline_arguments(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Any]:
+    """Return what identifies a bound pipeline: all of it, with shapes and the value of each parameter.
+
+    Args:
+        bound: The pipeline.
+        params: Values of run-time parameters; those left out have their default, or 1.
+    """
+    scalars = {p.name: 1 if p.default is None else p.default for p in bound.scalars}
+    scalars |= {name: value for name, value in params.items() if name in scalars}
+    shapes = {name: list(i.shape) for name, i in bound.inputs.items()}
+    return {"pipeline": to_data(bound.pipeline), "shapes": shapes, "params": {**scalars, **bound.specialised}}
+
+
 def open_app(arguments: Mapping[str, Any]) -> Opened:
     """Return a suite app, ready to be run.
 
@@ -101,8 +117,41 @@ def open_random(arguments: Mapping[str, Any]) -> Opened:
         bound,
         _scalars(bound, found.params),
         lambda seed: found.inputs(np.random.default_rng(seed)),
-        _judge(bound, importlib.import_module("autosched.apps.tolerance").Tolerance(**RANDOM_TOLERANCE)),
+        _judge(bound, _usual_tolerance()),
     )
+
+
+def open_pipeline(arguments: Mapping[str, Any]) -> Opened:
+    """Return a pipeline that was written out, ready to be run on made-up inputs.
+
+    Raises:
+        InputError: If it was written by another version, or changed.
+    """
+    params = arguments["params"]
+    bound = bind(from_data(arguments["pipeline"]), arguments["shapes"], params)
+    return Opened(
+        bound,
+        _scalars(bound, params),
+        lambda seed: _made_up(bound, np.random.default_rng(seed)),
+        _judge(bound, _usual_tolerance()),
+    )
+
+
+def _made_up(bound: BoundPipeline, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """Return arrays with floats between 0 and 1, and integers between 0 and 255."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, i in bound.inputs.items():
+        dtype = i.dtype.numpy
+        if i.dtype.is_float:
+            found[name] = rng.random(i.shape).astype(dtype)
+        else:
+            high = 1 if dtype.kind == "b" else min(i.dtype.max_value, LARGEST_INTEGER)
+            found[name] = rng.integers(0, high, i.shape, endpoint=True).astype(dtype)
+    return found
+
+
+def _usual_tolerance() -> Any:
+    return importlib.import_module("autosched.apps.tolerance").Tolerance(**USUAL_TOLERANCE)
 
 
 def _scalars(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -21,6 +21,8 @@ PROBLEMS = (
     Problem.app("bilateral_grid", params={"s_sigma": 4}, small=True),
     Problem.random(3, SMALL),
     Problem.random(5),
+    Problem.of(Problem.app("harris", small=True).bind()),
+    Problem.of(Problem.random(5).bind()),
 )
 
 
@@ -99,3 +101,25 @@ def test_agreement_is_exact_unless_rounding_differs() -> None:
     assert judge(off, right, False) is None
     assert judge(right + 1, right, False) is not None
     assert judge(right.astype(np.float64), right, False) is not None
+
+
+def test_a_pipeline_written_out_is_the_same_pipeline() -> None:
+    of_app, written = Problem.app("unsharp", small=True), Problem.of(Problem.app("unsharp", small=True).bind())
+    assert written.bind().pipeline.hash == of_app.bind().pipeline.hash
+    assert written.bind().shapes == of_app.bind().shapes
+    assert written.title.startswith("unsharp input ")
+
+
+def test_parameters_of_a_pipeline_written_out() -> None:
+    bound = Problem.app("local_laplacian", small=True).bind()
+    opened = Problem.of(bound, {"alpha": 0.25}).opened()
+    assert dict(opened.scalars) == {"alpha": 0.25, "beta": 1.0}
+    assert opened.bound.specialised == bound.specialised
+
+
+def test_made_up_inputs_have_the_inputs_types_and_shapes() -> None:
+    bound = Problem.random(5).bind()
+    arrays = Problem.of(bound).inputs(1)
+    assert {n: (a.dtype, a.shape) for n, a in arrays.items()} == {
+        n: (i.dtype.numpy, i.shape) for n, i in bound.inputs.items()
+    }
