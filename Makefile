@@ -2,6 +2,7 @@
 # make test   the whole test suite that needs no GPU
 # make lint   ruff and mypy
 # make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
+# make test-report    reports in headless Chromium (installs it with apt-get where it is missing)
 # make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
@@ -18,6 +19,7 @@ VENV ?= .venv
 JOBS ?= 2
 # For example TORCH_FLAGS="--index-url https://download.pytorch.org/whl/cpu" to avoid the CUDA build.
 TORCH_FLAGS ?=
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3.12 python3.13 python3; do \
@@ -30,7 +32,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test test-cluster lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: demo test test-cluster test-report lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -43,6 +45,10 @@ test: $(VENV)/.dev-installed
 test-cluster: $(VENV)/.dev-installed
 	$(PIP) install --quiet -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest tests/measure/test_cluster.py
+
+test-report: $(VENV)/.dev-installed
+	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
+	$(BIN)/python -m pytest tests/report
 
 # mypy reads a regular install, where every package lies in its installed place, and runs beside it
 # so that the checkout's own autosched/ does not shadow it.

@@ -73,27 +73,38 @@ from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom, argmax, argmin, maximum, minimum, prod, sum
 
 if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline, load_schedule, schedule
+    from autosched.api import ScheduledPipeline, autotune, load_schedule, schedule
+    from autosched.export import Exported
+    from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
+    from autosched.runtime.benchmark import Benchmark
     from autosched.runtime.compiled import CompiledPipeline
     from autosched.runtime.executable import KernelInfo
     from autosched.target import Target, get_target
+    from autosched.torch_custom_op import torch_operator
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Benchmark": "autosched.runtime.benchmark",
     "CompiledPipeline": "autosched.runtime.compiled",
+    "Exported": "autosched.export",
+    "JitFunction": "autosched.jit_function",
     "KernelInfo": "autosched.runtime.executable",
     "ScheduledPipeline": "autosched.api",
     "Target": "autosched.target",
+    "autotune": "autosched.api",
     "get_target": "autosched.target",
     "interpret": "autosched.reference",
+    "jit": "autosched.jit_function",
     "load_schedule": "autosched.api",
+    "torch_operator": "autosched.torch_custom_op",
 }
 """Names whose modules are imported when they are first used, so that `import autosched` stays light."""
 
 __all__ = [
     "AutoschedError",
+    "Benchmark",
     "BoundsError",
     "CacheError",
     "CompileError",
@@ -101,10 +112,12 @@ __all__ = [
     "DSLError",
     "DatabaseError",
     "DeviceLostError",
+    "Exported",
     "Expr",
     "Func",
     "Input",
     "InputError",
+    "JitFunction",
     "KernelInfo",
     "LaunchError",
     "MeasureError",
@@ -126,6 +139,7 @@ __all__ = [
     "asin",
     "atan",
     "atan2",
+    "autotune",
     "bool_",
     "cast",
     "ceil",
@@ -145,6 +159,7 @@ __all__ = [
     "int32",
     "int64",
     "interpret",
+    "jit",
     "lerp",
     "load_schedule",
     "log",
@@ -163,6 +178,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "torch_operator",
     "trunc",
     "uint8",
     "uint16",

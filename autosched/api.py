@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
@@ -24,8 +24,18 @@ from autosched.schedule.serialise import save_schedule
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
-from autosched.search.strategy import STRATEGIES, Found, Strategy
+from autosched.search.modes.models import Choice
+from autosched.search.modes.one_shot import Answer, Request, find_schedule
+from autosched.search.modes.origin import Origin
+from autosched.search.modes.samples import SAMPLES, Progress
+from autosched.search.modes.trials import Trials
+from autosched.search.strategy import Found, Strategy
 from autosched.target import Target, get_target
+
+if TYPE_CHECKING:
+    from autosched.export import Exported
+    from autosched.report.measured import Measured
+    from autosched.search.modes.tuning import Tuned, TuneReport
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -39,6 +49,9 @@ class ScheduledPipeline:
         target: What the schedule was made for.
         params: Values of run-time parameters, used where a call does not pass them.
         found: The search that the schedule comes from: other schedules it found, and what it did.
+        origin: How it was found, with predicted and measured times.
+        trials: What was measured to choose it, if anything was.
+        tuned: The tuning run that it comes from, if it comes from one.
 
     Raises:
         ScheduleError: If the schedule is not legal for the pipeline, its shapes and the target.
@@ -52,12 +65,18 @@ class ScheduledPipeline:
         target: Target,
         params: Mapping[str, Scalar] | None = None,
         found: Found | None = None,
+        origin: Origin | None = None,
+        trials: Trials | None = None,
+        tuned: Tuned | None = None,
     ) -> None:
         validate(bound, schedule, target)
         self.bound = bound
         self.schedule = schedule
         self.target = target
         self.found = found
+        self.origin = origin
+        self.trials = trials
+        self.tuned = tuned
         self.signature = CallSignature.of(bound, params)
 
     @cached_property
@@ -117,6 +136,62 @@ class ScheduledPipeline:
         )
         return CompiledPipeline(self.signature, executable, chosen)
 
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        fast_math: bool = False,
+        any_alignment: bool = False,
+    ) -> Exported:
+        """Write the pipeline as C or CUDA source with header, build files and example; needs no Python to be used.
+
+        Args:
+            directory: Where to; made if it is not there.
+            name: Name of the C function and its files; the pipeline's when left out.
+            fast_math: As for `compile`.
+            any_alignment: Take arrays at any address that is a multiple of their element's size.
+
+        Raises:
+            InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+        """
+        from autosched.export import export
+
+        return export(self, directory, name=name, fast_math=fast_math, any_alignment=any_alignment)
+
+    @property
+    def measured(self) -> Measured | None:
+        """Measured or simulated times of the schedule and of those it was chosen from; None if nothing was timed."""
+        from autosched.report.measured import Measured, MeasuredCandidate
+
+        if self.origin is None or self.origin.measured_s is None:
+            return None
+        trials = self.trials.trials if self.trials else ()
+        candidates = tuple(
+            MeasuredCandidate(t.predicted, None if t.problem else t.seconds, t.problem or t.note) for t in trials
+        )
+        kernel_seconds = trials[0].kernel_seconds or None if trials else None
+        return Measured(self.origin.measured_s, kernel_seconds, candidates, self.origin.source)
+
+    def report(self, path: str | os.PathLike[str], measured: Measured | None = None) -> None:
+        """Write one HTML file on the pipeline: stage graph, loop nest, and each kernel with its times and source.
+
+        Args:
+            path: The file, which is replaced whole or not at all.
+            measured: Times to show; those of `measured` when left out.
+
+        Raises:
+            InputError: If the file cannot be written, or the extra ``report`` is not installed.
+        """
+        from autosched.report.page import write_report
+
+        write_report(path, self, measured=measured or self.measured)
+
+    def _repr_html_(self) -> str:
+        from autosched.report.notebook import notebook_html
+
+        return notebook_html(self)
+
     def __repr__(self) -> str:
         kernels = len(self.schedule.kernels)
         return f"<ScheduledPipeline {self.bound.pipeline.name}: {kernels} kernels for {self.target.name}>"
@@ -129,11 +204,20 @@ def schedule(
     params: Mapping[str, Scalar] | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
-    strategy: str | Strategy = "roots",
+    strategy: str | Strategy | None = None,
+    samples: int = SAMPLES,
+    top_k: int = 1,
+    cost: Choice = None,
+    measure: str = "device",
     seed: int = 0,
     seconds: float | None = None,
+    reuse: bool = True,
+    progress: Progress | None = None,
 ) -> ScheduledPipeline:
-    """Find a schedule for a pipeline; takes no GPU.
+    """Find a schedule for a pipeline; takes no GPU unless schedules are measured on one.
+
+    By default schedules are drawn by a beam search and by quick searches that differ, the cost model ranks them, and
+    the best one that the compiler finds registers for is taken.
 
     Args:
         pipeline: What to compute.
@@ -143,27 +227,93 @@ def schedule(
         params: Values of parameters. Those that reach an index or a domain are built into the kernels; the others
             serve where a call does not pass them.
         inputs: Arrays to take the shapes from, instead of ``shapes``.
-        strategy: How to search: ``roots`` at once, with every stage in a kernel of its own unless it is cheap to
-            inline; ``beam`` in seconds, for the fastest predicted schedule; or a `Strategy`.
+        strategy: Search in one way only: ``roots`` at once, with every stage in a kernel of its own unless it is
+            cheap to inline; ``beam``; ``sioutas``; or a `Strategy`.
+        samples: Searches, if no strategy is given: a beam search and greedy ones.
+        top_k: Above 1, so many of the schedules predicted to be fastest are compiled, compared with the baseline's
+            result and timed, and the fastest is taken.
+        cost: Cost model: ``learned``, ``analytical``, a file of weights, or a model. When left out, the learned one
+            if weights for the target come with the package.
+        measure: Where schedules are timed: ``device`` (this machine's, which must be the target) or ``simulated``.
         seed: Source of randomness; the same seed finds the same schedule.
         seconds: Time budget of the search; when it ends, the most promising way is followed to its end.
+        reuse: Take a schedule that was tuned, or found by the same search before, from the user's cache directory,
+            and keep new ones there. Searches with a strategy of one's own are neither taken nor kept.
+        progress: Told after each search how many of how many are done.
 
     Returns:
         The pipeline with its schedule.
 
     Raises:
-        InputError: For shapes, parameters, target or strategy that do not fit.
+        InputError: For shapes, parameters, target, strategy or model that do not fit, or a device that is not here.
+        MeasureError: If no schedule could be measured.
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    if isinstance(strategy, str):
-        if strategy not in STRATEGIES:
-            raise InputError(f"unknown strategy {strategy!r}; there is {', '.join(STRATEGIES)}")
-        strategy = STRATEGIES[strategy]
+    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    found = strategy.search(bound, chosen, seed=seed, seconds=seconds)
-    return ScheduledPipeline(bound, found.best, chosen, params, found)
+    answer: Answer = find_schedule(bound, chosen, request, params, progress)
+    return ScheduledPipeline(bound, answer.schedule, chosen, params, answer.found, answer.origin, answer.trials)
+
+
+def autotune(
+    pipeline: Pipeline,
+    shapes: Shapes | None = None,
+    target: str | Target = "h200",
+    params: Mapping[str, Scalar] | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    iterations: int = 20,
+    samples: int = SAMPLES,
+    seconds: float | None = None,
+    database: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    weights: str | os.PathLike[str] | None = None,
+    measure: str = "device",
+    seed: int = 0,
+    keep: bool = True,
+    report: Callable[[TuneReport], None] | None = None,
+) -> ScheduledPipeline:
+    """Search, measure, train the cost model on what was measured, and again; return the fastest schedule.
+
+    Everything is on disk as soon as it is known, so a run that is killed or interrupted goes on where it was.
+
+    Args:
+        pipeline: As for `schedule`.
+        shapes: As for `schedule`.
+        target: As for `schedule`.
+        params: As for `schedule`; schedules are measured with these values.
+        inputs: As for `schedule`; schedules are measured on made-up arrays of their shapes.
+        iterations: Batches.
+        samples: Schedules of a batch.
+        seconds: Time budget of this call.
+        database: Where results go (SQLite); schedule, weights and state lie beside it. When left out, a directory in
+            the user's cache that belongs to the pipeline, its shapes and the target, and a run found there is resumed.
+        resume: Go on with the run whose files are there.
+        weights: A file of weights to begin with, or ``random``; when left out, those that come with the package.
+        measure: As for `schedule`.
+        seed: Source of randomness.
+        keep: Keep the schedule in the user's cache directory, where `schedule` finds it.
+        report: Told how it goes.
+
+    Returns:
+        The pipeline with the fastest schedule; `ScheduledPipeline.tuned` says how the run went.
+
+    Raises:
+        InputError: As for `schedule`, or if files of another run are in the way.
+        MeasureError: If no schedule has a time.
+        DatabaseError: If results cannot be read or stored.
+    """
+    from autosched.search.modes.tune import tune
+
+    chosen = _as_target(target)
+    bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
+    tuned, origin = tune(
+        bound, chosen, params, iterations=iterations, samples=samples, seconds=seconds, database=database,
+        resume=resume, weights=weights, measure=measure, seed=seed, keep=keep, report=report,
+    )  # fmt: skip
+    return ScheduledPipeline(bound, tuned.schedule, chosen, params, origin=origin, tuned=tuned)
 
 
 def load_schedule(

@@ -8,9 +8,11 @@ from autosched import __version__
 from autosched.commands.apps import apps
 from autosched.commands.bench import bench
 from autosched.commands.doctor import doctor
+from autosched.commands.export import export
 from autosched.commands.group import CommandGroup
 from autosched.commands.run import run
 from autosched.commands.schedule import schedule
+from autosched.commands.tune import tune
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,7 +21,7 @@ def main() -> None:
     """Schedule array pipelines for GPUs, and run them."""
 
 
-for command in (apps, schedule, run, bench, doctor):
+for command in (apps, schedule, tune, run, export, bench, doctor):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from autosched.errors import InputError
 from autosched.model.features import ProblemFeatures
 from autosched.model.samples import ProblemLike, Sample, by_problem, one_source
-from autosched.model.store import FeatureStore
 from autosched.target import Target
 
 Ints = NDArray[np.int64]
@@ -22,6 +22,13 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 """Told how many pipelines of how many are featurized."""
+
+
+class FeatureSource(Protocol):
+    """Works out features, or knows them."""
+
+    def features(self, problem: ProblemLike, schedules: Mapping[str, str]) -> ProblemFeatures:
+        """Return the features of schedules, given as JSON texts by key."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class Dataset:
 def build_dataset(
     samples: Sequence[Sample],
     target: Target,
-    store: FeatureStore,
+    store: FeatureSource,
     *,
     workers: int = 1,
     progress: Progress | None = None,
@@ -122,7 +129,7 @@ def build_dataset(
     return builder.dataset()
 
 
-def _features(groups: Sequence[list[Sample]], store: FeatureStore, workers: int) -> list[ProblemFeatures]:
+def _features(groups: Sequence[list[Sample]], store: FeatureSource, workers: int) -> list[ProblemFeatures]:
     """Return the features of each group; processes write them, this one reads them."""
     tasks: list[tuple[ProblemLike, Mapping[str, str]]] = [
         (group[0].problem, {s.schedule_key: s.schedule for s in group}) for group in groups
@@ -134,7 +141,7 @@ def _features(groups: Sequence[list[Sample]], store: FeatureStore, workers: int)
     return [store.features(*task) for task in tasks]
 
 
-def _prepare(task: tuple[FeatureStore, ProblemLike, Mapping[str, str]]) -> None:
+def _prepare(task: tuple[FeatureSource, ProblemLike, Mapping[str, str]]) -> None:
     store, problem, schedules = task
     store.features(problem, schedules)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,22 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.errors import InputError
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.model.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.features import StageTable
 from autosched.model.network import Predicted
 from autosched.model.ragged import KernelBatch
+from autosched.model.shipped import SUFFIX, shipped_weights
 from autosched.model.threads import torch_threads
 from autosched.target import Target, get_target
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WEIGHTS = Path(__file__).parent / "weights"
-KINDS = ("measured", "simulated")
-"""Sources of labels of shipped weights, the preferred one first."""
-SUFFIX = ".safetensors"
 KEPT_PIPELINES = 32
 """Pipelines whose embedded stages a model remembers; a search also asks for a pipeline with copies of its sources."""
 
@@ -149,21 +144,3 @@ def load_model(which: str | os.PathLike[str] | Target, target: Target | None = N
         return LearnedModel(load_checkpoint(which, target), target)
     chosen = get_target(os.fspath(which))
     return load_model(chosen)
-
-
-def shipped_weights(target_name: str) -> Path:
-    """Return the file of the weights shipped for a target.
-
-    Raises:
-        InputError: There are none.
-    """
-    slug = "".join(target_name.lower().removeprefix("nvidia ").split())
-    for kind in KINDS:
-        path = WEIGHTS / f"{slug}-{kind}{SUFFIX}"
-        if path.exists():
-            return path
-    known = ", ".join(sorted(p.stem for p in WEIGHTS.glob(f"*{SUFFIX}"))) or "none"
-    raise InputError(
-        f"no weights for {target_name} come with this release (there are: {known}); train some with scripts/train.py "
-        "and give their file, or search with the analytical model"
-    )

@@ -5,47 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib
-import networkx as nx
-from layered import layered_layout
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.graph import stage_graph
-from autosched.schedule.types import Level, Schedule
+from autosched.report.graph import func_graph, kinds, labels
+from autosched.report.layered import layered_layout
+from autosched.schedule.types import Schedule
 
 COLOURS = {"input": "#d0d0d0", "kernel": "#a8cbe8", "output": "#f2b8a0", "inlined": "#ffffff"}
 CHARACTER_IN, NODE_PAD_IN, NODE_HEIGHT_IN = 0.068, 0.14, 0.2
 LAYER_IN, GAP_IN, MARGIN_IN = 0.34, 0.12, 0.1
 FONT_POINTS = 7.5
 DPI = 110
-
-
-def func_graph(bound: BoundPipeline) -> nx.DiGraph[str]:
-    """Return the graph of inputs and Funcs: the stages of a Func drawn as one node."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    stages = stage_graph(bound)
-    name = {node: node if isinstance(node, str) else node[0] for node in stages}
-    graph.add_nodes_from(name.values())
-    graph.add_edges_from((name[a], name[b]) for a, b in stages.edges if name[a] != name[b])
-    return graph
-
-
-def labels(bound: BoundPipeline) -> dict[str, str]:
-    """Return the text of every node: the name, and how many updates follow the pure definition."""
-    updates = {name: len(func.stages) - 1 for name, func in bound.funcs.items()}
-    return dict.fromkeys(bound.inputs, "") | {n: f" +{k}" if k else "" for n, k in updates.items()}
-
-
-def kinds(bound: BoundPipeline, schedule: Schedule) -> dict[str, str]:
-    """Return what each node is: an input, an output, inlined, or computed by a kernel."""
-    levels = schedule.computed
-    outputs = set(bound.outputs.values())
-    return dict.fromkeys(bound.inputs, "input") | {
-        name: "output" if name in outputs else "inlined" if levels.get(name) is Level.INLINE else "kernel"
-        for name in bound.funcs
-    }
 
 
 def draw_graph(bound: BoundPipeline, schedule: Schedule, path: Path) -> None:

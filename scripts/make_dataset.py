@@ -36,7 +36,7 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
-from autosched.measure.statistics import StopRule
+from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, draw_in_processes
 from autosched.search.roots import schedule_roots

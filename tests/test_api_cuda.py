@@ -120,7 +120,7 @@ def test_launches_with_a_half_precision_parameter() -> None:
 
 
 def _check_launches(pipeline: Pipeline, inputs: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any]) -> None:
-    program = autosched.schedule(pipeline, inputs=inputs, target="h200").program
+    program = autosched.schedule(pipeline, inputs=inputs, target="h200", strategy="roots").program
     kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
     device = EmulatedDevice(kernels)
     sequence = LaunchSequence(
@@ -143,7 +143,7 @@ def emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> tuple[autosched.CompiledPip
     import cupy
 
     app = get_app("unsharp_polymage")
-    scheduled = autosched.schedule(app.build(), shapes=app.shapes(app.small_sizes), target="h200")
+    scheduled = autosched.schedule(app.build(), shapes=app.shapes(app.small_sizes), target="h200", strategy="roots")
     device = EmulatedDevice(tuple(print_cuda(kernel) for kernel in scheduled.program.kernels))
     for module in ("cuda", "launcher"):
         monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
@@ -229,7 +229,9 @@ def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x] * 2
     bound = bind(Pipeline(out.over(y=(0, 4), x=(0, 128)), name="double"), {"image": (4, 128)})
-    program = lower(bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")])), vectors=True)
+    program = lower(
+        bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")]), strategy="roots"), vectors=True
+    )
     executable = CudaExecutable(program, CallSignature.of(bound, {}), "sm_90")
     other = CudaExecutable(program.without_vectors(), CallSignature.of(bound, {}), "sm_90")
     (joined,), (single,) = ([print_cuda(k) for k in p.kernels] for p in (program, program.without_vectors()))
@@ -257,7 +259,7 @@ def sharpened() -> tuple[autosched.CompiledPipeline, np.ndarray[Any, Any], np.nd
     """A pipeline for this machine's GPU, an input, and what is expected of it within float32 rounding."""
     app = get_app("unsharp")
     inputs = app.make_inputs(app.small_sizes)
-    kernel = autosched.schedule(app.build(), inputs=inputs, target="cuda").compile("cuda")
+    kernel = autosched.schedule(app.build(), inputs=inputs, target="cuda", strategy="roots").compile("cuda")
     return kernel, inputs["input"], app.reference(inputs)["output"]
 
 
@@ -316,6 +318,8 @@ def test_fast_math_is_another_compilation() -> None:
     a, b = Input("a", float32, 2), Input("b", float32, 2)
     ratio = Func("ratio")
     ratio[y, x] = a[y, x] / b[y, x]
-    scheduled = autosched.schedule(Pipeline(ratio), shapes={"a": (64, 64), "b": (64, 64)}, target="h200")
+    scheduled = autosched.schedule(
+        Pipeline(ratio), shapes={"a": (64, 64), "b": (64, 64)}, target="h200", strategy="roots"
+    )
     exact, fast = scheduled.compile("cuda"), scheduled.compile("cuda", fast_math=True)
     assert exact.resources[0].registers != fast.resources[0].registers, "IEEE division takes a subroutine"

@@ -41,7 +41,7 @@ def pointwise(name: str = "twice", factor: int = 2) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def kernel() -> autosched.CompiledPipeline:
-    return autosched.schedule(pointwise(), {"img": SHAPE}, "cpu").compile("cpu")
+    return autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", strategy="roots").compile("cpu")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_overlapping_outputs() -> None:
     x = Var("x")
     source, f, g = Input("a", float32, 1), Func("f"), Func("g")
     f[x], g[x] = source[x] + 1, source[x] + 2
-    two = autosched.schedule(Pipeline([f, g]), {"a": (4,)}, "cpu").compile("cpu")
+    two = autosched.schedule(Pipeline([f, g]), {"a": (4,)}, "cpu", strategy="roots").compile("cpu")
     memory = np.empty(6, np.float32)
     with pytest.raises(InputError, match="output 'g' shares memory with output 'f'"):
         two(a=np.ones(4, np.float32), out=(memory[:4], memory[2:]))
@@ -90,23 +90,50 @@ def test_overlapping_outputs() -> None:
 
 
 SCHEDULINGS: dict[str, tuple[Callable[[], Any], str]] = {
-    "no shapes": (lambda: autosched.schedule(pointwise()), r"pass shapes=\{'img': \(y, x\)\}"),
-    "both": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, inputs={}), "either shapes or inputs"),
+    "no shapes": (lambda: autosched.schedule(pointwise(), strategy="roots"), r"pass shapes=\{'img': \(y, x\)\}"),
+    "both": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, inputs={}, strategy="roots"),
+        "either shapes or inputs",
+    ),
     "not an array": (
-        lambda: autosched.schedule(pointwise(), inputs={"img": 3}),
+        lambda: autosched.schedule(pointwise(), inputs={"img": 3}, strategy="roots"),
         "value of type int",
     ),
-    "missing shape": (lambda: autosched.schedule(pointwise(), {}), "missing 'img'"),
-    "unknown shape": (lambda: autosched.schedule(pointwise(), {"img": SHAPE, "b": (1,)}), "unknown 'b'"),
-    "rank": (lambda: autosched.schedule(pointwise(), {"img": (3, 4, 5)}), "needs 2 dimensions"),
-    "target": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "h20"), "unknown target 'h20'; did you mean"),
+    "missing shape": (lambda: autosched.schedule(pointwise(), {}, strategy="roots"), "missing 'img'"),
+    "unknown shape": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE, "b": (1,)}, strategy="roots"),
+        "unknown 'b'",
+    ),
+    "rank": (lambda: autosched.schedule(pointwise(), {"img": (3, 4, 5)}, strategy="roots"), "needs 2 dimensions"),
+    "target": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "h20", strategy="roots"),
+        "unknown target 'h20'; did you mean",
+    ),
     "strategy": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, strategy="beem"), "unknown strategy 'beem'"),
-    "parameter": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", {"sigma": 1}), "no parameter 'sigma'"),
-    "value": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", {"gain": "x"}), "parameter 'gain'"),
-    "a Func": (lambda: autosched.schedule(Func("f"), {"img": SHAPE}), "a Func cannot be scheduled; pass a Pipeline"),
-    "backend": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}).compile("gpu"), "unknown backend 'gpu'"),
-    "cpu on cuda": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu").compile("cuda"), "no CUDA arch"),
-    "no source": (lambda: autosched.schedule(pointwise(), {"img": SHAPE}).source("interpreter"), "generates no code"),
+    "parameter": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", {"sigma": 1}, strategy="roots"),
+        "no parameter 'sigma'",
+    ),
+    "value": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", {"gain": "x"}, strategy="roots"),
+        "parameter 'gain'",
+    ),
+    "a Func": (
+        lambda: autosched.schedule(Func("f"), {"img": SHAPE}, strategy="roots"),
+        "a Func cannot be scheduled; pass a Pipeline",
+    ),
+    "backend": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, strategy="roots").compile("gpu"),
+        "unknown backend 'gpu'",
+    ),
+    "cpu on cuda": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", strategy="roots").compile("cuda"),
+        "no CUDA arch",
+    ),
+    "no source": (
+        lambda: autosched.schedule(pointwise(), {"img": SHAPE}, strategy="roots").source("interpreter"),
+        "generates no code",
+    ),
 }
 
 
@@ -123,7 +150,7 @@ def test_out_of_range_read_names_stage_and_index() -> None:
     edge[x] = img[x + 1] - img[x]
     pipeline = Pipeline(edge.over(x=(0, img.shape[0])))
     with pytest.raises(BoundsError, match=r"stage 'edge' reads input 'img' out of range: index x \+ 1.*\[1, 8\]"):
-        autosched.schedule(pipeline, {"img": (8,)}, "cpu")
+        autosched.schedule(pipeline, {"img": (8,)}, "cpu", strategy="roots")
 
 
 def test_undefined_func_and_cycle() -> None:
@@ -143,7 +170,7 @@ def test_undefined_func_and_cycle() -> None:
 def test_named_compiler_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CC", "/nonexistent")
     monkeypatch.setattr("autosched.runtime.executable.gpu_problem", lambda: "there is none")
-    scheduled = autosched.schedule(pointwise(), {"img": SHAPE}, "cpu")
+    scheduled = autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", strategy="roots")
     for backend in ("cpu", None):
         with pytest.raises(CompileError, match="CC names '/nonexistent', which is not there: install gcc"):
             scheduled.compile(backend)
@@ -157,7 +184,7 @@ def test_graph_needs_the_gpu(kernel: autosched.CompiledPipeline, img: np.ndarray
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "s.json"
-    autosched.schedule(pointwise(), {"img": SHAPE}, "h200").save(path)
+    autosched.schedule(pointwise(), {"img": SHAPE}, "h200", strategy="roots").save(path)
     return path
 
 
@@ -182,4 +209,4 @@ def test_schedule_beyond_the_device(saved: Path) -> None:
 
 def test_unwritable_schedule() -> None:
     with pytest.raises(InputError, match=r"cannot write the schedule to /nonexistent/s\.json"):
-        autosched.schedule(pointwise(), {"img": SHAPE}).save("/nonexistent/s.json")
+        autosched.schedule(pointwise(), {"img": SHAPE}, strategy="roots").save("/nonexistent/s.json")

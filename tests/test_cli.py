@@ -49,7 +49,7 @@ def test_apps() -> None:
 
 
 def test_schedule_prints_the_loop_nest() -> None:
-    printed = run("schedule", "harris", *SIZES).stdout
+    printed = run("schedule", "harris", *SIZES, "--strategy", "roots").stdout
     assert "ixx[y, x]" in printed or "ixx" in printed
     assert "kernels for H200, roots" in printed and "threadIdx.x" in printed
 
@@ -57,7 +57,7 @@ def test_schedule_prints_the_loop_nest() -> None:
 def test_schedule_as_json_and_file(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     found = run_json(
-        "schedule", "harris", *SIZES, "--target", "a100", "--mode", "one-shot", "--seed", "0", "--out", path
+        "schedule", "harris", *SIZES, "--target", "a100", "--strategy", "roots", "--seed", "0", "--out", path
     )
     assert (found["app"], found["target"], found["strategy"]) == ("harris", "A100", "roots")
     assert len(found["kernels"]) == len(json.loads(path.read_text())["kernels"])
@@ -98,7 +98,7 @@ def test_run_time_parameter(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["h200", "cpu"])
 def test_run_with_a_saved_schedule(target: str, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
-    run("schedule", "harris", *SIZES, "--target", target, "--out", path)
+    run("schedule", "harris", *SIZES, "--target", target, "--strategy", "roots", "--out", path)
     found = run_json("run", "harris", *SIZES, "--schedule", path, "--target", "cpu")
     assert found["kernels"] == len(json.loads(path.read_text())["kernels"])
     assert found["outputs"]["output"]["shape"] == [14, 24]

@@ -52,7 +52,7 @@ def image(tmp_path: Path) -> Path:
 def saved(tmp_path: Path) -> Path:
     """A schedule of blur."""
     path = tmp_path / "s.json"
-    result = CliRunner().invoke(main, ["schedule", "blur", *SIZES, "--out", str(path)])
+    result = CliRunner().invoke(main, ["schedule", "blur", *SIZES, "--strategy", "roots", "--out", str(path)])
     assert result.exit_code == 0
     return path
 
@@ -84,7 +84,10 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "unwritable output": (("run", "blur", *SIZES, "--output", "no/such/o.npz"), "cannot write no/such/o.npz: No such"),
     "output is a directory": (("run", "blur", *SIZES, "--output", "."), "cannot write .: it exists and is no file"),
     "output is a device": (("run", "blur", *SIZES, "--output", "/dev/null"), "cannot write /dev/null: it exists"),
-    "unwritable schedule": (("schedule", "blur", "--out", "no/s.json"), "cannot write the schedule to no/s.json"),
+    "unwritable schedule": (
+        ("schedule", "blur", "--out", "no/s.json"),
+        "cannot write no/s.json: there is no directory",
+    ),
     "unknown option": (("run", "blur", "--htlm", "x"), "No such option"),
 }
 

@@ -7,15 +7,12 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import networkx as nx
 import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.apps import get_app, load_apps
+from autosched.apps import get_app
 from autosched.apps.sizes import H, Size, W
-from autosched.search.roots import schedule_roots
-from autosched.target import get_target
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[1]
@@ -83,59 +80,6 @@ def test_pictures_of_arrays(gallery: ModuleType) -> None:
     assert gallery.as_rgb(np.ones((2, 5, 6))).shape == (5, 6)
     weighted = gallery.as_rgb(np.stack([np.ones((5, 6))] * 3 + [np.zeros((5, 6))]))
     assert weighted.shape == (5, 6, 3) and not weighted.any()
-
-
-@pytest.mark.parametrize("name", load_apps())
-def test_stage_graphs_are_layered(name: str, scripts: None) -> None:
-    layered, draw_graph = importlib.import_module("layered"), importlib.import_module("draw_graph")
-    app = get_app(name)
-    bound = bind(app.build(), app.shapes(app.small_sizes))
-    graph = draw_graph.func_graph(bound)
-    assert set(graph) == set(bound.inputs) | set(bound.funcs)
-    layout = layered.layered_layout(graph, dict.fromkeys(graph, 1.0), 0.25)
-    for (a, b), route in layout.routes.items():
-        assert [layer for _, layer in route] == list(range(layout.positions[a][1], layout.positions[b][1] + 1))
-    rows: dict[int, list[float]] = {}
-    for x, layer in layout.positions.values():
-        rows.setdefault(layer, []).append(x)
-        assert 0.5 - 1e-9 <= x <= layout.width - 0.5 + 1e-9
-    for row in rows.values():
-        assert np.all(np.diff(sorted(row)) >= 1.25 - 1e-9), "nodes overlap"
-    assert {0, layout.layers - 1} <= set(rows)
-    kinds = draw_graph.kinds(bound, schedule_roots(bound, get_target("h200")))
-    assert {n for n, kind in kinds.items() if kind == "input"} == set(bound.inputs)
-    assert {n for n, kind in kinds.items() if kind == "output"} == set(bound.outputs.values())
-
-
-def test_layers_keep_edges_short(scripts: None) -> None:
-    layered = importlib.import_module("layered")
-    graph: nx.DiGraph[str] = nx.DiGraph([("in", "a"), ("a", "b"), ("b", "c"), ("table", "c")])
-    assert layered.assign_layers(graph) == {"in": 0, "a": 1, "b": 2, "c": 3, "table": 2}
-    alone: nx.DiGraph[str] = nx.DiGraph()
-    alone.add_nodes_from("xy")
-    assert layered.layered_layout(alone, {"x": 1, "y": 2}, 0.5).width == 3.5
-
-
-def test_crossings_are_untangled(scripts: None) -> None:
-    layered = importlib.import_module("layered")
-    graph: nx.DiGraph[str] = nx.DiGraph([("a", "z"), ("b", "y"), ("c", "x"), ("z", "end"), ("y", "end"), ("x", "end")])
-    rows = layered.ordered(graph, layered.assign_layers(graph))
-    assert layered.crossings(graph, rows) == 0
-    assert layered.crossings(graph, [["a", "b", "c"], ["x", "y", "z"], ["end"]]) == 3
-
-
-@pytest.mark.parametrize(
-    ("wanted", "apart", "expected"),
-    [
-        ([0, 10], [2], [0, 10]),
-        ([5, 5], [2], [4, 6]),
-        ([3, 0, 0], [1, 1], [0, 1, 2]),
-        ([], [], []),
-    ],
-)
-def test_separated(wanted: list[float], apart: list[float], expected: list[float], scripts: None) -> None:
-    layered = importlib.import_module("layered")
-    assert layered.separated(wanted, apart, [1.0] * len(wanted)) == pytest.approx(expected)
 
 
 def test_loop_nests_are_nested(scripts: None) -> None:

@@ -7,6 +7,7 @@ determine: it has one value for all points. A select costs its dearer arm, so th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from autosched.lang.expr import Binary, Call, Expr, Load, RVar, Select, Var, children, operands_first
@@ -24,7 +25,7 @@ def flops_per_point(pipeline: Pipeline) -> dict[str, int]:
     An update counts as often as it stands in the program, not as often as it runs.
     """
     return {
-        pipeline.name_of(f): sum(_distinct_operations(definition.values) for definition in f.definitions)
+        pipeline.name_of(f): sum(operations_by_type(definition.values).total() for definition in f.definitions)
         for f in pipeline.funcs
     }
 
@@ -42,16 +43,22 @@ def expanded_flops(pipeline: Pipeline) -> dict[str, int]:
     return {pipeline.name_of(o.func): totals[id(o.func)] for o in pipeline.outputs}
 
 
-def _distinct_operations(values: Sequence[Expr]) -> int:
+def operations_by_type(values: Sequence[Expr]) -> Counter[str]:
+    """Return the operations of one evaluation of some expressions by their type, such as ``float32``.
+
+    A node that is used twice counts once.
+    """
     costs = _costs(values, lambda load: 0)
-    count, seen = 0, set()
+    count: Counter[str] = Counter()
+    seen: set[int] = set()
     stack = list(values)
     while stack:
         e = stack.pop()
         if id(e) in seen or costs[id(e)] is None:
             continue
         seen.add(id(e))
-        count += _is_operation(e)
+        if _is_operation(e):
+            count[e.dtype.name] += 1
         stack.extend([_dearer(e, costs)] if isinstance(e, Select) else _operands(e))
     return count
 

@@ -12,7 +12,9 @@ _WORDS = """
 auto bool break case catch char class const constexpr continue default delete do double else enum explicit export extern
 false float for friend goto if inline int long mutable namespace new operator private protected public register restrict
 return short signed sizeof static struct switch template this throw true try typedef typename typeid typeof union
-unsigned using virtual void volatile wchar_t while asm and or not xor bitand bitor compl and_eq or_eq xor_eq not_eq
+unsigned using virtual void volatile wchar_t while alignas alignof char16_t char32_t const_cast decltype dynamic_cast
+noexcept nullptr reinterpret_cast static_assert static_cast thread_local typeof
+asm and or not xor bitand bitor compl and_eq or_eq xor_eq not_eq
 main min max abs exp log sin cos tan pow sqrt floor ceil round trunc fmod linux unix
 threadIdx blockIdx blockDim gridDim warpSize block
 KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE LOAD_VECTOR STORE_VECTOR BARRIER ITER UNROLL

@@ -49,6 +49,13 @@ def print_c(program: Program) -> CSource:
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 
+def kernel_text(kernel: KernelIR) -> str:
+    """Return one block of a kernel as a C function, as it stands in the whole pipeline's file."""
+    w = Writer()
+    _Printer(kernel, w).kernel_function()
+    return w.text()
+
+
 def host_prelude() -> str:
     """Return the macros of generated code as they are on the host."""
     return files("autosched.codegen.prelude").joinpath("host.h").read_text(encoding="utf-8")

@@ -1,20 +1,15 @@
-"""What a search considered, pruned and predicted: as tables, as data, and as an HTML report."""
+"""What a search considered, pruned and predicted: as tables and as data."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import click
 
 from autosched.api import ScheduledPipeline
-from autosched.commands.files import replacing
 from autosched.commands.show import print_table, time_text
-from autosched.errors import InputError
 from autosched.search.explain import KernelReport, explain
-from autosched.search.strategy import Found
 
 
 def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
@@ -74,28 +69,3 @@ def _row(kernel: KernelReport) -> tuple[str, ...]:
         time_text(kernel.seconds),
         ", ".join(f"{unit} {time_text(t)}" for unit, t in busiest),
     )
-
-
-def write_report(path: Path, app: str, scheduled: ScheduledPipeline) -> None:
-    """Write the loop nest, the search and every kernel's features and predicted time as one HTML file.
-
-    Raises:
-        InputError: If the file cannot be written, or Jinja is not installed.
-    """
-    try:
-        import jinja2
-    except ImportError as e:
-        raise InputError("reports need Jinja: pip install autosched[report]") from e
-    template = resources.files("autosched.commands").joinpath("report.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["time"] = time_text
-    found: Found | None = scheduled.found
-    page = environment.from_string(template).render(
-        app=app,
-        target=scheduled.target.name,
-        loop_nest=scheduled.text(),
-        search=as_dict(scheduled),
-        kernels=[] if found is None else explain(found),
-    )
-    with replacing(path) as file:
-        file.write(page.encode())

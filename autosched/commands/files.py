@@ -93,6 +93,24 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         beside.unlink(missing_ok=True)
 
 
+def check_writable(*paths: Path | None) -> None:
+    """Refuse files that could not be written, before any work is done for them.
+
+    Raises:
+        InputError: If a path is a directory, or its directory is not there or cannot be written.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {path}: it exists and is no file; choose another path")
+        directory = path.absolute().parent
+        if not directory.is_dir():
+            raise InputError(f"cannot write {path}: there is no directory {directory}; make it, or choose another path")
+        if not os.access(directory, os.W_OK):
+            raise InputError(f"cannot write {path}: {directory} cannot be written; choose another path")
+
+
 def write_arrays(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write arrays as .npz, under their names."""
     # Not np.savez: its own parameters take the name `file`, which an output may have.

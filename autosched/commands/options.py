@@ -83,12 +83,27 @@ _EXECUTION_OPTIONS = (
     ),
 )
 
+_SEARCH_OPTIONS = (
+    click.option("--seconds", type=click.FloatRange(min=0), help="Time budget of the search."),
+    click.option(
+        "--cost",
+        metavar="MODEL",
+        help="Cost model: `learned`, `analytical` or a file of weights; by default the learned one where there is one.",
+    ),
+    click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device."),
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to stdout.")
 
 
 def problem_options(command: F) -> F:
     """Add the options that say what to compute: app, arrays or sizes, parameters, seed."""
     return _with(_PROBLEM_OPTIONS, command)
+
+
+def search_options(command: F) -> F:
+    """Add the options of a search: time budget, cost model, what schedules are timed on."""
+    return _with(_SEARCH_OPTIONS, command)
 
 
 def execution_options(command: F) -> F:

@@ -102,7 +102,7 @@ def scheduled_for(problem: Problem, backend: Backend | None, schedule_file: Path
     """
     targets = _targets(backend)
     if schedule_file is None:
-        return schedule(problem.pipeline, problem.shapes, targets[0], problem.params)
+        return schedule(problem.pipeline, problem.shapes, targets[0], problem.params, strategy="roots")
     for target in targets[:-1]:
         try:
             return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)

@@ -10,12 +10,19 @@ import click
 
 from autosched.api import ScheduledPipeline
 from autosched.api import schedule as find_schedule
-from autosched.commands.explain import as_dict, print_explanation, write_report
-from autosched.commands.options import PATH, Pairs, json_option, problem_options
+from autosched.commands.explain import as_dict, print_explanation
+from autosched.commands.files import check_writable
+from autosched.commands.options import PATH, Pairs, json_option, problem_options, search_options
 from autosched.commands.problem import configure
+from autosched.commands.progress import searching
 from autosched.commands.show import print_json, time_text
+from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.executable import KernelInfo, launch_info
+from autosched.search.modes.samples import SAMPLES
 from autosched.search.strategy import STRATEGIES
+
+MODES = ("one-shot", "top5")
+TOP_K = 5
 
 
 @click.command(short_help="Find a schedule and show it.")
@@ -23,12 +30,25 @@ from autosched.search.strategy import STRATEGIES
 @click.option(
     "--target", default="h200", show_default=True, help="GPU to schedule for, `cuda` (this machine's) or `cpu`."
 )
-@click.option("--mode", type=click.Choice(["one-shot"]), default="one-shot", show_default=True, help="How to search.")
-@click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="roots", show_default=True,
-              help="What to search with.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0), help="Time budget of the search.")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="one-shot",
+    show_default=True,
+    help="one-shot: the best by the cost model; top5: the best five are compiled and timed.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=SAMPLES,
+    show_default=True,
+    help="Searches that draw schedules: a beam search and greedy ones.",
+)
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Search in this way only, without samples.")
+@search_options
+@click.option("--no-reuse", is_flag=True, help="Search even if a schedule is in the user's cache.")
 @click.option("--explain", "explained", is_flag=True, help="Show what was considered, pruned and predicted.")
-@click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report of the search.")
+@click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
 @json_option
 def schedule(
@@ -39,31 +59,51 @@ def schedule(
     seed: int,
     target: str,
     mode: str,
-    strategy: str,
+    samples: int,
+    strategy: str | None,
     seconds: float | None,
+    cost: str | None,
+    simulated: bool,
+    no_reuse: bool,
     explained: bool,
     html: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Schedule APP without running it; needs no GPU."""
+    check_writable(out, html)
     problem, _ = configure(app, inputs, sizes, params)
     started = time.perf_counter()
-    scheduled = find_schedule(
-        problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, seed=seed, seconds=seconds
-    )
+    with searching(samples if strategy is None else 1, quiet=as_json) as progress:
+        scheduled = find_schedule(
+            problem.pipeline,
+            problem.shapes,
+            target,
+            problem.params,
+            strategy=strategy,
+            samples=samples,
+            top_k=TOP_K if mode == "top5" else 1,
+            cost=cost,
+            measure="simulated" if simulated else "device",
+            seed=seed,
+            seconds=seconds,
+            reuse=not no_reuse,
+            progress=progress,
+        )
     taken = time.perf_counter() - started
     if html is not None:
-        write_report(html, app, scheduled)
+        scheduled.report(html)
     if out is not None:
         scheduled.save(out)
     kernels = launch_info(scheduled.program)
     if as_json:
-        print_json(_as_dict(app, scheduled, kernels, taken, {"mode": mode, "strategy": strategy, "seed": seed}, out))
+        how = {"mode": mode, "strategy": strategy, "samples": samples, "seed": seed}
+        print_json(_as_dict(app, scheduled, kernels, taken, how, out))
         return
     click.echo(scheduled.text())
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
-    click.echo(f"{count} for {scheduled.target.name}, {strategy}, found in {time_text(taken)}")
+    click.echo(f"{count} for {scheduled.target.name}, {how_text(scheduled)}, found in {time_text(taken)}")
+    print_trials(scheduled)
     if explained:
         print_explanation(scheduled)
     for file in (out, html):
@@ -90,6 +130,8 @@ def _as_dict(
             for k in kernels
         ],
         "loop_nest": scheduled.text(),
+        "origin": None if scheduled.origin is None else scheduled.origin.to_data(),
+        "trials": trials_data(scheduled),
         "search": as_dict(scheduled),
         "out": None if out is None else str(out),
     }

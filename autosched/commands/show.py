@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from autosched.runtime.timing.durations import time_text as time_text  # commands find it here
+
 PIPED_WIDTH = 120
 """Columns of a table that is not printed to a terminal."""
 
@@ -35,14 +37,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 def shape_text(dtype: object, shape: Iterable[object]) -> str:
     """Return an array's type and shape as they are written everywhere: ``float32[3, 640, 480]``."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
-
-
-def time_text(seconds: float) -> str:
-    """Return a duration with a unit that fits it and three digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * scale >= 1 or unit == "µs":
-            return f"{seconds * scale:.3g} {unit}"
-    raise AssertionError("the last unit takes every duration")
 
 
 def _finite(value: Any) -> Any:

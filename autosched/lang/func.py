@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from autosched.lang.operations import retype, strong, wrap
 
 Value = ExprLike | Sequence[ExprLike]
 _DEFAULT_DIMS = ("n", "d", "c", "y", "x")
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Func:
     def __init__(self, name: str) -> None:
         check_name(name, "Func")
         self.name = name
+        self.number = next(_numbers)  # in the order in which Funcs are made, to tell which were there before
         self.location = caller_location()
         self.boundary: str | None = None
         self.boundary_ranges: dict[str, tuple[Expr, Expr]] = {}

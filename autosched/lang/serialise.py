@@ -178,15 +178,19 @@ class _Reader:
         return Definition(self._operands(indices), self._operands(values), loops, None)
 
     def _pair(self, pair: Sequence[int]) -> tuple[Expr, Expr]:
-        low, high = self._operands(pair)
-        return low, high
+        low, high = pair
+        return self._node(low), self._node(high)
 
     def _operands(self, numbers: Sequence[int]) -> tuple[Expr, ...]:
-        if any(k < 0 for k in numbers):
+        return tuple(map(self._node, numbers))
+
+    def _node(self, number: int) -> Expr:
+        if number < 0:
             raise IndexError("a node has a negative number")
-        return tuple(self._nodes[k] for k in numbers)
+        return self._nodes[number]
 
     def _made(self, kind: str, fields: Sequence[Any]) -> Expr:
+        node = self._node
         match kind, fields:
             case "const", (value, dtype, weak):
                 found = _scalar(value)
@@ -196,9 +200,9 @@ class _Reader:
             case "var", (name,):
                 return Var(name)
             case "rvar", (name, rank, low, high):
-                return RVar(name, *self._pair((low, high)), rank)
+                return RVar(name, node(low), node(high), rank)
             case "param", (k,):
-                return self._params[k]
+                return self._params[int(k)]
             case "shape", (k, axis):
                 return ShapeDim(self._inputs[k], axis)
             case "read", (k, 0, *indices):
@@ -206,13 +210,13 @@ class _Reader:
             case "load", (k, component, *indices):
                 return Load(self._funcs[k], self._operands(indices), self._dtypes[k][component], component)
             case "unary", (op, dtype, weak, a):
-                return Unary(op, *self._operands((a,)), as_dtype(dtype), bool(weak))
+                return Unary(op, node(a), as_dtype(dtype), bool(weak))
             case "binary", (op, dtype, weak, a, b):
-                return Binary(op, *self._operands((a, b)), as_dtype(dtype), bool(weak))
+                return Binary(op, node(a), node(b), as_dtype(dtype), bool(weak))
             case "select", (dtype, weak, cond, t, f):
-                return Select(*self._operands((cond, t, f)), as_dtype(dtype), bool(weak))
+                return Select(node(cond), node(t), node(f), as_dtype(dtype), bool(weak))
             case "cast", (dtype, a):
-                return Cast(*self._operands((a,)), as_dtype(dtype))
+                return Cast(node(a), as_dtype(dtype))
             case "call", (name, dtype, *args):
                 return Call(name, self._operands(args), as_dtype(dtype))
         raise ValueError(f"a node is {kind!r} with {len(fields)} fields")

@@ -20,13 +20,14 @@ from autosched.host import Host, read_host
 from autosched.lower.program import lower
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.generator import generator_version
-from autosched.measure.host_arrays import HostArrays
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest, kernel_keys
 from autosched.measure.problem import Problem
-from autosched.measure.statistics import StopRule, collect, median_and_spread
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library, find_compiler
+from autosched.runtime.signature import output_specs
+from autosched.runtime.timing.host_arrays import HostArrays
+from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
 from autosched.schedule.validate import validate
 from autosched.settings import openmp_threads_sleep
 
@@ -163,7 +164,8 @@ class CpuBackend:
 
 @lru_cache(maxsize=1)
 def _arrays(problem: Problem, seed: int, host: Host) -> HostArrays:
-    return HostArrays(problem, seed, host)
+    opened = problem.opened()
+    return HostArrays(opened.make_inputs(seed), output_specs(opened.bound), host)
 
 
 def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> list[Callable[[], None]]:

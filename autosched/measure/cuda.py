@@ -9,37 +9,22 @@ from functools import lru_cache
 
 from autosched.errors import InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.cupy_device import CupyDevice
 from autosched.measure.emit import check_compiler, compile_kernels, emit
 from autosched.measure.generator import generator_version
-from autosched.measure.gpu_arrays import GpuArrays
-from autosched.measure.gpu_device import GpuDevice
-from autosched.measure.gpu_timer import GpuTimer, Launches
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
-from autosched.measure.statistics import StopRule, median_and_spread
 from autosched.runtime.cuda import launch_steps
-from autosched.runtime.graphs import BoundStep
-from autosched.runtime.launch_plan import Binding, LaunchStep
-from autosched.runtime.launcher import CudaModule
+from autosched.runtime.launch_plan import CompiledLaunches
 from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
+from autosched.runtime.signature import output_specs
+from autosched.runtime.timing.cupy_device import CupyDevice
+from autosched.runtime.timing.gpu_arrays import GpuArrays
+from autosched.runtime.timing.gpu_device import GpuDevice
+from autosched.runtime.timing.gpu_timer import GpuTimer
+from autosched.runtime.timing.launches import Launches, launches_on_copies
+from autosched.runtime.timing.statistics import StopRule, median_and_spread
 from autosched.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledLaunches:
-    """A compiled candidate.
-
-    Attributes:
-        cubins: Code of each kernel, by name.
-        steps: Launches in order.
-        workspace_bytes: Memory for intermediate arrays.
-    """
-
-    cubins: Mapping[str, bytes] = field(repr=False)
-    steps: tuple[LaunchStep, ...]
-    workspace_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,29 +157,7 @@ def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timi
 
 def _launches(device: GpuDevice, arrays: GpuArrays, prepared: Prepared) -> list[Launches]:
     """Return the launches of a candidate for each copy of its arrays."""
-    compiled: CompiledLaunches = prepared.payload
-    scalars = prepared.job.problem.opened().scalars
-    modules = {code: CudaModule(code, device.driver) for code in set(compiled.cubins.values())}
-    functions = {
-        step.function: modules[compiled.cubins[step.function]].function(step.function, step.shared_bytes)
-        for step in compiled.steps
-        if not step.is_empty
-    }
-    workspace = arrays.workspace(compiled.workspace_bytes)
-    found = []
-    for copy in range(arrays.rotation.copies):
-        binding = Binding(arrays.pointers(copy), scalars)
-        found.append(
-            Launches(
-                tuple(
-                    None
-                    if step.is_empty
-                    else BoundStep(step, functions[step.function], binding.arguments_of(step, workspace))
-                    for step in compiled.steps
-                )
-            )
-        )
-    return found
+    return launches_on_copies(device, arrays, prepared.payload, prepared.job.problem.opened().scalars)
 
 
 @contextmanager
@@ -209,7 +172,8 @@ def _lost_or_refused(device: GpuDevice) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _arrays(device: GpuDevice, problem: Problem, seed: int) -> GpuArrays:
-    return GpuArrays(device, problem, seed)
+    opened = problem.opened()
+    return GpuArrays(device, opened.make_inputs(seed), output_specs(opened.bound))
 
 
 @lru_cache(maxsize=8)

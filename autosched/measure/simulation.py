@@ -10,7 +10,7 @@ from autosched.measure.emit import check_compiler, compile_kernels, emit
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest
-from autosched.measure.simulated import simulate
+from autosched.measure.simulated.simulate import simulate
 from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
 from autosched.target import Target
 

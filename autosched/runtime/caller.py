@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 from autosched.errors import LaunchError
 from autosched.runtime.foreign import is_torch
@@ -25,12 +28,23 @@ class Caller:
     graphs_own_memory: bool = False
 
 
-def caller_of(arrays: Iterable[object], driver: GpuDriver, device: int) -> Caller:
-    """Return the stream and memory of whoever made `arrays`: PyTorch's for tensors, else CuPy's."""
+def caller_of(arrays: Iterable[object], driver: GpuDriver, device: int, stream: int | None = None) -> Caller:
+    """Return the stream and memory of whoever made `arrays`: PyTorch's for tensors, else CuPy's.
+
+    Args:
+        arrays: The caller's arrays.
+        driver: The GPU.
+        device: Number of the GPU on which they lie.
+        stream: Handle of the stream to work on; that framework's current one when left out.
+    """
     if any(is_torch(array) for array in arrays):
-        stream = driver.foreign_stream(_torch_stream(device), device)
-        return Caller(stream, lambda size: _TorchMemory(size, device), graphs_own_memory=True)
-    return cupy_caller(driver)
+        handle = _torch_stream(device) if stream is None else stream
+        memory = partial(_TorchMemory, device=device, stream=stream)
+        return Caller(driver.foreign_stream(handle, device), memory, graphs_own_memory=True)
+    if stream is None:
+        return cupy_caller(driver)
+    chosen = driver.foreign_stream(stream, device)
+    return Caller(chosen, lambda size: driver.allocate(size, chosen))
 
 
 def cupy_caller(driver: GpuDriver) -> Caller:
@@ -46,13 +60,15 @@ def _torch_stream(device: int) -> int:
 
 
 class _TorchMemory:
-    """Memory from PyTorch's allocator, on its current stream."""
+    """Memory from PyTorch's allocator, on a stream of ours or PyTorch's current one."""
 
-    def __init__(self, size: int, device: int) -> None:
+    def __init__(self, size: int, device: int, stream: int | None) -> None:
         import torch
 
+        cuda = cast(Any, torch.cuda)  # whose streams have no types
         try:
-            self._tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
+            with nullcontext() if stream is None else cuda.stream(cuda.ExternalStream(stream, device)):
+                self._tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
         except torch.cuda.OutOfMemoryError as error:
             raise LaunchError(f"allocating {size} bytes for intermediate arrays failed: {error}") from error
 

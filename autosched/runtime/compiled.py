@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autosched.errors import LaunchError
+from autosched.errors import InputError, LaunchError
 from autosched.runtime.executable import Backend, Executable, KernelInfo
 from autosched.runtime.signature import CallSignature
+
+if TYPE_CHECKING:
+    from autosched.runtime.benchmark import Benchmark
 
 
 class CompiledPipeline:
@@ -54,6 +57,53 @@ class CompiledPipeline:
         """
         results = self._executable.call(self.signature.sort(inputs, arguments, out))
         return self._as_returned(results)
+
+    def launch(
+        self, stream: object = None, inputs: Mapping[str, Any] | None = None, /, *, out: Any, **arguments: Any
+    ) -> None:
+        """Queue the pipeline on a stream, without waiting for it and without making arrays.
+
+        Nothing orders this stream with the ones on which the arrays were made; keep the arrays until the work is done.
+        In host memory the pipeline runs at once.
+
+        Args:
+            stream: A CUDA stream: of CuPy, of PyTorch, anything with ``__cuda_stream__``, or a handle as an integer.
+                None stands for the caller's current one, and is all that the other backends take.
+            inputs: As for a call; on the backend ``cuda`` all arrays must lie on one GPU.
+            out: Arrays for the outputs, as for a call.
+            **arguments: As for a call.
+
+        Raises:
+            InputError: As for a call, if ``out`` is None, or if there is no such stream.
+            LaunchError: As for a call.
+        """
+        call = self.signature.sort(inputs, arguments, out)
+        if call.out is None:
+            names = ", ".join(spec.name for spec in self.signature.outputs)
+            raise InputError(f"launch makes no arrays: pass out=<arrays for {names}>, or call the pipeline instead")
+        self._executable.launch(call, stream)
+
+    def benchmark(
+        self, inputs: Mapping[str, Any] | None = None, /, *, seconds: float = 1.0, **arguments: Any
+    ) -> Benchmark:
+        """Time the pipeline on inputs that are in no cache, with outputs made beforehand.
+
+        On a GPU, the current one, the time of the device is measured; else what a call takes. Copies of the arrays are
+        used in turn, so that more than twice the last cache is touched before an array is read again.
+
+        Args:
+            inputs: As for a call; random arrays are made for inputs that are left out.
+            seconds: Time to measure for, at most; it ends earlier once the median is known to 0.5 %. Warming up and
+                copying arrays come on top.
+            **arguments: As for a call.
+
+        Raises:
+            InputError: As for a call, or if ``seconds`` is not positive.
+            LaunchError: As for a call, or if there is too little memory.
+        """
+        from autosched.runtime.benchmark import benchmark
+
+        return benchmark(self._executable, self.signature, self.backend, inputs, arguments, seconds)
 
     def graph(self, inputs: Mapping[str, Any] | None = None, /, *, out: Any = None, **arguments: Any) -> PipelineGraph:
         """Capture one call as a CUDA graph, without running it.

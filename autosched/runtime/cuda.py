@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,19 @@ from autosched.runtime.caller import Caller, caller_of
 from autosched.runtime.cupy_driver import gpu_driver
 from autosched.runtime.executable import KernelInfo
 from autosched.runtime.foreign import device_of, on_gpu
-from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, ScalarArgument, WorkspaceArgument
+from autosched.runtime.launch_plan import (
+    Argument,
+    BufferArgument,
+    CompiledLaunches,
+    LaunchStep,
+    ScalarArgument,
+    WorkspaceArgument,
+)
 from autosched.runtime.launcher import LaunchSequence
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions
 from autosched.runtime.nvrtc_pool import compile_many
 from autosched.runtime.signature import ArraySpec, Call, CallSignature, refuse_overlap
+from autosched.runtime.streams import stream_handle
 
 _ONE_PROCESS_UP_TO = 16
 """Kernels compiled in this process: they take less time than another process does to load the compiler."""
@@ -53,7 +62,7 @@ class CudaExecutable:
             )
         )
         self._fast_math = fast_math
-        self._alignments = _alignments(program, self._kernels)
+        self._alignments = alignments(program, self._kernels)
         self._lock = threading.Lock()
         self._sequence: LaunchSequence | None = None
         self._for_any_alignment: CudaExecutable | None = None
@@ -63,6 +72,15 @@ class CudaExecutable:
         """The kernels with the registers and local memory that ptxas gave them."""
         return tuple(_info(k, self.cubins[k.name]) for k in self._kernels)
 
+    @property
+    def launches(self) -> CompiledLaunches:
+        """What is launched on arrays that are aligned for every vector, as whole allocations are."""
+        return CompiledLaunches(
+            {name: cubin.code for name, cubin in self.cubins.items()},
+            tuple(launch_steps(self._program, self._kernels)),
+            self._program.workspace_bytes,
+        )
+
     def call(self, call: Call) -> dict[str, Any]:
         """Launch the pipeline on the caller's current stream; see `Executable`.
 
@@ -70,9 +88,14 @@ class CudaExecutable:
         made on the GPU, and the call returns before they are computed.
         """
         with _Arrays(self._signature, call, upload=True) as arrays:
-            sequence = self._launches(arrays.pointers)
-            sequence.run(arrays.pointers, call.scalars, device=arrays.device, caller=arrays.caller)
+            self._run(arrays, call)
             return arrays.results()
+
+    def launch(self, call: Call, stream: object) -> None:
+        """Launch the pipeline on a stream, on arrays that all lie on the GPU; see `Executable`."""
+        handle = None if stream is None else stream_handle(stream)
+        with _Arrays(self._signature, call, upload=False, stream=handle) as arrays:
+            self._run(arrays, call)
 
     def graph(self, call: Call) -> tuple[Callable[[], None], dict[str, Any]]:
         """Capture one call on arrays that all lie on the GPU, without running it.
@@ -85,6 +108,10 @@ class CudaExecutable:
             keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
             return lambda: graph.launch(arrays.caller_now().stream), arrays.results()
+
+    def _run(self, arrays: _Arrays, call: Call) -> None:
+        sequence = self._launches(arrays.pointers)
+        sequence.run(arrays.pointers, call.scalars, device=arrays.device, caller=arrays.caller)
 
     def _launches(self, pointers: Mapping[str, int]) -> LaunchSequence:
         """Return the launches for arrays at some addresses.
@@ -100,19 +127,19 @@ class CudaExecutable:
                     )
                 return self._for_any_alignment._launches(pointers)
             if self._sequence is None:
-                steps = launch_steps(self._program, self._kernels)
-                codes = {name: cubin.code for name, cubin in self.cubins.items()}
-                self._sequence = LaunchSequence(codes, steps, workspace_bytes=self._program.workspace_bytes)
+                plan = self.launches
+                self._sequence = LaunchSequence(plan.cubins, plan.steps, workspace_bytes=plan.workspace_bytes)
             return self._sequence
 
 
 class _Arrays:
     """A call's arrays on one GPU, as a context in which that GPU is the current one."""
 
-    def __init__(self, signature: CallSignature, call: Call, *, upload: bool) -> None:
+    def __init__(self, signature: CallSignature, call: Call, *, upload: bool, stream: int | None = None) -> None:
         self._signature = signature
         self._call = call
         self._upload = upload
+        self._stream = stream
         self._driver = gpu_driver()
         self.device = _device(call, self._driver.current_device())
         self._context = self._driver.on_device(self.device)
@@ -120,7 +147,11 @@ class _Arrays:
     def __enter__(self) -> _Arrays:
         self._context.__enter__()
         try:
-            self._take()
+            self._given: list[object] = [*self._call.arrays.values(), *(self._call.out or {}).values()]
+            self.caller = self.caller_now()
+            # arrays of other frameworks are made safe to use on the stream that is current while they are taken
+            with nullcontext() if self._stream is None else self._driver.on_stream(self.caller.stream):
+                self._take()
         except BaseException:
             self._context.__exit__(None, None, None)
             raise
@@ -131,8 +162,6 @@ class _Arrays:
 
     def _take(self) -> None:
         call, signature = self._call, self._signature
-        self._given: list[object] = [*call.arrays.values(), *(call.out or {}).values()]
-        self.caller = self.caller_now()
         self._example = next((a for a in self._given if on_gpu(a)), None)
         # Only where all are in host memory: a copy beside a caller's own stream would have to be ordered with it.
         upload = self._upload and self._example is None
@@ -148,8 +177,8 @@ class _Arrays:
         refuse_overlap(self.inputs, self.outputs)
 
     def caller_now(self) -> Caller:
-        """Return the caller with the stream that is current now."""
-        return caller_of(self._given, self._driver, self.device)
+        """Return the caller with the stream that was asked for, or else the one that is current now."""
+        return caller_of(self._given, self._driver, self.device, self._stream)
 
     def _empty(self, spec: ArraySpec) -> Any:
         if self._example is not None:
@@ -171,7 +200,7 @@ class _Arrays:
         return {name: like_caller(array, example) for name, array in self._returned.items()}
 
 
-def _alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
+def alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
     """Return what the address of each of the caller's arrays must be a multiple of, where vectors ask for something."""
     public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
     found: dict[str, int] = {}

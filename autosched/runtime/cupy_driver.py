@@ -71,6 +71,11 @@ class CupyDriver:
             stream = streams.ExternalStream(pointer, device)
         return stream
 
+    def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
+        """Make a stream the current one for a while."""
+        context: AbstractContextManager[Any] = stream
+        return context
+
     def private_stream(self) -> Stream:
         """Return a new stream that does not wait for the default one."""
         with self._explained("making a stream"):

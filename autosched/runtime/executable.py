@@ -73,6 +73,18 @@ class Executable(Protocol):
             LaunchError: If the kernels cannot be launched.
         """
 
+    def launch(self, call: Call, stream: object) -> None:
+        """Queue the pipeline on a stream, without waiting for it and without making arrays.
+
+        Args:
+            call: The arguments, sorted; it has outputs.
+            stream: A stream as `stream_handle` takes it, or None for the caller's current one.
+
+        Raises:
+            InputError: If an array does not fit, or the stream is none of the device's.
+            LaunchError: If the kernels cannot be launched.
+        """
+
 
 class HostExecutable:
     """A pipeline that computes in host memory.
@@ -106,6 +118,15 @@ class HostExecutable:
         refuse_overlap(inputs, outputs)
         self._run(inputs, outputs, call.scalars)
         return returned
+
+    def launch(self, call: Call, stream: object) -> None:
+        """Run the pipeline at once; see `Executable`."""
+        if stream is not None:
+            raise InputError(
+                f"this pipeline was compiled for host memory, where it runs at once and not on a stream "
+                f"({type(stream).__qualname__}): pass None as the stream, or compile it with backend='cuda'"
+            )
+        self.call(call)
 
 
 def choose_backend(target: Target) -> Backend:

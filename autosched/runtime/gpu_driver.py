@@ -42,6 +42,9 @@ class GpuDriver(Protocol):
     def foreign_stream(self, pointer: int, device: int) -> Stream:
         """Return a stream that another framework owns."""
 
+    def on_stream(self, stream: Stream) -> AbstractContextManager[Any]:
+        """Make a stream the current one for a while."""
+
     def private_stream(self) -> Stream:
         """Return a new stream that does not wait for the default one."""
 

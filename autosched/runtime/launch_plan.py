@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,21 @@ class LaunchStep:
     def is_empty(self) -> bool:
         """Whether there is nothing to launch."""
         return 0 in self.grid
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLaunches:
+    """Code and launches of a pipeline.
+
+    Attributes:
+        cubins: Code of each kernel, by name.
+        steps: Launches in order.
+        workspace_bytes: Memory for intermediate arrays.
+    """
+
+    cubins: Mapping[str, bytes] = field(repr=False)
+    steps: tuple[LaunchStep, ...]
+    workspace_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

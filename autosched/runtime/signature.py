@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -97,13 +97,21 @@ class CallSignature:
             fixed=dict(bound.specialised),
         )
 
-    def sort(self, positional: Mapping[str, Any] | None, keywords: Mapping[str, Any], out: object) -> Call:
+    def sort(
+        self,
+        positional: Mapping[str, Any] | None,
+        keywords: Mapping[str, Any],
+        out: object,
+        *,
+        make: Callable[[ArraySpec], Any] | None = None,
+    ) -> Call:
         """Sort a call's arguments.
 
         Args:
             positional: Arguments in a dict, for names that cannot be keywords.
             keywords: Arguments by keyword.
             out: The caller's arrays for the outputs: one array, a sequence, a mapping by name, or None.
+            make: Returns an array for an input that is left out; without it none may be.
 
         Raises:
             InputError: If a name is unknown, given twice or missing, or a parameter's value does not fit.
@@ -111,7 +119,11 @@ class CallSignature:
         given = self._merged(positional, keywords)
         arrays = {spec.name: given.pop(spec.name) for spec in self.inputs if spec.name in given}
         for spec in self.inputs:
-            if spec.name not in arrays:
+            if spec.name in arrays:
+                continue
+            if make is not None:
+                arrays[spec.name] = make(spec)
+            else:
                 self._refuse(
                     f"input {spec.name!r} is missing; pass {spec.name}=<array of {spec.dtype}, shape {spec.shape}>"
                 )

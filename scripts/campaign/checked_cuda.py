@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from autosched.measure.backend import Outputs
 from autosched.measure.cuda import CudaBackend, run_once, time_launches
-from autosched.measure.cupy_device import CupyDevice
 from autosched.measure.job import Prepared, Timing
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.cupy_device import CupyDevice
 
 RTOL, ATOL = 1e-4, 1e-5
 """Floats that differ by less differ by rounding in every measure of agreement of `autosched.measure`."""

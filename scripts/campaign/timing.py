@@ -18,8 +18,8 @@ from autosched.measure.cuda import CudaBackend
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.measure.simulation import SimulatedBackend
-from autosched.measure.statistics import StopRule
 from autosched.runtime.signature import output_specs
+from autosched.runtime.timing.statistics import StopRule
 from autosched.settings import available_cpus
 from autosched.target import Target
 from campaign.ceilings import floor_seconds, gpu_ceilings, host_ceilings

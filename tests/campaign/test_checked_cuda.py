@@ -14,8 +14,8 @@ import pytest
 from campaign import checked_cuda
 from campaign.checked_cuda import CheckedCudaBackend, ComparingDevice, agrees, exclusive
 
-from autosched.measure.cupy_device import CupyDevice
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.cupy_device import CupyDevice
 
 A, B = Problem.app("blur", small=True), Problem.app("unsharp", small=True)
 

@@ -23,7 +23,7 @@ def scheduled(name: str, seed: int | None) -> tuple[ScheduledPipeline, dict[str,
     pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else {})
     inputs = app.make_inputs(app.small_sizes, 0)
     target = Target.detect()
-    result = autosched.schedule(pipeline, inputs=inputs, target=target, params=params)
+    result = autosched.schedule(pipeline, inputs=inputs, target=target, params=params, strategy="roots")
     if seed is not None:
         schedule = sample_schedule(result.bound, target, np.random.default_rng(seed))
         result = ScheduledPipeline(result.bound, schedule, target, params)

@@ -12,15 +12,16 @@ import pytest
 from autosched.errors import ScheduleError
 from autosched.host import Host
 from autosched.measure.cpu import CpuBackend, processor_name
-from autosched.measure.host_arrays import HostArrays
 from autosched.measure.job import Job, Prepared, Status
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.statistics import StopRule
 from autosched.random_pipelines.settings import SMALL
 from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.signature import output_specs
+from autosched.runtime.timing.host_arrays import HostArrays
+from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sample import sample_schedule
 from autosched.search.candidates import Candidates
 from autosched.search.roots import schedule_roots
@@ -103,12 +104,12 @@ def test_an_illegal_schedule_is_refused() -> None:
 
 
 def test_arrays_of_all_copies_hold_the_inputs() -> None:
-    arrays = HostArrays(PROBLEM, 0, HOST)
+    arrays = HostArrays(PROBLEM.inputs(0), output_specs(PROBLEM.bind()), HOST)
     assert arrays.rotation.copies > 2
     assert arrays.rotation.total_bytes + arrays.rotation.flush_bytes > 2 * HOST.last_level_bytes
     for name, expected in PROBLEM.inputs(0).items():
         for copy in (0, arrays.rotation.copies - 1):
-            assert arrays._bytes(copy, name).tobytes() == expected.tobytes()
+            np.testing.assert_array_equal(arrays.array(copy, name), expected)
             assert arrays.address(copy, name) % 64 == 0
 
 

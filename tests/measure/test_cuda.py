@@ -14,17 +14,17 @@ from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
 from autosched.measure.cuda import CudaBackend, run_once, time_launches
 from autosched.measure.emit import compile_kernels, print_once
-from autosched.measure.gpu_timer import shares
 from autosched.measure.job import Job, Prepared
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
-from autosched.measure.statistics import StopRule
 from autosched.runtime.nvrtc import NvrtcOptions, have_nvrtc
+from autosched.runtime.timing.gpu_timer import shares
+from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
-from tests.measure.fake_gpu import EVENT_S, FakeGpu
+from tests.runtime.timing.fake_gpu import EVENT_S, FakeGpu
 
 PROBLEM = Problem.app("blur", small=True)
 H200 = get_target("h200")

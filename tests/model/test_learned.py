@@ -8,7 +8,7 @@ import torch
 
 from autosched.errors import InputError
 from autosched.featurize.model import BatchEvaluation
-from autosched.model import learned
+from autosched.model import shipped
 from autosched.model.checkpoint import Provenance, load_checkpoint, save_checkpoint
 from autosched.model.dataset import build_dataset
 from autosched.model.judging import predict
@@ -117,7 +117,7 @@ def test_name_says_where_labels_come_from(model: LearnedModel, tmp_path: Path) -
 
 
 def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
     with pytest.raises(InputError, match=r"no weights for H200 come with this release \(there are: none\)"):
         load_model("h200")
     weights(tmp_path / "h200-simulated.safetensors")
@@ -129,7 +129,7 @@ def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_shipped_file_can_be_used() -> None:
-    for path in sorted(learned.WEIGHTS.glob("*.safetensors")):
+    for path in sorted(shipped.WEIGHTS.glob("*.safetensors")):
         found = load_model(path)
         assert found.source.partition(":")[0] == path.stem.rpartition("-")[2]
         assert found.provenance.metrics["spearman"] > 0.5

@@ -94,6 +94,7 @@ def test_streams_of_other_frameworks_are_wrapped() -> None:
     stream = CupyDriver().foreign_stream(0x1234, 0)
     assert isinstance(stream, cupy.cuda.Stream)
     assert stream.ptr == 0x1234
+    assert CupyDriver().on_stream(stream) is stream, "CuPy's streams are contexts themselves"
 
 
 def test_streams_of_other_frameworks_are_wrapped_by_older_cupy() -> None:

@@ -1,0 +1,81 @@
+"""`autosched export`: write an app's pipeline as C or CUDA source for projects without Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autosched.api import ScheduledPipeline, load_schedule
+from autosched.api import schedule as find_schedule
+from autosched.commands.options import PATH, Pairs, json_option, problem_options
+from autosched.commands.problem import Problem, configure
+from autosched.commands.show import print_json
+from autosched.errors import InputError
+from autosched.search.strategy import STRATEGIES
+
+
+@click.command(short_help="Write an app as C or CUDA source.")
+@problem_options
+@click.option("--out", type=PATH, metavar="DIR", required=True, help="Where to write the files.")
+@click.option(
+    "--target", default="h200", show_default=True, help="GPU to export for, `cuda` (this machine's) or `cpu`."
+)
+@click.option(
+    "--schedule", "schedule_file", type=PATH, metavar="FILE.json", help="Schedule to use instead of finding one."
+)
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Search in this way only.")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Time budget of the search.")
+@click.option("--name", metavar="NAME", help="Name of the function and its files; by default the pipeline's.")
+@click.option("--fast-math", is_flag=True, help="Build CUDA with approximate arithmetic.")
+@click.option("--any-alignment", is_flag=True, help="Take arrays that are only aligned to their elements.")
+@json_option
+def export(
+    app: str,
+    inputs: Path | None,
+    sizes: Pairs,
+    params: Pairs,
+    seed: int,
+    out: Path,
+    target: str,
+    schedule_file: Path | None,
+    strategy: str | None,
+    seconds: float | None,
+    name: str | None,
+    fast_math: bool,
+    any_alignment: bool,
+    as_json: bool,
+) -> None:
+    """Write APP as source code that needs neither Python nor autosched."""
+    problem, _ = configure(app, inputs, sizes, params)
+    scheduled = _scheduled(problem, target, schedule_file, strategy, seed, seconds)
+    exported = scheduled.export(out, name=name, fast_math=fast_math, any_alignment=any_alignment)
+    if as_json:
+        print_json(
+            {
+                "app": app,
+                "target": scheduled.target.name,
+                "name": exported.name,
+                "directory": str(exported.directory),
+                "files": [str(file) for file in exported.files],
+                "prototype": exported.prototype,
+                "workspace_bytes": exported.workspace_bytes,
+            }
+        )
+        return
+    click.echo(f"{exported.prototype};")
+    click.echo(f"for {scheduled.target.name}, {exported.workspace_bytes} bytes of workspace")
+    for file in exported.files:
+        click.echo(f"wrote {file}")
+
+
+def _scheduled(
+    problem: Problem, target: str, schedule_file: Path | None, strategy: str | None, seed: int, seconds: float | None
+) -> ScheduledPipeline:
+    if schedule_file is not None:
+        if strategy is not None or seconds is not None:
+            raise InputError("--schedule is taken as it is, without a search: leave out --strategy and --seconds")
+        return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
+    return find_schedule(
+        problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, seed=seed, seconds=seconds
+    )

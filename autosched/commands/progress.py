@@ -1,0 +1,93 @@
+"""How a search or a tuning run goes, on a terminal; nothing where nobody looks."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from autosched.commands.show import time_text
+
+if TYPE_CHECKING:
+    from autosched.search.modes.tuning import TuneReport
+
+SearchProgress = Callable[[int, int], None]
+
+
+@contextmanager
+def searching(samples: int, *, quiet: bool = False) -> Iterator[SearchProgress | None]:
+    """Show a bar on standard error while schedules are drawn, if that is a terminal.
+
+    Args:
+        samples: How many are drawn.
+        quiet: Show nothing.
+    """
+    if quiet or samples < 2 or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("searching"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("searching", total=samples)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def tuning(*, quiet: bool = False) -> Iterator[Callable[[TuneReport], None] | None]:
+    """Show how a tuning run goes: a bar on a terminal, elsewhere a line when a batch begins to be measured or is done.
+
+    Args:
+        quiet: Show nothing.
+    """
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _tuning_bar() as report:
+            yield report
+    else:
+        yield _TuningLines().report
+
+
+@contextmanager
+def _tuning_bar() -> Iterator[Callable[[TuneReport], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("tuning")
+
+        def report(r: TuneReport) -> None:
+            bar.update(task, completed=r.measured, total=r.total or None, description=_line(r))
+
+        yield report
+
+
+class _TuningLines:
+    """Prints a line whenever something else is done."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, str] | None = None
+
+    def report(self, r: TuneReport) -> None:
+        """Print a line if the activity is another one."""
+        if self._last != (r.iteration, r.activity):
+            self._last = r.iteration, r.activity
+            click.echo(_line(r), err=True)
+
+
+def _line(r: TuneReport) -> str:
+    parts = [f"batch {r.iteration}/{r.iterations} {r.activity}"]
+    if math.isfinite(r.best):
+        parts.append(f"best {time_text(r.best)}")
+    if math.isfinite(r.rate):
+        parts.append(f"{r.rate:.1f} schedules/s")
+    if math.isfinite(r.error):
+        parts.append(f"model off {r.error:.2f}x")
+    return ", ".join(parts)

@@ -1,0 +1,63 @@
+"""How a schedule was found, and what was timed for it, as text and as data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from autosched.api import ScheduledPipeline
+from autosched.commands.show import print_table, time_text
+
+
+def how_text(scheduled: ScheduledPipeline) -> str:
+    """Return in a few words how a schedule was found, with its predicted and measured time."""
+    origin = scheduled.origin
+    if origin is None:
+        return "from a file"
+    parts = [origin.strategy + (f" of {origin.samples}" if origin.samples > 1 else "")]
+    if origin.predicted_s is not None:
+        parts.append(f"predicted {time_text(origin.predicted_s)} by the {origin.model}")
+    if origin.measured_s is not None:
+        parts.append(f"{time_text(origin.measured_s)} ({origin.source})")
+    parts += [note for note in (origin.note, "taken from the cache" if origin.reused else "") if note]
+    return ", ".join(parts)
+
+
+def print_trials(scheduled: ScheduledPipeline) -> None:
+    """Print predicted beside measured times of the schedules that were timed."""
+    if scheduled.trials is None:
+        return
+    verb = "simulated" if scheduled.trials.source.startswith("simulated") else "measured"
+    rows = [
+        (
+            str(number),
+            "-" if math.isnan(t.predicted) else time_text(t.predicted),
+            "-" if t.problem else time_text(t.seconds),
+            t.problem or t.note,
+        )
+        for number, t in enumerate(scheduled.trials.trials, 1)
+    ]
+    print_table(("", "predicted", verb, ""), rows)
+    click.echo(f"times are {scheduled.trials.source}")
+
+
+def trials_data(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
+    """Return what was timed as plain data, or None."""
+    if scheduled.trials is None:
+        return None
+    return {
+        "source": scheduled.trials.source,
+        "wrong_results": scheduled.trials.wrong,
+        "schedules": [
+            {
+                "origin": t.origin,
+                "predicted_seconds": t.predicted,
+                "seconds": t.seconds,
+                "kernel_seconds": list(t.kernel_seconds),
+                "problem": t.problem,
+            }
+            for t in scheduled.trials.trials
+        ],
+    }

@@ -1,0 +1,139 @@
+"""`autosched tune`: search, measure, train, and again, until the time or the iterations are over."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autosched.api import ScheduledPipeline, autotune
+from autosched.commands.files import check_writable
+from autosched.commands.options import PATH, Pairs, json_option, problem_options
+from autosched.commands.problem import configure
+from autosched.commands.progress import tuning
+from autosched.commands.show import print_json, print_table, time_text
+from autosched.search.modes.samples import SAMPLES
+
+if TYPE_CHECKING:
+    from autosched.search.modes.tuning import Tuned
+
+ITERATIONS = 20
+INTERRUPTED = 130
+"""Exit code of a program that was interrupted, as shells have it."""
+
+
+@click.command(short_help="Measure schedules and train the cost model on them.")
+@problem_options
+@click.option(
+    "--target", default="h200", show_default=True, help="GPU to schedule for, `cuda` (this machine's) or `cpu`."
+)
+@click.option("--iterations", type=click.IntRange(min=1), default=ITERATIONS, show_default=True, help="Batches.")
+@click.option("--samples", type=click.IntRange(min=2), default=SAMPLES, show_default=True, help="Schedules of a batch.")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Time budget; the best so far is kept.")
+@click.option(
+    "--db", "database", type=PATH, metavar="FILE.sqlite",
+    help="Where results go; schedule, weights and state lie beside it. By default a place in the user's cache.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on with the run whose files lie beside the database.")
+@click.option(
+    "--weights", metavar="FILE", help="Weights to begin with, or `random`; by default those that come with the package."
+)
+@click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device.")
+@click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
+@click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
+@json_option
+def tune(
+    app: str,
+    inputs: Path | None,
+    sizes: Pairs,
+    params: Pairs,
+    seed: int,
+    target: str,
+    iterations: int,
+    samples: int,
+    seconds: float | None,
+    database: Path | None,
+    resume: bool,
+    weights: str | None,
+    simulated: bool,
+    out: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Tune APP's schedule: every batch is searched for, compiled, compared, timed, and learned from.
+
+    What is measured is kept at once; an interrupted run goes on with --resume and measures nothing twice.
+    """
+    check_writable(out, html)
+    problem, _ = configure(app, inputs, sizes, params)
+    started = time.perf_counter()
+    try:
+        with tuning(quiet=as_json) as report:
+            found = autotune(
+                problem.pipeline, problem.shapes, target, problem.params, iterations=iterations, samples=samples,
+                seconds=seconds, database=database, resume=resume, weights=weights,
+                measure="simulated" if simulated else "device", seed=seed, report=report,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was measured is kept, and the same command with --resume goes on", err=True)
+        sys.exit(INTERRUPTED)
+    taken = time.perf_counter() - started
+    if out is not None:
+        found.save(out)
+    if html is not None:
+        found.report(html)
+    assert found.tuned is not None
+    if as_json:
+        print_json(_as_dict(app, found, found.tuned, taken))
+    else:
+        _print(found, found.tuned, taken)
+        for file in (out, html):
+            if file is not None:
+                click.echo(f"wrote {file}")
+    if found.tuned.failures.get("wrong_result"):
+        click.echo("error: some schedules computed a wrong result; this is a mistake of autosched, please report it",
+                   err=True)  # fmt: skip
+        sys.exit(1)
+
+
+def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
+    click.echo(found.text())
+    rows = [
+        ("baseline", "" if math.isnan(tuned.baseline_seconds) else time_text(tuned.baseline_seconds)),
+        ("fastest", time_text(tuned.seconds)),
+        ("predicted", "" if tuned.predicted is None else time_text(tuned.predicted)),
+    ]
+    print_table(("", f"time, {tuned.source}"), rows)
+    errors = ", ".join("-" if e is None else f"{e:.2f}" for e in tuned.errors)
+    click.echo(f"{tuned.measured} schedules measured; the model was off by a factor of {errors or '-'} (by batch)")
+    if tuned.failures:
+        click.echo("no time: " + ", ".join(f"{n} {what}" for what, n in tuned.failures.items()))
+    if tuned.cut_short:
+        click.echo("the time budget was over before all iterations; --resume goes on")
+    files = tuned.files
+    click.echo(f"schedule in {files.schedule}, weights in {files.weights}, results in {files.database}")
+    click.echo(f"took {time_text(taken)}")
+
+
+def _as_dict(app: str, found: ScheduledPipeline, tuned: Tuned, taken: float) -> dict[str, Any]:
+    return {
+        "app": app,
+        "target": found.target.name,
+        "source": tuned.source,
+        "seconds": taken,
+        "best_seconds": tuned.seconds,
+        "predicted_seconds": tuned.predicted,
+        "baseline_seconds": tuned.baseline_seconds,
+        "measured": tuned.measured,
+        "failures": dict(tuned.failures),
+        "model_error": list(tuned.errors),
+        "cut_short": tuned.cut_short,
+        "schedule": str(tuned.files.schedule),
+        "weights": str(tuned.files.weights),
+        "database": str(tuned.files.database),
+        "loop_nest": found.text(),
+    }

@@ -1,0 +1,86 @@
+"""The exported CUDA file: the kernels, and the host function that launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autosched.codegen.cuda import CudaKernel, KernelParam, cuda_prelude, print_cuda, scalar_type
+from autosched.codegen.expressions import storage_type
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.export.arguments import INDENT, argument_checks, checking_functions
+from autosched.export.interface import Interface
+from autosched.export.names import ArgumentNames, undefine
+from autosched.export.templates import fill, template
+from autosched.lower.program import Program
+from autosched.runtime.cuda import launch_steps
+from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, WorkspaceArgument
+from autosched.runtime.launcher import SHARED_MEMORY_WITHOUT_OPT_IN
+
+
+def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, ...]:
+    """Return the kernels of a pipeline as CUDA text, none of them called like something in the host function."""
+    names = ArgumentNames([interface.name, f"{interface.name}_workspace_bytes", *interface.identifiers.values()])
+    return tuple(print_cuda(replace(k, name=names(k.name))) for k in program.kernels)
+
+
+def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:
+    """Return the CUDA file of an export.
+
+    Args:
+        interface: The host function.
+        program: The pipeline.
+        kernels: What `print_kernels` returned for it.
+    """
+    body = "\n".join(k.body for k in kernels)
+    prelude = cuda_prelude().partition("\n\n")[2]  # without the note on NVRTC
+    return fill(
+        "source.cu",
+        name=interface.name,
+        prefix=interface.prefix,
+        undefine=undefine(body, prelude),
+        prelude=prelude + template("launch.h"),
+        scalars=scalar_prelude(called_scalar_functions(body)),
+        kernels=body,
+        checks=checking_functions(interface),
+        function=_host_function(interface, program, kernels),
+    )
+
+
+def _host_function(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:
+    steps = launch_steps(program, kernels)
+    lines = [f'extern "C" {interface.prototype} {{', *argument_checks(interface, "cudaErrorInvalidValue")]
+    if any(isinstance(argument, WorkspaceArgument) for step in steps for argument in step.arguments):
+        lines.append(f"{INDENT}unsigned char *const as_scratch = (unsigned char *)workspace;")
+    lines.append(f"{INDENT}cudaError_t as_error = cudaSuccess;")
+    for step, kernel in zip(steps, kernels, strict=True):
+        if not step.is_empty:
+            lines += _launch(interface, step, kernel)
+    return "\n".join([*lines, f"{INDENT}return cudaSuccess;", "}", ""])
+
+
+def _launch(interface: Interface, step: LaunchStep, kernel: CudaKernel) -> list[str]:
+    stop = f"{INDENT}if (as_error != cudaSuccess) return as_error;"
+    lines = [""]
+    if step.shared_bytes > SHARED_MEMORY_WITHOUT_OPT_IN:
+        lines += [f"{INDENT}as_error = AS_ALLOW_SHARED({step.function}, {step.shared_bytes});", stop]
+    grid, block = (f"dim3({', '.join(map(str, sizes))})" for sizes in (step.grid, step.block))
+    values = [_value(interface, a, p) for a, p in zip(step.arguments, kernel.params, strict=True)]
+    lines.append(f"{INDENT}as_error = AS_LAUNCH({step.function}, {grid}, {block}, {step.shared_bytes}, stream,")
+    lines += [f"{INDENT * 2}{value}{');' if k == len(values) - 1 else ','}" for k, value in enumerate(values)]
+    return [*lines, stop]
+
+
+def _value(interface: Interface, argument: Argument, param: KernelParam) -> str:
+    """Return what the host function passes for a parameter of a kernel."""
+    pointer = f"{'const ' if param.kind == 'in' else ''}{storage_type(param.dtype)} *"
+    match argument:
+        case BufferArgument(name, offset):
+            assert offset == 0, argument
+            return f"({pointer}){interface.identifiers[name]}"
+        case WorkspaceArgument(offset):
+            return f"({pointer})(as_scratch + {offset})"
+    identifier = interface.identifiers[argument.name]
+    if param.dtype.name == "float16":
+        return f"as_nearest_half({identifier})"
+    return f"({scalar_type(param.dtype)}){identifier}"

@@ -1,0 +1,99 @@
+"""Exporting a scheduled pipeline: every file of it, from one description of its interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autosched.export.c_source import c_source
+from autosched.export.cuda_source import cuda_source, print_kernels
+from autosched.export.directory import write_export
+from autosched.export.header import header
+from autosched.export.interface import Interface
+from autosched.export.names import function_name
+from autosched.export.project import cmake_lists, example, readme
+from autosched.runtime.cuda import alignments
+from autosched.schedule.serialise import to_json
+
+if TYPE_CHECKING:
+    from autosched.api import ScheduledPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        name: Name of the function, and of its files and library.
+        directory: Where the files lie.
+        files: The files.
+        prototype: The function's C declaration.
+        workspace_bytes: Scratch memory that a call needs.
+    """
+
+    name: str
+    directory: Path
+    files: tuple[Path, ...]
+    prototype: str
+    workspace_bytes: int
+
+
+def export(
+    scheduled: ScheduledPipeline,
+    directory: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    fast_math: bool = False,
+    any_alignment: bool = False,
+) -> Exported:
+    """Write a scheduled pipeline as source code that needs neither Python nor this library.
+
+    For a GPU a CUDA file with the kernels and a host function that launches them, for the CPU a C file; with a header
+    for C and C++, a CMakeLists.txt, an example that calls it, a README.md and the schedule.
+
+    Args:
+        scheduled: What to export.
+        directory: Where to; made if it is not there. An earlier export of this name is replaced.
+        name: Name of the function, of its files and of the library; the pipeline's when left out.
+        fast_math: Build CUDA with approximate division, square roots and elementary functions; C stays exact.
+        any_alignment: Take arrays at any address that is a multiple of their element's size. Otherwise GPU kernels that
+            access several elements at once ask for up to 16 bytes, which whole allocations always have.
+
+    Raises:
+        InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+    """
+    function = function_name(scheduled.bound.pipeline.name, name)
+    interface, files = _files(scheduled, function, fast_math=fast_math, any_alignment=any_alignment)
+    where = Path(directory)
+    return Exported(
+        name=function,
+        directory=where,
+        files=write_export(where, function, files),
+        prototype=interface.prototype,
+        workspace_bytes=interface.workspace_bytes,
+    )
+
+
+def _files(
+    scheduled: ScheduledPipeline, name: str, *, fast_math: bool, any_alignment: bool
+) -> tuple[Interface, Mapping[str, str]]:
+    """Return the interface of an export and the text of each of its files."""
+    program, target = scheduled.program, scheduled.target
+    program = program.without_vectors() if any_alignment else program
+    interface = Interface.of(name, program, scheduled.signature, target)
+    if interface.is_cuda:
+        kernels = print_kernels(program, interface)
+        interface = interface.with_alignments(alignments(program, kernels))
+        source = {f"{name}.cu": cuda_source(interface, program, kernels), "example.cpp": example(interface)}
+    else:
+        source = {f"{name}.c": c_source(interface, program), "example.c": example(interface)}
+    return interface, {
+        **source,
+        f"{name}.h": header(interface),
+        "CMakeLists.txt": cmake_lists(interface, fast_math=fast_math),
+        "README.md": readme(interface, fast_math=fast_math),
+        "schedule.json": to_json(scheduled.bound, scheduled.schedule),
+    }

@@ -1,0 +1,224 @@
+"""What an exported function takes, in C terms; header, sources and example are written from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autosched.analysis.naming import Namer
+from autosched.export.names import ArgumentNames
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Scalar
+from autosched.lower.program import Program
+from autosched.runtime.cpu import ALIGN
+from autosched.runtime.signature import CallSignature
+from autosched.schedule.placement import WORKSPACE_ALIGN
+from autosched.target import Target
+
+_PUBLIC_TYPE = {
+    "bool": "bool", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "uint16": "uint16_t",
+    "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t", "uint64": "uint64_t",
+    "float16": "uint16_t", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayArgument:
+    """An array that the caller passes.
+
+    Attributes:
+        name: Its name in the pipeline.
+        identifier: Its name in C.
+        macro: What the macros of its shape begin with.
+        dtype: Element type.
+        shape: Extents, outermost first.
+        dims: Names of the dimensions.
+        first: Index of the first element in each dimension; not 0 where an output's box begins elsewhere.
+        is_output: Whether it is written.
+        alignment: What its address must be a multiple of, in bytes.
+    """
+
+    name: str
+    identifier: str
+    macro: str
+    dtype: DType
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+    first: tuple[int, ...]
+    is_output: bool
+    alignment: int
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes_(self) -> int:
+        """Size in bytes."""
+        return self.count * self.dtype.bytes_
+
+    @property
+    def c_type(self) -> str:
+        """C type of an element in the header; a float16 is its bits."""
+        return _PUBLIC_TYPE[self.dtype.name]
+
+    @property
+    def pointer(self) -> str:
+        """C type of the argument."""
+        return f"{'' if self.is_output else 'const '}{self.c_type} *"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    """A number that the caller passes.
+
+    Attributes:
+        name: Its name in the pipeline.
+        identifier: Its name in C.
+        macro: Name of the macro with its default.
+        dtype: Its type.
+        default: The value that Python uses where a call gives none, or None.
+    """
+
+    name: str
+    identifier: str
+    macro: str
+    dtype: DType
+    default: np.generic | None
+
+    @property
+    def c_type(self) -> str:
+        """C type of the argument; a float16 is passed as a float."""
+        return "float" if self.dtype.name == "float16" else _PUBLIC_TYPE[self.dtype.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An exported function.
+
+    Attributes:
+        name: Its name.
+        pipeline: That of the pipeline.
+        target: What its schedule was made for.
+        arrays: Inputs, then outputs, in the order in which they are passed.
+        scalars: What is passed after them.
+        fixed: Parameters whose value is built into the code.
+        workspace_bytes: Scratch memory that a call needs.
+        workspace_alignment: What the scratch memory's address must be a multiple of, in bytes.
+    """
+
+    name: str
+    pipeline: str
+    target: Target
+    arrays: tuple[ArrayArgument, ...]
+    scalars: tuple[ScalarArgument, ...]
+    fixed: Mapping[str, Scalar]
+    workspace_bytes: int
+    workspace_alignment: int
+
+    @classmethod
+    def of(cls, name: str, program: Program, signature: CallSignature, target: Target) -> Interface:
+        """Return the interface of a lowered pipeline.
+
+        Args:
+            name: Name of the function.
+            program: The pipeline.
+            signature: What it takes in Python.
+            target: What it was scheduled for.
+        """
+        identifier = ArgumentNames([name, f"{name}_workspace_bytes"])
+        macro = _Macros(name)
+        dims = {i.name: i.dims for i in program.bound.pipeline.inputs}
+        placed = {**program.inputs, **program.outputs}
+        arrays = []
+        for spec in (*signature.inputs, *signature.outputs):
+            is_output = spec.name in program.outputs
+            array = placed[spec.name]
+            called = identifier(spec.name)
+            arrays.append(
+                ArrayArgument(
+                    name=spec.name,
+                    identifier=called,
+                    macro=macro(called),
+                    dtype=spec.dtype,
+                    shape=spec.shape,
+                    dims=program.bound.funcs[array.source].dims if is_output else dims[spec.name],
+                    first=array.mins,
+                    is_output=is_output,
+                    alignment=spec.dtype.bytes_,
+                )
+            )
+        scalars = []
+        for p, dtype in signature.scalars.items():
+            called = identifier(p)
+            scalars.append(ScalarArgument(p, called, macro(called), dtype, signature.defaults.get(p)))
+        return cls(
+            name=name,
+            pipeline=signature.pipeline,
+            target=target,
+            arrays=tuple(arrays),
+            scalars=tuple(scalars),
+            fixed=signature.fixed,
+            workspace_bytes=program.workspace_bytes,
+            workspace_alignment=WORKSPACE_ALIGN if target.kind == "cuda" else ALIGN,
+        )
+
+    def with_alignments(self, alignments: Mapping[str, int]) -> Interface:
+        """Return the same where the addresses of some arrays, by name, must be multiples of more than an element."""
+        arrays = (replace(a, alignment=max(a.alignment, alignments.get(a.name, 1))) for a in self.arrays)
+        return replace(self, arrays=tuple(arrays))
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all its macros begin with."""
+        return self.name.upper()
+
+    @property
+    def inputs(self) -> tuple[ArrayArgument, ...]:
+        """The arrays that are read."""
+        return tuple(a for a in self.arrays if not a.is_output)
+
+    @property
+    def outputs(self) -> tuple[ArrayArgument, ...]:
+        """The arrays that are written."""
+        return tuple(a for a in self.arrays if a.is_output)
+
+    @property
+    def arguments(self) -> tuple[ArrayArgument | ScalarArgument, ...]:
+        """Arrays and scalars as they are passed; the workspace, and for CUDA the stream, follow."""
+        return (*self.arrays, *self.scalars)
+
+    @property
+    def identifiers(self) -> Mapping[str, str]:
+        """C name of every array and scalar by its name in the pipeline."""
+        return {argument.name: argument.identifier for argument in self.arguments}
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it runs on a GPU."""
+        return self.target.kind == "cuda"
+
+    @property
+    def prototype(self) -> str:
+        """The function's declaration, without a semicolon."""
+        arguments = [f"{a.pointer}{a.identifier}" for a in self.arrays]
+        arguments += [f"{s.c_type} {s.identifier}" for s in self.scalars]
+        arguments += ["void *workspace", *(["cudaStream_t stream"] if self.is_cuda else [])]
+        head = f"{'cudaError_t' if self.is_cuda else 'int'} {self.name}("
+        line = f"{head}{', '.join(arguments)})"
+        return line if len(line) <= 110 else f"{head}\n    " + ",\n    ".join(arguments) + ")"
+
+
+class _Macros:
+    """Gives arguments the beginnings of their macros' names."""
+
+    def __init__(self, function: str) -> None:
+        self._prefix = function.upper()
+        self._namer = Namer([f"{self._prefix}_WORKSPACE"])
+
+    def __call__(self, identifier: str) -> str:
+        return self._namer(f"{self._prefix}_{identifier.upper()}")

@@ -1,0 +1,103 @@
+"""The files around an exported function: how to build it, how to call it."""
+
+from __future__ import annotations
+
+from autosched.export.header import default_text, shape_text
+from autosched.export.interface import Interface
+from autosched.export.templates import fill
+from autosched.runtime.host_compiler import KERNEL_FLAGS
+from autosched.runtime.nvrtc import NvrtcOptions
+
+_STANDARD = "-std=c++17"
+_CPU_OF_THIS_MACHINE = "-march=native"
+
+
+def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
+    """Return the CMakeLists.txt of an export.
+
+    Args:
+        interface: The function.
+        fast_math: Whether CUDA may approximate.
+    """
+    if not interface.is_cuda:
+        flags = [flag for flag in KERNEL_FLAGS if flag != _CPU_OF_THIS_MACHINE]
+        return fill("CMakeLists.cpu.txt", **_names(interface), flags=" ".join(flags), native=_CPU_OF_THIS_MACHINE)
+    return fill(
+        "CMakeLists.cuda.txt",
+        **_names(interface),
+        architecture=interface.target.arch.removeprefix("sm_"),
+        flags=" ".join(nvcc_flags(fast_math)),
+    )
+
+
+def readme(interface: Interface, *, fast_math: bool) -> str:
+    """Return the README.md of an export.
+
+    Args:
+        interface: The function.
+        fast_math: Whether CUDA may approximate.
+    """
+    arguments = [
+        f"* `{a.identifier}`: {'output' if a.is_output else 'input'}, {shape_text(a)}" for a in interface.arrays
+    ]
+    for s in interface.scalars:
+        told = f", in Python `{s.macro}_DEFAULT` unless given" if default_text(s) is not None else ""
+        arguments.append(f"* `{s.identifier}`: {s.dtype} parameter{told}")
+    if interface.is_cuda:
+        flags = ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]
+    else:
+        flags = ["-std=gnu11", *KERNEL_FLAGS, "-fopenmp"]
+    return fill(
+        "README.cuda.md" if interface.is_cuda else "README.cpu.md",
+        **_names(interface),
+        flags=" ".join(flags),
+        call=_call(interface),
+        arguments="\n".join(arguments),
+    )
+
+
+def example(interface: Interface) -> str:
+    """Return the program that calls the function: C++ for CUDA, C otherwise."""
+    rows = [
+        f'    {{"{a.identifier}", {a.macro}_COUNT * sizeof({a.c_type}), {int(a.is_output)}, 0}},\n'
+        for a in interface.arrays
+    ]
+    return fill(
+        "example.cpp" if interface.is_cuda else "example.c",
+        **_names(interface),
+        rows="".join(rows),
+        count=str(len(interface.arrays)),
+        usage=" ".join(f"{a.identifier}.bin" for a in interface.arrays),
+        call=_example_call(interface),
+    )
+
+
+def nvcc_flags(fast_math: bool) -> tuple[str, ...]:
+    """Return the compiler's options but for architecture and language: those that the library compiles with."""
+    return tuple(flag for flag in NvrtcOptions(fast_math=fast_math).as_flags() if flag != _STANDARD)
+
+
+def _names(interface: Interface) -> dict[str, str]:
+    return {
+        "name": interface.name,
+        "prefix": interface.prefix,
+        "pipeline": interface.pipeline,
+        "target": interface.target.name,
+    }
+
+
+def _call(interface: Interface) -> str:
+    values = [argument.identifier for argument in interface.arguments]
+    values += ["workspace", *(["stream"] if interface.is_cuda else [])]
+    return f"{interface.name}({', '.join(values)})"
+
+
+def _example_call(interface: Interface) -> str:
+    values = [f"({a.pointer})arrays[{k}].memory" for k, a in enumerate(interface.arrays)]
+    for s in interface.scalars:
+        values.append(f"{s.macro}_DEFAULT" if default_text(s) is not None else f"({s.c_type})1")
+    values += ["workspace", *(["stream"] if interface.is_cuda else [])]
+    joined = ", ".join(values)
+    if len(joined) <= 80:
+        return f"{interface.name}({joined})"
+    return f"{interface.name}(\n        " + ",\n        ".join(values) + ")"

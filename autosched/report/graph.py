@@ -1,0 +1,73 @@
+"""A pipeline's Funcs and inputs as a graph, and what a schedule makes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import networkx as nx
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.graph import stage_graph
+from autosched.schedule.types import Kernel, Level, Schedule
+
+NodeKind = Literal["input", "kernel", "output", "inlined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a schedule computes a Func.
+
+    Attributes:
+        kernels: Numbers of the kernels that compute it, or that it is inlined into.
+        level: Its level in the first of them.
+    """
+
+    kernels: tuple[int, ...]
+    level: Level
+
+
+def func_graph(bound: BoundPipeline) -> nx.DiGraph[str]:
+    """Return the graph of inputs and Funcs: the stages of a Func as one node."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    stages = stage_graph(bound)
+    name = {node: node if isinstance(node, str) else node[0] for node in stages}
+    graph.add_nodes_from(name.values())
+    graph.add_edges_from((name[a], name[b]) for a, b in stages.edges if name[a] != name[b])
+    return graph
+
+
+def labels(bound: BoundPipeline) -> dict[str, str]:
+    """Return what stands behind the name of every node: how many updates follow the pure definition."""
+    updates = {name: len(func.stages) - 1 for name, func in bound.funcs.items()}
+    return dict.fromkeys(bound.inputs, "") | {n: f" +{k}" if k else "" for n, k in updates.items()}
+
+
+def kinds(bound: BoundPipeline, schedule: Schedule) -> dict[str, NodeKind]:
+    """Return what each node is: an input, an output, inlined, or computed by a kernel."""
+    levels = schedule.computed
+    outputs = set(bound.outputs.values())
+    found: dict[str, NodeKind] = dict.fromkeys(bound.inputs, "input")
+    for name in bound.funcs:
+        found[name] = "output" if name in outputs else "inlined" if levels.get(name) is Level.INLINE else "kernel"
+    return found
+
+
+def places(schedule: Schedule) -> Mapping[str, Place]:
+    """Return where every Func of a schedule is computed; inlined ones where they are inlined.
+
+    A Func that is computed in one kernel and inlined into others belongs to the first alone.
+    """
+    levels = schedule.computed
+    found: dict[str, Place] = {}
+    for func, level in levels.items():
+        computed = tuple(k for k, kernel in enumerate(schedule.kernels) if func in _funcs_at(kernel, level))
+        found[func] = Place(computed, level)
+    return found
+
+
+def _funcs_at(kernel: Kernel, level: Level) -> set[str]:
+    if level is Level.INLINE:
+        return {i.func for i in kernel.inlined}
+    return set(kernel.root_funcs) if level is Level.ROOT else {m.func for m in kernel.members}

@@ -1,0 +1,128 @@
+"""Everything a report says of each kernel, gathered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autosched.errors import InputError
+from autosched.report.bars_svg import LIMIT, MEASURED, PREDICTED, Bar, bars_svg
+from autosched.report.colours import kernel_colour
+from autosched.report.graph_svg import WHERE
+from autosched.report.limits import Limit, kernel_limit
+from autosched.report.measured import Measured
+from autosched.report.prediction import KernelPrediction, Prediction
+from autosched.report.resources import Occupancy, Resources, occupancy
+from autosched.report.sources import UserLines, kernel_sources, user_lines
+from autosched.report.svg import markup
+from autosched.runtime.executable import KernelInfo
+from autosched.schedule.text import kernel_text
+from autosched.schedule.types import Kernel
+
+if TYPE_CHECKING:
+    from autosched.api import ScheduledPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What is known of one kernel.
+
+    Attributes:
+        number: Its number in launch order.
+        name: What it computes over its grid.
+        members: Funcs computed inside it, by where they live.
+        inlined: Funcs inlined into it.
+        info: Launch configuration and registers.
+        occupancy: How full a multiprocessor gets; None on a CPU.
+        limit: The least work and time.
+        predicted: What the cost model says.
+        measured_seconds: Its measured time; NaN where it is not known.
+        verb: How that was got.
+        nest: Its loops as text.
+        source: Its generated text.
+        user_lines: The user's definitions.
+    """
+
+    number: int
+    name: str
+    members: Mapping[str, Sequence[str]]
+    inlined: tuple[str, ...]
+    info: KernelInfo
+    occupancy: Occupancy | None
+    limit: Limit
+    predicted: KernelPrediction
+    measured_seconds: float
+    verb: str
+    nest: str
+    source: str
+    user_lines: Sequence[UserLines]
+
+    @property
+    def colour(self) -> str:
+        """Its colour in every drawing."""
+        return kernel_colour(self.number)
+
+    @property
+    def best_seconds(self) -> float:
+        """Its measured time, else its predicted one."""
+        return self.predicted.seconds if math.isnan(self.measured_seconds) else self.measured_seconds
+
+    @property
+    def bars(self) -> str:
+        """Its times beside its limits, drawn."""
+        bars = [
+            Bar("memory limit", self.limit.memory_seconds, LIMIT),
+            Bar("arithmetic limit", self.limit.arithmetic_seconds, LIMIT),
+            Bar("predicted", self.predicted.seconds, PREDICTED),
+        ]
+        if not math.isnan(self.measured_seconds):
+            bars.append(Bar(self.verb, self.measured_seconds, MEASURED))
+        return markup(bars_svg(bars, f"Times of kernel {self.number}"))
+
+
+def kernel_facts(
+    scheduled: ScheduledPipeline, prediction: Prediction, resources: Resources, measured: Measured | None
+) -> list[KernelFacts]:
+    """Return what is known of every kernel, in launch order.
+
+    Raises:
+        InputError: If times are given of another number of kernels.
+    """
+    bound, kernels = scheduled.bound, scheduled.schedule.kernels
+    seconds = (math.nan,) * len(kernels)
+    if measured is not None and measured.kernel_seconds is not None:
+        seconds = measured.kernel_seconds
+    if len(seconds) != len(kernels):
+        raise InputError(
+            f"times of {len(seconds)} kernels are given for a schedule of {len(kernels)}: give all or none"
+        )
+    sources = kernel_sources(scheduled.program, scheduled.target)
+    return [
+        KernelFacts(
+            number=k,
+            name=", ".join(kernel.root_funcs),
+            members=_members(kernel),
+            inlined=tuple(i.func for i in kernel.inlined),
+            info=info,
+            occupancy=occupancy(scheduled.target, info),
+            limit=kernel_limit(bound, kernel, predicted, scheduled.target),
+            predicted=predicted,
+            measured_seconds=time,
+            verb="measured" if measured is None else measured.verb,
+            nest=kernel_text(bound, kernel, f"kernel {k}"),
+            source=source,
+            user_lines=user_lines(bound, kernel),
+        )
+        for k, (kernel, info, predicted, time, source) in enumerate(
+            zip(kernels, resources.kernels, prediction.kernels, seconds, sources, strict=True)
+        )
+    ]
+
+
+def _members(kernel: Kernel) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for m in sorted(kernel.members, key=lambda m: m.at.level):
+        found.setdefault(WHERE.get(m.at.level, m.at.level.name), []).append(m.func)
+    return found

@@ -1,0 +1,118 @@
+"""What a cost model predicts of any schedule, and the features from which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import NAMES
+from autosched.report.measured import SIMULATED
+from autosched.schedule.types import Kernel, Schedule
+from autosched.search.analytical import AnalyticalModel, analytical_model
+from autosched.search.analytical_cpu import CpuModel
+from autosched.search.cost import CostModel
+from autosched.search.modes.models import cost_model, has_weights
+from autosched.search.strategy import Found
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPrediction:
+    """What is predicted of one kernel.
+
+    Attributes:
+        seconds: Predicted time; NaN where the kernel reads too much at one point to be looked at.
+        components: Seconds of each unit of the device, where the model tells them apart.
+        features: By stage (and inlined Func), the features by name; empty where the time is NaN.
+    """
+
+    seconds: float = float("nan")
+    components: Mapping[str, float] = field(default_factory=dict)
+    features: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def total(self, *names: str) -> float:
+        """Return the sum of some features over all stages; NaN where they are not known."""
+        if not self.features:
+            return float("nan")
+        return sum(row[name] for row in self.features.values() for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is predicted of a schedule.
+
+    Attributes:
+        model: Name of the cost model.
+        labels: Where the times come from that the model was trained with or fitted to.
+        is_simulated: Whether these come from a simulated device.
+        kernels: The kernels in launch order.
+    """
+
+    model: str
+    labels: str
+    is_simulated: bool
+    kernels: tuple[KernelPrediction, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time of the pipeline; NaN where that of a kernel is not known."""
+        return sum(k.seconds for k in self.kernels)
+
+
+def predict(
+    bound: BoundPipeline, schedule: Schedule, target: Target, found: Found | None = None, model_name: str = ""
+) -> Prediction:
+    """Predict the times of a schedule's kernels.
+
+    Args:
+        bound: The pipeline.
+        schedule: A legal schedule of it.
+        target: What it was made for.
+        found: The search it comes from, whose cost model is used.
+        model_name: Without such a search, the name of the cost model to use; it is the one that comes with the package,
+            or else the target's analytical model is used.
+    """
+    evaluator = None if found is None else found.evaluator
+    model = _model(model_name, target) if evaluator is None else evaluator.model
+    featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer
+    source = getattr(model, "source", "")
+    kernels = tuple(_predicted(featurizer, model, kernel) for kernel in schedule.kernels)
+    return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED), kernels)
+
+
+def _model(name: str, target: Target) -> CostModel:
+    if name and has_weights(target):
+        shipped = cost_model(None, target)
+        if shipped.name == name:
+            return shipped
+    return analytical_model(target)
+
+
+def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
+    structure, params = describe_kernel(featurizer.bound, kernel)
+    kernel_model = featurizer.model(structure)
+    if kernel_model.overflow:
+        return KernelPrediction()
+    found = kernel_model.f.evaluate([kernel_model], [np.array([params], np.int64)])
+    parts: dict[str, float] = {}
+    if isinstance(model, AnalyticalModel | CpuModel):
+        seconds = model.parts(kernel_model, found.features)
+        parts = {name: float(part[0]) for name, part in seconds.items()}
+    stages = [*map(str, kernel_model.rows), *kernel_model.inlined]
+    rows = {n: dict(zip(NAMES, found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
+    return KernelPrediction(float(model.cost(found)[0]), parts, rows)
+
+
+def _labels(model: CostModel, source: str) -> str:
+    if source:
+        return f"trained with {'simulated' if source.startswith(SIMULATED) else 'measured'} times: {source}"
+    if isinstance(model, CpuModel):
+        return "rates fitted to measured times of the C backend on another processor"
+    if isinstance(model, AnalyticalModel):
+        return "rates of the data sheet; it has learned from no times"
+    return "unknown"

@@ -1,0 +1,81 @@
+"""Registers, spills and occupancy of a schedule's kernels, from the compiler where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autosched.errors import CompileError
+from autosched.featurize.occupancy import resident_blocks
+from autosched.runtime.executable import KernelInfo, launch_info
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.api import ScheduledPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What compiling gave.
+
+    Attributes:
+        kernels: The kernels in launch order.
+        note: Why registers, stack and spills are not known; empty where they are.
+    """
+
+    kernels: tuple[KernelInfo, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How full a multiprocessor gets.
+
+    Attributes:
+        blocks: Blocks that fit at once.
+        ratio: Their warps over the most that a multiprocessor holds.
+        limited_by: What allows no more blocks.
+    """
+
+    blocks: int
+    ratio: float
+    limited_by: str
+
+
+def compiled_resources(scheduled: ScheduledPipeline) -> Resources:
+    """Return launch configurations with what NVRTC and ptxas say; without these where they cannot be asked.
+
+    Kernels that were compiled before come from the cache on disk.
+    """
+    if scheduled.target.kind == "cpu":
+        return Resources(
+            launch_info(scheduled.program),
+            "Registers and spills are those of GPUs; this schedule is for a CPU.",
+        )
+    try:
+        return Resources(scheduled.compile("cuda").resources)
+    except CompileError as error:
+        reason = str(error).splitlines()[0]  # without the compiler's log
+        return Resources(launch_info(scheduled.program), f"Registers and spills are not known: {reason}")
+
+
+def occupancy(target: Target, info: KernelInfo) -> Occupancy | None:
+    """Return the occupancy of a kernel, by its registers too where they are known; None on a CPU."""
+    if target.kind == "cpu":
+        return None
+    warps = -(-int(np.prod(info.block)) // target.warp_size)
+    without = _resident(target, warps, 0, None)
+    shared = _resident(target, warps, info.shared_bytes, None)
+    blocks = _resident(target, warps, info.shared_bytes, info.registers)
+    limited_by = "registers" if blocks < shared else "shared memory" if shared < without else "warps"
+    if blocks == target.max_blocks_per_sm:
+        limited_by = "blocks"
+    return Occupancy(blocks, blocks * warps / target.max_warps_per_sm, limited_by)
+
+
+def _resident(target: Target, warps: int, shared_bytes: int, registers: int | None) -> int:
+    # A kernel that fits no multiprocessor by this count still runs, one block at a time.
+    known = None if registers is None else np.array([registers])
+    return max(int(resident_blocks(target, np.array([warps]), np.array([shared_bytes]), known)[0]), 1)

@@ -1,0 +1,174 @@
+"""Pipelines as custom operators of PyTorch, which `torch.compile` takes into its graphs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
+
+from autosched.analysis.bind import bind
+from autosched.errors import InputError
+from autosched.jit_function import JitFunction
+from autosched.kernel_cache import CompileOptions, Invocation, check_options
+from autosched.lang.expr import Scalar
+from autosched.lang.pipeline import Pipeline
+from autosched.runtime.foreign import is_torch
+from autosched.runtime.signature import ArraySpec, output_specs
+from autosched.target import Target
+from autosched.torch_sources import OfFunction, OfPipeline, OperatorSource
+
+if TYPE_CHECKING:
+    from torch._library.custom_ops import CustomOpDef  # torch.library has it, and does not export its type
+
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
+_BOUND_SHAPES = 256
+"""Shapes whose outputs are remembered; tracing asks for the same ones several times."""
+
+_registered: set[str] = set()
+
+
+def torch_operator(
+    pipeline: Pipeline | JitFunction,
+    name: str,
+    *,
+    outputs: int | None = None,
+    replace: bool = False,
+    target: str | Target | None = None,
+    backend: str | None = None,
+    fast_math: bool = False,
+    **schedule_options: Any,
+) -> CustomOpDef:
+    """Register a pipeline as a PyTorch operator, for eager code and inside `torch.compile`.
+
+    The operator takes the pipeline's inputs as tensors, in the order of ``pipeline.inputs``, then its parameters as
+    numbers; all may be passed by name. It returns a new tensor, or a tuple of them, on the device of its inputs. The
+    first call for some shapes and device finds a schedule and compiles it. Contiguous tensors are used where they lie;
+    of others a contiguous copy is made. There is no gradient: `backward` through the operator raises PyTorch's error.
+
+    Args:
+        pipeline: A pipeline, or a function decorated with `autosched.jit`. Positional parameters of a function whose
+            annotation or default is a Python number become numbers, the others tensors; keyword-only ones that are
+            numbers or strings remain, and all others keep their defaults.
+        name: Namespace and name: ``mylib::blur`` can be called as ``torch.ops.mylib.blur``, too.
+        outputs: How many tensors a function returns, if more than one; a pipeline says it by itself.
+        replace: Take the place of an operator of that name, if this function registered it.
+        target: What to schedule for, as for `autosched.schedule`; when left out, the GPU on which the tensors lie or
+            the CPU.
+        backend: What to compile for, as for `ScheduledPipeline.compile`.
+        fast_math: As for `ScheduledPipeline.compile`.
+        **schedule_options: Further keywords of `autosched.schedule`, such as ``strategy``, ``seed`` and ``seconds``.
+
+    Returns:
+        The operator, to be called like a function.
+
+    Raises:
+        InputError: If the name is taken or malformed, the pipeline has no inputs, a parameter has no type that
+            operators take, or options are given for a jit function, which has its own.
+    """
+    import torch
+
+    source = _source(pipeline, CompileOptions(target, backend, fast_math, schedule_options))
+    count = source.outputs if source.outputs is not None else outputs or 1
+    _check_name(name, replace)
+    tensors = torch.Tensor if count == 1 else GenericAlias(tuple, (torch.Tensor,) * count)
+    signature = inspect.Signature(source.parameters, return_annotation=tensors)
+
+    def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()  # the dispatcher leaves out what equals a default
+        return bound.arguments
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        given = {key: _plain_tensor(value) for key, value in arguments_of(args, kwargs).items()}
+        invocation = _checked(source, given, name, count)
+        result = invocation.call(source.cache.compiled(invocation))
+        return result if count == 1 else tuple(result)
+
+    def describe(*args: Any, **kwargs: Any) -> Any:
+        arguments = arguments_of(args, kwargs)
+        given = {key: _known_number(value, signature.parameters[key].annotation) for key, value in arguments.items()}
+        invocation = _checked(source, given, name, count)
+        example = next(iter(invocation.arrays.values()))
+        built_in = source.cache.built_in(invocation.pipeline, invocation.scalars)
+        specs = _outputs(invocation.pipeline, tuple(invocation.shapes.items()), tuple(built_in.items()))
+        made = [example.new_empty(s.shape, dtype=getattr(torch, s.dtype.name)) for s in specs]
+        return made[0] if count == 1 else tuple(made)
+
+    compute.__signature__ = signature  # type: ignore[attr-defined]  # from which PyTorch takes the schema
+    operator = torch.library.custom_op(name, compute, mutates_args=())
+    operator.register_fake(describe)
+    _registered.add(name)
+    return operator
+
+
+def _source(pipeline: Pipeline | JitFunction, options: CompileOptions) -> OperatorSource:
+    if isinstance(pipeline, Pipeline):
+        check_options(options.schedule)
+        return OfPipeline(pipeline, options)
+    if not isinstance(pipeline, JitFunction):
+        raise InputError(
+            f"a {type(pipeline).__qualname__} cannot become an operator; pass a Pipeline or a function decorated with "
+            "autosched.jit"
+        )
+    if options != CompileOptions(None, None, False, {}):
+        raise InputError(f"jit function {pipeline.__name__!r} has its own options: give them to autosched.jit")
+    return OfFunction(pipeline)
+
+
+def _check_name(name: str, replace: bool) -> None:
+    """Refuse what is no name of an operator, and what is the name of another one."""
+    import torch
+
+    if not _NAME.fullmatch(name):
+        raise InputError(f"operator name {name!r}: give a namespace and a name, such as 'mylib::blur'")
+    namespace, _, own = name.partition("::")
+    if not hasattr(getattr(torch.ops, namespace), own) or (replace and name in _registered):
+        return
+    ways = ["choose another name", f"call the one there is as torch.ops.{namespace}.{own}"]
+    if name in _registered:
+        ways.append("pass replace=True to take its place")
+    raise InputError(f"there is an operator {name!r} already: {', or '.join(ways)}")
+
+
+def _checked(source: OperatorSource, arguments: Mapping[str, Any], name: str, count: int) -> Invocation:
+    """Return the invocation for some arguments, held against what the operator promises."""
+    invocation = source.invocation(arguments)
+    found = len(invocation.pipeline.output_names)
+    if found != count:
+        raise InputError(
+            f"operator {name!r} was registered with {count} outputs, and its function returns {found}: "
+            f"pass outputs={found} to torch_operator"
+        )
+    if not invocation.arrays:
+        raise InputError(f"operator {name!r} reads no tensor, so there is no device for its result")
+    return invocation
+
+
+@lru_cache(maxsize=_BOUND_SHAPES)
+def _outputs(
+    pipeline: Pipeline, shapes: tuple[tuple[str, tuple[int, ...]], ...], values: tuple[tuple[str, Scalar], ...]
+) -> tuple[ArraySpec, ...]:
+    """Return shapes and types of what is computed, without a schedule."""
+    return output_specs(bind(pipeline, dict(shapes), dict(values)))
+
+
+def _plain_tensor(value: Any) -> Any:
+    """Return a tensor as memory that a kernel can read; the same memory where that is possible."""
+    import torch
+
+    if not is_torch(value) or value.layout is not torch.strided:  # others are refused with a reason later
+        return value
+    return value.detach().resolve_neg().contiguous()
+
+
+def _known_number(value: Any, annotation: type) -> Any:
+    """Return an argument with symbolic numbers known: PyTorch then traces again where an integer changes.
+
+    Floats reach no shape, so any will do, and no trace depends on one.
+    """
+    if annotation is float:
+        return 0.0
+    return annotation(value) if annotation in (int, bool) else value

@@ -1,0 +1,64 @@
+"""Tune a suite app's schedule with settings from `configs/autotune.yaml`.
+
+    python scripts/autotune.py app=harris target=h200 measured_on=simulated database=out/harris.sqlite
+    python scripts/autotune.py app=unsharp target=cpu iterations=5 samples=20 search=paper weights=random
+    python scripts/autotune.py app=harris target=h200 measured_on=simulated database=out/harris.sqlite resume=true
+
+`autosched tune` does the same with the usual settings of search and training.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from autosched.commands.progress import tuning
+from autosched.errors import AutoschedError
+from autosched.measure.choose import backend_for
+from autosched.measure.problem import Problem
+from autosched.model.tuning import TuningSettings
+from autosched.search.modes.tuning import Tuned, Tuner, TuneSettings
+from autosched.target import get_target
+
+
+def tuned(config: DictConfig) -> Tuned:
+    """Run, or go on with, what the configuration asks for."""
+    OmegaConf.resolve(config)
+    target = get_target(config.target)
+    settings = TuneSettings(
+        config.iterations, config.samples, config.mutations, config.weights, config.seed,
+        instantiate(config.search, _convert_="all"), TuningSettings(**config.training),
+    )  # fmt: skip
+    problem = Problem.app(config.app, dict(config.sizes), dict(config.params))
+    backend = backend_for(target, config.measured_on)
+    with tuning() as report:
+        tuner = Tuner(
+            problem, target, backend, Path(config.database), settings, resume=config.resume, report=report
+        )  # fmt: skip
+        return tuner.run(config.budget_s)
+
+
+@hydra.main(version_base="1.3", config_path="../configs", config_name="autotune")
+def main(config: DictConfig) -> None:
+    """Tune with the settings of the command line."""
+    try:
+        found = tuned(config)
+    except AutoschedError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; what was measured is kept, and the same command with resume=true goes on", file=sys.stderr)
+        sys.exit(130)
+    print(f"fastest {found.seconds:.4g} s, baseline {found.baseline_seconds:.4g} s ({found.source})")
+    print(f"{found.measured} schedules, without a time: {dict(found.failures) or 'none'}")
+    print(f"model off by a factor of {', '.join('-' if e is None else f'{e:.2f}' for e in found.errors)} (by batch)")
+    print(f"schedule in {found.files.schedule}, weights in {found.files.weights}")
+    if found.failures.get("wrong_result"):
+        sys.exit("error: some schedules computed a wrong result; this is a mistake of autosched, please report it")
+
+
+if __name__ == "__main__":
+    main()

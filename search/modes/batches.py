@@ -1,0 +1,127 @@
+"""What a tuning run measures next: searches with the present weights, and changes of the fastest schedules so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import AutoschedError
+from autosched.featurize.describe import describe_kernel
+from autosched.measure.keys import schedule_text
+from autosched.schedule.serialise import from_json
+from autosched.schedule.types import Schedule
+from autosched.search.evaluate import Evaluator
+from autosched.search.modes.samples import Sampler
+from autosched.search.modes.tuning_state import Drawn
+from autosched.search.mutations import Mutator
+
+PARENTS = 8
+"""Of so many of the fastest schedules changes are tried."""
+CHOICE = 4
+"""Changes drawn for each that is measured: those that the model thinks best are."""
+TRIES = 3
+"""Searches for each sample that is wanted, before a batch is smaller: late ones find much that is known."""
+MUTATION_SEED = 1 << 20
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """What a batch consists of.
+
+    Attributes:
+        samples: Candidates of a batch.
+        mutations: Share of them, after the first batch, that are changes of the fastest so far. The paper has none.
+        seed: Source of randomness.
+    """
+
+    samples: int
+    mutations: float
+    seed: int
+
+
+def draw_batch(
+    sampler: Sampler,
+    settings: BatchSettings,
+    iteration: int,
+    known: set[str],
+    fastest: Sequence[str],
+    deadline: float | None = None,
+) -> list[Drawn]:
+    """Return candidates that were not drawn before.
+
+    Args:
+        sampler: Searches with the present weights.
+        settings: What a batch consists of.
+        iteration: Number of the batch, from 0.
+        known: JSON texts of all candidates so far.
+        fastest: JSON texts of the fastest schedules so far, the fastest first.
+        deadline: Time by `time.perf_counter` at which to end with what there is, or None.
+    """
+    batch: dict[str, Drawn] = {}
+    changes = round(settings.mutations * settings.samples) if fastest else 0
+    for drawn in _searched(sampler, settings, iteration, settings.samples - changes, deadline):
+        if drawn.schedule not in known:
+            batch.setdefault(drawn.schedule, drawn)
+        if len(batch) >= settings.samples - changes:
+            break
+    rng = np.random.default_rng([settings.seed, iteration, MUTATION_SEED])
+    for drawn in _changed(sampler, fastest[:PARENTS], CHOICE * changes, rng, deadline):
+        if len(batch) >= settings.samples:
+            break
+        if drawn.schedule not in known:
+            batch.setdefault(drawn.schedule, drawn)
+    return list(batch.values())
+
+
+def _searched(
+    sampler: Sampler, settings: BatchSettings, iteration: int, wanted: int, deadline: float | None
+) -> Iterator[Drawn]:
+    """Yield the best schedule of a beam search, and those of greedy ones."""
+    found, _ = sampler.search(settings.seed, iteration, 0, deadline=deadline)
+    for ranked in found[:1]:
+        yield Drawn("beam", ranked.seconds, schedule_text(sampler.bound, ranked.schedule))
+    for number in range(1, TRIES * wanted):
+        if deadline is not None and time.perf_counter() > deadline:
+            return
+        sample = sampler.greedy(settings.seed, iteration, number, deadline=deadline)
+        if sample is not None:
+            yield Drawn("greedy", sample.seconds, schedule_text(sampler.bound, sample.schedule))
+
+
+def _changed(
+    sampler: Sampler, parents: Sequence[str], wanted: int, rng: np.random.Generator, deadline: float | None
+) -> Iterator[Drawn]:
+    """Yield schedules with one other kernel than one of the parents, those predicted to be fastest first."""
+    mutator = Mutator(sampler.evaluator)
+    found: dict[str, float] = {}
+    for _ in range(wanted if parents else 0):
+        if deadline is not None and time.perf_counter() > deadline:
+            break
+        parent = from_json(parents[int(rng.integers(len(parents)))], sampler.bound)
+        changed = mutator.mutated(parent, rng)
+        if changed is not None:
+            seconds = predicted_seconds(sampler.evaluator, changed)
+            if seconds is not None:
+                found[schedule_text(sampler.bound, changed)] = seconds
+    for text in sorted(found, key=lambda t: (found[t], t)):
+        yield Drawn("mutation", found[text], text)
+
+
+def predicted_seconds(evaluator: Evaluator, schedule: Schedule) -> float | None:
+    """Return what a model says of any schedule; None for one of a kind that features do not describe."""
+    try:
+        pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
+        evaluator.evaluate(pieces)
+    except AutoschedError:
+        return None
+    seconds = sum(evaluator.known(*piece).cost for piece in pieces)
+    return seconds if np.isfinite(seconds) else None
+
+
+def baseline(bound: BoundPipeline, schedule: Schedule) -> Drawn:
+    """Return the trusted candidate."""
+    return Drawn("roots", None, schedule_text(bound, schedule))

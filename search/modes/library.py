@@ -1,0 +1,127 @@
+"""Schedules found before, in the user's cache directory: the same question has the same answer at once.
+
+Searched schedules are a cache like compiled kernels. Tuned ones cost minutes or hours and a device, so they are files
+of their own that clearing the cache leaves alone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import AutoschedError, CacheError
+from autosched.measure.keys import digest
+from autosched.model.files import replace_file
+from autosched.model.origin import features_digest
+from autosched.runtime.cache import DiskCache, cache_key
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import validate
+from autosched.search.modes.origin import Origin
+from autosched.settings import settings
+from autosched.target import Target
+
+logger = logging.getLogger(__name__)
+
+_SEARCHED = DiskCache("schedule", suffix=".json")
+_KINDS = ("measured", "simulated")
+"""Sources of tuned schedules' times, the preferred one first."""
+
+Entry = tuple[Schedule, Origin]
+
+
+def find_searched(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> Entry | None:
+    """Return what the same search found before, or None."""
+    content = _SEARCHED.get_bytes(_key(bound, target, question))
+    return None if content is None else _read(content.decode(), bound, target, "the cache of schedules")
+
+
+def keep_searched(
+    bound: BoundPipeline, target: Target, question: Mapping[str, object], schedule: Schedule, origin: Origin
+) -> None:
+    """Keep what a search found.
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    _SEARCHED.put(_key(bound, target, question), _written(bound, schedule, origin).encode())
+
+
+def find_tuned(bound: BoundPipeline, target: Target) -> Entry | None:
+    """Return the schedule that was tuned for a pipeline, its shapes and a target, or None.
+
+    One whose times were measured is preferred to one whose times were simulated.
+    """
+    for kind in _KINDS:
+        path = _tuned_path(bound, target, kind)
+        try:
+            content = path.read_text(encoding="utf-8")
+        except OSError:  # none, or not ours to read
+            continue
+        found = _read(content, bound, target, str(path))
+        if found is not None:
+            return found
+    return None
+
+
+def keep_tuned(bound: BoundPipeline, target: Target, schedule: Schedule, origin: Origin) -> Path:
+    """Keep a tuned schedule, unless a faster one of the same source is there; return its file.
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    path = _tuned_path(bound, target, origin.source.partition(":")[0])
+    try:
+        known = _read(path.read_text(encoding="utf-8"), bound, target, str(path)) if path.exists() else None
+        if known is None or known[1].source != origin.source or not _is_faster(known[1], origin):
+            replace_file(path, lambda beside: _write(beside, _written(bound, schedule, origin)))
+    except OSError as error:
+        raise CacheError(
+            f"cannot keep the tuned schedule in {path} ({error.strerror or error}): set AUTOSCHED_CACHE_DIR to a "
+            "directory that can be written"
+        ) from error
+    return path
+
+
+def _is_faster(known: Origin, new: Origin) -> bool:
+    return known.measured_s is not None and new.measured_s is not None and known.measured_s <= new.measured_s
+
+
+def _tuned_path(bound: BoundPipeline, target: Target, kind: str) -> Path:
+    name = digest(*_identity(bound), target.name)
+    return settings().require_cache_dir() / "tuned" / f"{kind}-{name}.json"
+
+
+def _identity(bound: BoundPipeline) -> tuple[str, str, str]:
+    shapes = {name: list(i.shape) for name, i in bound.inputs.items()}
+    return bound.pipeline.hash, json.dumps(shapes), json.dumps({k: repr(v) for k, v in bound.specialised.items()})
+
+
+def _key(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> str:
+    return cache_key(
+        pipeline=_identity(bound), names=[*bound.funcs, *bound.inputs], target=repr(target), sources=features_digest(),
+        **question,
+    )  # fmt: skip
+
+
+def _written(bound: BoundPipeline, schedule: Schedule, origin: Origin) -> str:
+    return json.dumps({"origin": origin.to_data(), "schedule": to_json(bound, schedule)}, allow_nan=False)
+
+
+def _read(text: str, bound: BoundPipeline, target: Target, where: str) -> Entry | None:
+    """Return a kept schedule; one that is damaged or does not fit any more counts as none."""
+    try:
+        document = json.loads(text)
+        schedule = from_json(document["schedule"], bound)
+        validate(bound, schedule, target)
+        return schedule, Origin.from_data({**document["origin"], "reused": True})
+    except (AutoschedError, ValueError, KeyError, TypeError) as error:
+        logger.warning("a schedule in %s cannot be used and is searched for again: %s", where, error)
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,196 @@
+"""One schedule without measuring, and the best of a few measured ones: the first two modes (Anderson, section 8)."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError
+from autosched.lang.expr import Scalar
+from autosched.measure.keys import digest
+from autosched.model.shipped import SUFFIX, shipped_weights
+from autosched.schedule.types import Schedule
+from autosched.search.cost import CostModel
+from autosched.search.modes.library import find_searched, find_tuned, keep_searched
+from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model, has_weights
+from autosched.search.modes.origin import Origin
+from autosched.search.modes.samples import SAMPLES, Progress, Sampler, draw_samples
+from autosched.search.modes.spills import without_spills
+from autosched.search.modes.trials import Trials
+from autosched.search.strategy import STRATEGIES, Found, Strategy
+from autosched.target import Target
+
+ONE_SHOT = "one-shot"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for.
+
+    Attributes:
+        strategy: Name of a strategy, or one; None for samples of which the model chooses.
+        samples: Searches without a strategy: a beam search and greedy ones.
+        top_k: Above 1, so many of the best are measured and the fastest is taken.
+        cost: The cost model, as `cost_model` takes it.
+        measure: Where: ``device`` or ``simulated``.
+        seed: Source of randomness.
+        seconds: Time budget of the search.
+        reuse: Whether schedules found before are taken from the user's cache, and new ones kept there.
+    """
+
+    strategy: str | Strategy | None = None
+    samples: int = SAMPLES
+    top_k: int = 1
+    cost: Choice = None
+    measure: str = "device"
+    seed: int = 0
+    seconds: float | None = None
+    reuse: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.strategy, str) and self.strategy not in STRATEGIES:
+            raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGIES)}")
+        if self.top_k < 1 or self.samples < 1:
+            raise InputError(f"top_k is {self.top_k} and samples {self.samples}: give at least 1 of each")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A schedule and how it came about.
+
+    Attributes:
+        schedule: The schedule.
+        origin: Where it comes from.
+        found: The search; None if the schedule was found in the user's cache.
+        trials: What was measured, if anything was.
+    """
+
+    schedule: Schedule
+    origin: Origin
+    found: Found | None = None
+    trials: Trials | None = None
+
+
+def find_schedule(
+    bound: BoundPipeline,
+    target: Target,
+    request: Request,
+    params: Mapping[str, Scalar] | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """Return a schedule.
+
+    Args:
+        bound: The pipeline.
+        target: What for.
+        request: What is asked for.
+        params: Values of run-time parameters, with which schedules are measured.
+        progress: Told after each search.
+
+    Raises:
+        InputError: If a model or a device is missing.
+        MeasureError: If no schedule could be measured.
+        CacheError: If the cache directory cannot be written.
+    """
+    question = _question(request, target)
+    if question is not None:
+        known = find_tuned(bound, target) or find_searched(bound, target, question)
+        if known is not None:
+            return Answer(*known)
+    started = time.perf_counter()
+    model, found = _search(bound, target, request, progress)
+    notes = [found.note] if found.note else []
+    trials = None
+    if request.strategy is None:
+        filtered = without_spills(bound, found.ranked, target, request.top_k)
+        left = tuple(r for r in found.ranked if all(r is not k for k in filtered.kept))
+        found = replace(found, ranked=filtered.kept + left)
+        notes += [filtered.note] if filtered.note else []
+    kept = found.ranked[: request.top_k]
+    if request.top_k > 1:
+        trials = _measured(bound, target, request, found, params)
+        found = trials.reordered(found)
+        if trials.wrong:
+            notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
+    best = found.ranked[0] if trials is not None else kept[0]
+    origin = Origin(
+        strategy=_name(request.strategy),
+        samples=request.samples if request.strategy is None else 1,
+        seed=request.seed,
+        model="" if model is None or math.isnan(best.seconds) else model.name,
+        predicted_s=None if math.isnan(best.seconds) else best.seconds,
+        measured_s=trials.best.seconds if trials else None,
+        source=trials.source if trials else "",
+        took_s=time.perf_counter() - started,
+        note="; ".join(notes),
+    )
+    if question is not None:
+        keep_searched(bound, target, question, best.schedule, origin)
+    return Answer(best.schedule, origin, found, trials)
+
+
+def _search(
+    bound: BoundPipeline, target: Target, request: Request, progress: Progress | None
+) -> tuple[CostModel | None, Found]:
+    r = request
+    if r.strategy is None:
+        model = cost_model(r.cost, target)
+        return model, draw_samples(
+            Sampler(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, progress=progress
+        )
+    strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
+    chosen = None if r.cost is None else cost_model(r.cost, target)
+    found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
+    return chosen or (found.evaluator.model if found.evaluator else None), found
+
+
+def _measured(
+    bound: BoundPipeline, target: Target, request: Request, found: Found, params: Mapping[str, Scalar] | None
+) -> Trials:
+    from autosched.measure.choose import backend_for
+    from autosched.measure.problem import Problem
+    from autosched.search.modes.trials import measure_ranked
+
+    backend = backend_for(target, request.measure)
+    return measure_ranked(Problem.of(bound, params), found.ranked[: request.top_k], target, backend)
+
+
+def _name(strategy: str | Strategy | None) -> str:
+    return ONE_SHOT if strategy is None else strategy if isinstance(strategy, str) else type(strategy).__name__.lower()
+
+
+def _question(request: Request, target: Target) -> dict[str, object] | None:
+    """Return everything that the answer depends on besides pipeline and target; None if it is not kept.
+
+    Single strategies are asked for by those who want their result now, and models that are objects have no identity.
+    """
+    if not request.reuse or request.strategy is not None:
+        return None
+    cost = request.cost
+    if cost is None:
+        cost = LEARNED if has_weights(target) else ANALYTICAL
+    if not isinstance(cost, str | os.PathLike):
+        return None
+    if cost not in (ANALYTICAL, LEARNED) and not os.fspath(cost).endswith(SUFFIX):
+        cost_model(cost, target)  # refuses it
+    return {
+        "samples": request.samples,
+        "top_k": request.top_k,
+        "measure": request.measure if request.top_k > 1 else "",
+        "seed": request.seed,
+        "seconds": request.seconds,
+        "cost": ANALYTICAL if cost == ANALYTICAL else _weights_digest(os.fspath(cost), target),
+    }
+
+
+def _weights_digest(cost: str, target: Target) -> str:
+    path = shipped_weights(target.name) if cost == LEARNED else cost
+    try:
+        with open(path, "rb") as file:
+            return digest(file.read().hex())
+    except OSError as error:
+        raise InputError(f"cannot read weights from {path}: {error.strerror or error}") from error

@@ -1,0 +1,121 @@
+"""Many schedules of one pipeline, ranked by the model: a beam search's and greedy ones (Anderson, section 8.1)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.errors import InputError
+from autosched.schedule.types import Schedule
+from autosched.search.beam import BeamSearch
+from autosched.search.cost import CostModel, comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import legal_schedules
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.strategy import Found, Ranked
+from autosched.target import Target
+
+SAMPLES = 80
+"""Schedules that are drawn in the paper."""
+BEAM_SHARE = 0.7
+"""Share of a time budget that the beam search may take; the greedy ones are many and short."""
+BEAM_RANKED = 8
+"""Schedules of the beam search that are kept: its best ones are often better than any greedy sample."""
+Progress = Callable[[int, int], None]
+"""Told how many schedules of how many are drawn."""
+
+
+@dataclass
+class Sampler:
+    """Draws schedules of one pipeline; what was costed for one sample is known to the next.
+
+    Args:
+        bound: The pipeline with its shapes.
+        target: Device limits.
+        model: Predicts times.
+        beam: Settings of the beam search.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    model: CostModel
+    beam: SearchSettings = field(default_factory=SearchSettings)
+    evaluator: Evaluator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.evaluator = Evaluator(self.bound, self.target, self.model, self.beam)
+
+    def search(self, *seed: int, deadline: float | None = None) -> tuple[list[Ranked], bool]:
+        """Return the best schedules of a beam search, and whether the deadline cut it short."""
+        return self._run(self.beam, seed, deadline, BEAM_RANKED)
+
+    def greedy(self, *seed: int, deadline: float | None = None) -> Ranked | None:
+        """Return the schedule of a greedy search that drops states at random; None if none of its states was legal."""
+        found, _ = self._run(GREEDY, seed, deadline, 1)
+        return found[0] if found else None
+
+    def _run(
+        self, settings: SearchSettings, seed: tuple[int, ...], deadline: float | None, count: int
+    ) -> tuple[list[Ranked], bool]:
+        self.evaluator.settings = settings
+        search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
+        found = itertools.islice(legal_schedules(self.evaluator, search.run()), count)
+        return [Ranked(schedule, state.cost, state) for schedule, state in found], search.cut_short
+
+
+def draw_samples(
+    sampler: Sampler,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Found:
+    """Return distinct legal schedules, the one predicted to be fastest first.
+
+    Args:
+        sampler: Draws them.
+        samples: Searches to run: a beam search, and greedy ones.
+        seed: Source of randomness.
+        seconds: Time budget: when it ends, what is running is finished the shortest way, and no more is drawn.
+        progress: Told after each search.
+
+    Raises:
+        InputError: If fewer than one sample is asked for.
+    """
+    if samples < 1:
+        raise InputError(f"samples is {samples}: give at least 1")
+    started = time.perf_counter()
+    deadline = None if seconds is None else started + seconds
+    beam_end = None if seconds is None else started + BEAM_SHARE * seconds if samples > 1 else deadline
+    found, cut_short = sampler.search(seed, 0, deadline=beam_end)
+    if progress is not None:
+        progress(1, samples)
+    for number in range(1, samples):
+        if deadline is not None and time.perf_counter() > deadline:
+            cut_short = True
+            break
+        sample = sampler.greedy(seed, number, deadline=deadline)
+        found += [] if sample is None else [sample]
+        if progress is not None:
+            progress(number + 1, samples)
+    ranked, note = tuple(_distinct(sorted(found, key=lambda r: comparable(r.seconds)))), ""
+    if not ranked:
+        ranked = (Ranked(schedule_roots(sampler.bound, sampler.target), float("nan")),)
+        note = "no state of the search was legal in the end; this is the baseline schedule"
+    counts, took = sampler.evaluator.counts, time.perf_counter() - started
+    return Found(ranked, counts, took, cut_short, note, sampler.evaluator)
+
+
+def _distinct(ranked: list[Ranked]) -> Iterator[Ranked]:
+    seen: set[Schedule] = set()
+    for r in ranked:
+        if r.schedule not in seen:
+            seen.add(r.schedule)
+            yield r

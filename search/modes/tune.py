@@ -1,0 +1,70 @@
+"""Tuning a bound pipeline, with the places in which everything is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.lang.expr import Scalar
+from autosched.measure.choose import backend_for
+from autosched.measure.keys import digest
+from autosched.measure.problem import Problem
+from autosched.search.modes.library import keep_tuned
+from autosched.search.modes.origin import TUNED, Origin
+from autosched.search.modes.tuning import Tuned, Tuner, TuneReport, TuneSettings
+from autosched.settings import settings
+from autosched.target import Target
+
+AUTOTUNE = "autotune"
+
+
+def tune(
+    bound: BoundPipeline,
+    target: Target,
+    params: Mapping[str, Scalar] | None = None,
+    *,
+    iterations: int,
+    samples: int,
+    seconds: float | None = None,
+    database: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    weights: str | os.PathLike[str] | None = None,
+    measure: str = "device",
+    seed: int = 0,
+    keep: bool = True,
+    report: Callable[[TuneReport], None] | None = None,
+) -> tuple[Tuned, Origin]:
+    """Return the fastest schedule of a tuning run, and where it comes from; see `autosched.autotune`."""
+    started = time.perf_counter()
+    problem = Problem.of(bound, params)
+    backend = backend_for(target, measure)
+    chosen = TuneSettings(iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed)
+    path = Path(database) if database is not None else _own_place(problem, target, backend.source, chosen)
+    tuner = Tuner(problem, target, backend, path, chosen, resume=resume or database is None, report=report)
+    tuned = tuner.run(seconds)
+    origin = Origin(
+        how=TUNED,
+        strategy=AUTOTUNE,
+        samples=tuned.measured,
+        seed=seed,
+        model=tuner.model_name,
+        predicted_s=tuned.predicted,
+        measured_s=tuned.seconds,
+        source=tuned.source,
+        took_s=time.perf_counter() - started,
+        note="ended by the time budget" if tuned.cut_short else "",
+    )
+    if keep:
+        keep_tuned(bound, target, tuned.schedule, origin)
+    return tuned, origin
+
+
+def _own_place(problem: Problem, target: Target, source: str, chosen: TuneSettings) -> Path:
+    """Return the database of a run that was given none: the same for the same run."""
+    settings_text = json.dumps([chosen.samples, chosen.seed, chosen.weights])
+    name = digest(problem.text(), target.name, source, settings_text)[:24]
+    return settings().require_cache_dir() / "tuning" / name / "results.sqlite"

@@ -1,0 +1,120 @@
+"""What a tuning run has measured so far, from its database and as it arrives."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autosched.measure.backend import Backend
+from autosched.measure.database import ResultsDatabase, Row
+from autosched.measure.job import Result, Status
+from autosched.measure.problem import Problem
+from autosched.model.samples import Sample
+from autosched.search.modes.tuning_state import Drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one candidate.
+
+    Attributes:
+        status: How its measurement ended.
+        seconds: Its time, or None.
+        kernel_seconds: That of each kernel.
+        registers: Registers a thread of each kernel; empty where no compiler told.
+        spill_bytes: Bytes spilled by a thread of each kernel; likewise.
+        error: What went wrong.
+    """
+
+    status: Status
+    seconds: float | None
+    kernel_seconds: tuple[float, ...]
+    registers: tuple[int, ...]
+    spill_bytes: tuple[int, ...]
+    error: str
+
+    @classmethod
+    def of_row(cls, row: Row) -> Outcome:
+        """Return the outcome that a database has."""
+        return cls(row.status, row.seconds, row.kernel_seconds, row.registers, row.spill_bytes, row.error)
+
+    @classmethod
+    def of_result(cls, result: Result) -> Outcome:
+        """Return the outcome of a measurement; the same as `of_row` of what is stored of it."""
+        t = result.timing
+        registers = t.registers if t and t.registers else _known(k.registers for k in result.kernels)
+        spills = t.spill_bytes if t and t.spill_bytes else _known(k.spill_bytes for k in result.kernels)
+        kernel_seconds = t.kernel_seconds if t else ()
+        return cls(result.status, t.seconds if t else None, kernel_seconds, registers, spills, result.error)
+
+
+@dataclass
+class TuningResults:
+    """Outcomes by schedule.
+
+    Args:
+        problem: The pipeline.
+        source: Where times come from.
+
+    Attributes:
+        of: Outcome of each candidate, by its JSON text.
+    """
+
+    problem: Problem
+    source: str
+    of: dict[str, Outcome] = field(default_factory=dict)
+
+    def load(self, database: ResultsDatabase, backend: Backend, target: str) -> None:
+        """Take what a database knows of the pipeline.
+
+        Raises:
+            DatabaseError: If it cannot be read.
+        """
+        text = self.problem.text()
+        rows = database.rows(source=backend.source, status=None, target=target, generator=backend.generator)
+        self.of |= {row.schedule: Outcome.of_row(row) for row in rows if row.problem_text == text}
+
+    def take(self, result: Result) -> None:
+        """Take a result as it arrives."""
+        self.of[result.job.schedule] = Outcome.of_result(result)
+
+    def samples(self, drawn: Iterable[Drawn]) -> list[Sample]:
+        """Return candidates with a time, in the order they were drawn, whatever order results arrived in."""
+        known = ((d.schedule, self.of[d.schedule]) for d in drawn if d.schedule in self.of)
+        return [
+            Sample(
+                self.problem, self.problem.title, text, self.source, r.seconds, r.kernel_seconds, r.registers,
+                r.spill_bytes,
+            )
+            for text, r in known
+            if r.seconds is not None
+        ]  # fmt: skip
+
+    def fastest(self, drawn: Iterable[Drawn]) -> list[tuple[float, str]]:
+        """Return the seconds and the texts of candidates with a time, the fastest first."""
+        return sorted((s.seconds, s.schedule) for s in self.samples(drawn))
+
+    def failures(self, drawn: Iterable[Drawn]) -> Counter[str]:
+        """Return how many candidates have no time, by what happened."""
+        return Counter(
+            str(r.status) for d in drawn if (r := self.of.get(d.schedule)) is not None and r.status is not Status.OK
+        )
+
+    def first_error(self, drawn: Iterable[Drawn]) -> str:
+        """Return what went wrong with the first candidate that has no time, or nothing."""
+        found = (r for d in drawn if (r := self.of.get(d.schedule)) is not None)
+        return next((f"{r.status}: {r.error}" for r in found if r.status is not Status.OK), "")
+
+    def model_error(self, batch: Iterable[Drawn]) -> float:
+        """Return the mean factor by which the model that drew a batch was off; NaN if nothing is known."""
+        pairs = ((d.predicted, self.of[d.schedule].seconds) for d in batch if d.schedule in self.of)
+        logs = [abs(math.log(p / s)) for p, s in pairs if p is not None and s is not None]
+        return math.exp(float(np.mean(logs))) if logs else math.nan
+
+
+def _known(values: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(v for v in values if v is not None)

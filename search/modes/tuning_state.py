@@ -1,0 +1,131 @@
+"""What a tuning run keeps on disk, so that it can be killed at any moment and go on: each file whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autosched.errors import InputError
+from autosched.model.files import replace_file
+
+FORMAT = "autosched-tuning"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A candidate of a tuning run.
+
+    Attributes:
+        origin: ``roots``, ``beam``, ``greedy`` or ``mutation``.
+        predicted: Seconds by the model that drew it, None where it was not asked.
+        schedule: One line of JSON.
+    """
+
+    origin: str
+    predicted: float | None
+    schedule: str
+
+
+@dataclass(frozen=True)
+class TuningState:
+    """Where a tuning run is.
+
+    Attributes:
+        fingerprint: Hash of what the run was started with.
+        iteration: The one that is under way, or the number of iterations when all are done.
+        drawn: Candidates of each iteration so far, that under way included once they are drawn.
+        errors: Mean factor by which the model was off in each finished iteration.
+        spent_s: Seconds of all finished iterations.
+    """
+
+    fingerprint: str
+    iteration: int = 0
+    drawn: tuple[tuple[Drawn, ...], ...] = ()
+    errors: tuple[float | None, ...] = ()
+    spent_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TuningFiles:
+    """The files of a tuning run, all beside its database.
+
+    Attributes:
+        database: The results; the other files have its name with other endings.
+    """
+
+    database: Path
+    stem: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stem", self.database.with_suffix(""))
+
+    @property
+    def schedule(self) -> Path:
+        """The fastest schedule so far."""
+        return self._named("schedule.json")
+
+    @property
+    def weights(self) -> Path:
+        """The tuned weights, once the run is done."""
+        return self._named("weights.safetensors")
+
+    @property
+    def state(self) -> Path:
+        """Where the run is."""
+        return self._named("tuning.json")
+
+    def weights_of(self, iteration: int) -> Path:
+        """Return the file of the weights with which an iteration begins."""
+        return self._named(f"weights-{iteration}.safetensors")
+
+    def load(self) -> TuningState | None:
+        """Return the state of a run that was started before, or None.
+
+        Raises:
+            InputError: If the file is no such state, or of another version.
+        """
+        try:
+            document: dict[str, Any] = json.loads(self.state.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.state} cannot be read ({error}): delete it to start again") from error
+        try:
+            if (document["format"], document["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
+            drawn = tuple(tuple(Drawn(**d) for d in batch) for batch in document["drawn"])
+            return TuningState(
+                document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]), document["spent_s"]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.state} is no state of a tuning run ({error!r}): delete it to start again"
+            ) from error
+
+    def save(self, state: TuningState) -> None:
+        """Write the state.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        document: Mapping[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(state)}
+        try:
+            replace_file(self.state, lambda beside: _write(beside, document))
+        except OSError as error:
+            raise InputError(f"cannot write {self.state}: {error.strerror or error}") from error
+
+    def _named(self, ending: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}.{ending}")
+
+
+def with_batch(state: TuningState, batch: tuple[Drawn, ...]) -> TuningState:
+    """Return the state with the candidates of the iteration under way."""
+    return replace(state, drawn=(*state.drawn[: state.iteration], batch))
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")

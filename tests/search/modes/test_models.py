@@ -1,0 +1,45 @@
+"""Cost models by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autosched.errors import InputError
+from autosched.model.shipped import shipped_weights
+from autosched.search.modes.models import cost_model, has_weights
+from autosched.target import get_target
+
+H200 = get_target("h200")
+
+
+def test_the_learned_model_is_used_where_there_are_weights() -> None:
+    assert has_weights(H200)
+    assert cost_model(None, H200).name.startswith("learned model")
+    unknown = replace(H200, name="H2000")
+    assert not has_weights(unknown)
+    assert "analytical" in cost_model(None, unknown).name
+
+
+def test_by_name_and_file() -> None:
+    assert "analytical" in cost_model("analytical", H200).name
+    path = shipped_weights("h200")
+    assert cost_model(path, H200).name == cost_model("learned", H200).name == cost_model(str(path), H200).name
+
+
+def test_a_model_is_itself() -> None:
+    model = cost_model("analytical", H200)
+    assert cost_model(model, H200) is model
+
+
+@pytest.mark.parametrize("wrong", ["neural", Path("weights.bin")])
+def test_unknown(wrong: str | Path) -> None:
+    with pytest.raises(InputError, match="no cost model"):
+        cost_model(wrong, H200)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.safetensors"):
+        cost_model(tmp_path / "missing.safetensors", H200)

@@ -1,0 +1,127 @@
+"""The first two modes, from the Python interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched.api import ScheduledPipeline
+from autosched.apps.registry import get_app
+from autosched.errors import InputError
+from autosched.search.modes import one_shot
+from autosched.search.modes.one_shot import Request
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+
+APP = get_app("blur")
+SHAPES = APP.shapes(APP.small_sizes)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+
+
+def find(**options: object) -> ScheduledPipeline:
+    return autosched.schedule(APP.build(), SHAPES, **{"target": "h200", "samples": 3, **options})  # type: ignore[arg-type]
+
+
+def test_one_shot_says_how_it_was_found_and_is_found_again() -> None:
+    first = find()
+    assert first.origin is not None
+    assert first.origin.model.startswith("learned model")
+    assert first.origin.predicted_s == pytest.approx(first.found.ranked[0].seconds if first.found else None)
+    assert not first.origin.reused
+    again = find()
+    assert again.origin is not None
+    assert again.origin.reused
+    assert again.schedule == first.schedule
+    other = find(seed=1)
+    assert other.origin is not None
+    assert not other.origin.reused
+
+
+def test_without_reuse_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    find()
+    found = find(reuse=False)
+    assert found.origin is not None
+    assert not found.origin.reused
+
+
+def test_top_k_on_the_simulated_device() -> None:
+    found = find(top_k=3, measure="simulated")
+    assert found.trials is not None
+    times = [t.seconds for t in found.trials.trials]
+    assert times == sorted(times)
+    assert found.schedule == found.trials.best.schedule
+    assert {t.origin for t in found.trials.trials} >= {"roots"}
+    assert found.measured is not None
+    assert found.measured.is_simulated
+    assert found.measured.seconds == times[0]
+    assert len(found.measured.candidates) == len(times)
+
+
+def test_top_k_on_this_processor_gives_the_right_answer() -> None:
+    found = find(target="cpu", top_k=2)
+    assert found.origin is not None
+    assert found.origin.source.startswith("measured:cpu")
+    inputs = APP.make_inputs(APP.small_sizes)
+    got = found.compile("cpu")(inputs)
+    np.testing.assert_array_equal(got, next(iter(autosched.interpret(APP.build(), inputs).values())))
+
+
+def test_a_strategy_is_neither_kept_nor_looked_up() -> None:
+    beam = Beam(SearchSettings(beam_size=2, passes=1, refine=0))
+    for strategy in ("roots", beam):
+        first, again = find(strategy=strategy), find(strategy=strategy)
+        assert again.origin is not None
+        assert not again.origin.reused
+        assert first.schedule == again.schedule
+
+
+def test_a_strategy_with_another_model() -> None:
+    found = find(strategy="beam", cost="analytical")
+    assert found.origin is not None
+    assert "analytical" in found.origin.model
+
+
+def test_tuned_schedules_come_first(tmp_path: Path) -> None:
+    tuned = autosched.autotune(
+        APP.build(), SHAPES, "h200", iterations=1, samples=3, measure="simulated", database=tmp_path / "t.sqlite"
+    )
+    assert tuned.tuned is not None
+    found = find(seed=5)
+    assert found.origin is not None
+    assert found.origin.how == "tuned"
+    assert found.schedule == tuned.schedule
+    assert found.measured is not None
+    assert found.measured.seconds == tuned.tuned.seconds
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "beem"}, "unknown strategy 'beem'"),
+        ({"top_k": 0}, "top_k is 0"),
+        ({"samples": 0}, "samples 0"),
+        ({"cost": "neural"}, "no cost model 'neural'"),
+        ({"cost": "missing.safetensors"}, "missing.safetensors"),
+        ({"target": "cpu", "top_k": 2, "measure": "simulated"}, "only GPUs can be simulated"),
+        ({"top_k": 2, "measure": "elsewhere"}, "cannot measure on 'elsewhere'"),
+    ],
+)
+def test_mistakes(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find(**options)
+
+
+def test_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="schedules for V100 cannot be measured"):
+        find(target="v100", top_k=2)
+
+
+def test_a_request_checks_itself() -> None:
+    assert Request().samples == one_shot.SAMPLES == 80

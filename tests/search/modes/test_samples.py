@@ -1,0 +1,58 @@
+"""Samples: distinct, legal, ranked, the same for the same seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.errors import InputError
+from autosched.measure.problem import Problem
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import analytical_model
+from autosched.search.modes.samples import Sampler, draw_samples
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Found
+from autosched.target import get_target
+
+BOUND = Problem.app("harris", small=True).bind()
+TARGET = get_target("h200")
+BEAM = SearchSettings(beam_size=4, passes=2, refine=0)
+
+
+def drawn(samples: int, seed: int = 0, seconds: float | None = None) -> Found:
+    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+    return draw_samples(sampler, samples=samples, seed=seed, seconds=seconds)
+
+
+def test_samples_are_legal_distinct_and_ranked() -> None:
+    found = drawn(12)
+    assert len({r.schedule for r in found.ranked}) == len(found.ranked) >= 8
+    assert [r.seconds for r in found.ranked] == sorted(r.seconds for r in found.ranked)
+    assert not any(reasons(BOUND, r.schedule, TARGET) for r in found.ranked)
+
+
+def test_same_seed_same_samples() -> None:
+    first, again, other = drawn(6), drawn(6), drawn(6, seed=1)
+    assert [r.schedule for r in first.ranked] == [r.schedule for r in again.ranked]
+    assert {r.schedule for r in first.ranked} != {r.schedule for r in other.ranked}
+
+
+def test_more_samples_are_no_worse() -> None:
+    assert drawn(12).ranked[0].seconds <= drawn(1).ranked[0].seconds
+
+
+def test_a_spent_budget_still_gives_a_schedule() -> None:
+    found = drawn(50, seconds=1e-3)
+    assert found.cut_short
+    assert found.ranked
+
+
+def test_progress() -> None:
+    seen: list[tuple[int, int]] = []
+    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+    draw_samples(sampler, samples=3, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_no_samples() -> None:
+    with pytest.raises(InputError, match="samples is 0"):
+        drawn(0)

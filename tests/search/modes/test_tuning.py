@@ -1,0 +1,146 @@
+"""Tuning: what is drawn, measured and learned, and what a run that is killed at any moment comes to."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autosched.errors import InputError, MeasureError
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.job import Status
+from autosched.model.checkpoint import load_checkpoint
+from autosched.search.modes.tuning import Tuner, TuneReport, TuneSettings
+from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, QuickBackend, tuned
+
+Rows = dict[str, tuple[str, float | None]]
+
+
+def rows(directory: Path) -> Rows:
+    """Return what came of each schedule; fails if one is stored twice."""
+    with ResultsDatabase(directory / "t.sqlite") as database:
+        found = list(database.rows(status=None))
+    assert len({r.schedule for r in found}) == len(found)
+    return {r.schedule: (str(r.status), r.seconds) for r in found}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("undisturbed")
+    tuned(directory)
+    return directory
+
+
+def test_what_a_run_leaves(undisturbed: Path) -> None:
+    found = tuned(undisturbed)  # everything is done already
+    assert found.measured == 3 * SETTINGS.samples == len(rows(undisturbed))
+    assert found.seconds == min(s for _, s in rows(undisturbed).values() if s is not None)
+    assert found.baseline_seconds >= found.seconds
+    assert len(found.errors) == 3
+    assert found.files.schedule.exists()
+    assert load_checkpoint(found.files.weights, TARGET).provenance.source == "measured:quick"
+    with ResultsDatabase(undisturbed / "t.sqlite") as database:
+        assert {r.origin for r in database.rows()} == {"roots", "beam", "greedy", "mutation"}
+
+
+def test_weights_are_trained(undisturbed: Path) -> None:
+    before = load_checkpoint(Path("model/weights/h200-simulated.safetensors").resolve(), TARGET).network
+    after = load_checkpoint(undisturbed / "t.weights.safetensors", TARGET).network
+    changed = [
+        not np.array_equal(a.numpy(), b.numpy()) for a, b in zip(before.parameters(), after.parameters(), strict=True)
+    ]
+    assert any(changed)
+
+
+def test_a_run_is_told_apart_from_others(undisturbed: Path) -> None:
+    def begin(**changes: object) -> Tuner:
+        settings = TuneSettings(**{"iterations": 3, "samples": 4, "search": SETTINGS.search, **changes})  # type: ignore[arg-type]
+        return Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", settings, measure=MEASURE, resume=True)
+
+    assert begin().state.iteration == 3
+    assert begin(iterations=5).state.iteration == 3
+    with pytest.raises(InputError, match="of a tuning run with another pipeline"):
+        begin(seed=1)
+    with pytest.raises(InputError, match="ask to resume it"):
+        Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", SETTINGS, measure=MEASURE)
+
+
+def test_new_weights(tmp_path: Path) -> None:
+    settings = TuneSettings(1, 4, weights="random", search=SETTINGS.search)
+    found = Tuner(PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", settings, measure=MEASURE).run()
+    assert load_checkpoint(found.files.weights, TARGET).provenance.data.startswith("4 schedules of 1 pipelines")
+
+
+def test_failures_are_counted_and_not_fatal(tmp_path: Path) -> None:
+    backend = QuickBackend(refused=2)
+    found = Tuner(PROBLEM, TARGET, backend, tmp_path / "t.sqlite", SETTINGS, measure=MEASURE).run()
+    assert found.failures[Status.COMPILE] == sum(s == Status.COMPILE for s, _ in rows(tmp_path).values()) > 0
+    assert found.measured == 3 * SETTINGS.samples
+
+
+def test_no_time_for_anything(tmp_path: Path) -> None:
+    tuner = Tuner(PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", SETTINGS, measure=MEASURE)
+    with pytest.raises(MeasureError, match=r"no schedule of harris.* more time"):
+        tuner.run(seconds=0.0)
+
+
+def test_time_budget(tmp_path: Path) -> None:
+    found = tuned(tmp_path, 1)
+    again = Tuner(
+        PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", TuneSettings(9, 4, search=SETTINGS.search),
+        measure=MEASURE, resume=True,
+    ).run(seconds=0.01)  # fmt: skip
+    assert again.cut_short
+    assert again.seconds <= found.seconds
+
+
+def test_reports(tmp_path: Path) -> None:
+    seen: list[TuneReport] = []
+    tuned(tmp_path, 2, report=seen.append)
+    assert [r.activity for r in seen if r.activity != "measure"] == ["search", "train"] * 2
+    bests = [r.best for r in seen]
+    assert bests == sorted(bests, reverse=True)
+    assert seen[-1].measured == seen[-1].total == 2 * SETTINGS.samples
+    assert all(r.rate > 0 for r in seen if r.activity == "measure")
+
+
+def kill_and_resume(directory: Path, expected: Path, kills: int, *options: str) -> None:
+    """Kill a run at random moments; what it comes to in the end must be what an undisturbed one comes to."""
+    rng = random.Random(7)
+    command = [sys.executable, "-m", "tests.search.modes.quick", str(directory), "3", *options]
+    best = float("inf")
+    for _ in range(kills):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        for _ in range(rng.randrange(1, 8)):  # so many reports of what it does
+            process.stdout.readline()
+        try:
+            process.wait(rng.random())
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+        stored = [s for _, s in rows(directory).values() if s is not None] if (directory / "t.sqlite").exists() else []
+        assert min(stored, default=best) <= best
+        best = min(stored, default=best)
+    found = tuned(directory, simulated="simulated" in options)
+    assert rows(directory) == rows(expected)
+    assert found.files.schedule.read_text() == (expected / "t.schedule.json").read_text()
+    assert found.files.weights.read_bytes() == (expected / "t.weights.safetensors").read_bytes()
+
+
+def test_killed_and_resumed(tmp_path: Path, undisturbed: Path) -> None:
+    kill_and_resume(tmp_path, undisturbed, 3)
+
+
+@pytest.mark.fuzz
+def test_killed_ten_times_on_the_simulated_device(tmp_path: Path) -> None:
+    expected, directory = tmp_path / "expected", tmp_path / "killed"
+    for path in (expected, directory):
+        path.mkdir()
+    tuned(expected, simulated=True)
+    kill_and_resume(directory, expected, 10, "simulated")

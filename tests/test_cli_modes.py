@@ -1,0 +1,79 @@
+"""The modes from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from autosched.cli import main
+
+SIZES = ("--size", "H=64", "--size", "W=96")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_json(*arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
+    return found
+
+
+def test_one_shot(tmp_path: Path) -> None:
+    arguments = ("schedule", "blur", *SIZES, "--samples", 3, "--out", tmp_path / "s.json")
+    found = run_json(*arguments)
+    assert found["origin"]["strategy"] == "one-shot"
+    assert "labels simulated:H200" in found["origin"]["model"]
+    assert (tmp_path / "s.json").exists()
+    printed = run(*arguments).stdout
+    assert "one-shot of 3, predicted" in printed
+    assert "taken from the cache" in printed
+
+
+def test_top5_on_the_simulated_device() -> None:
+    arguments = ("schedule", "blur", *SIZES, "--samples", 6, "--mode", "top5", "--simulated")
+    found = run_json(*arguments, "--no-reuse")
+    times = [t["seconds"] for t in found["trials"]["schedules"]]
+    assert times == sorted(times)
+    assert found["trials"]["source"] == found["origin"]["source"] == "simulated:H200"
+    printed = run(*arguments, "--no-reuse").stdout
+    assert "simulated" in printed and "baseline" in printed
+
+
+def test_tune_and_resume(tmp_path: Path) -> None:
+    arguments = ("tune", "blur", *SIZES, "--simulated", "--samples", 3, "--db", tmp_path / "t.sqlite")
+    first = run_json(*arguments, "--iterations", 1)
+    assert first["measured"] == 3
+    assert first["best_seconds"] <= first["baseline_seconds"]
+    refused = CliRunner().invoke(main, [str(a) for a in (*arguments, "--iterations", 2)])
+    assert refused.exit_code != 0
+    assert "ask to resume it" in refused.output
+    printed = run(*arguments, "--iterations", 2, "--resume", "--html", tmp_path / "t.html").stdout
+    assert "6 schedules measured" in printed
+    assert (tmp_path / "t.html").exists()
+    again = run("schedule", "blur", *SIZES).stdout
+    assert "autotune of 6" in again and "simulated:H200" in again
+
+
+@pytest.mark.parametrize("command", ["schedule", "tune"])
+def test_files_are_refused_before_any_work(command: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [command, "blur", "--html", str(tmp_path / "no" / "r.html")])
+    assert result.exit_code != 0
+    assert "there is no directory" in result.output
+
+
+def test_a_target_that_is_not_here() -> None:
+    result = CliRunner().invoke(main, ["tune", "blur", "--target", "v100"])
+    assert result.exit_code != 0
+    assert "schedules for V100 cannot be measured" in result.output
