@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.splitting import with_splits
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import cuda_prelude, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
@@ -70,7 +71,7 @@ class ScheduledPipeline:
         tuned: Tuned | None = None,
     ) -> None:
         validate(bound, schedule, target)
-        self.bound = bound
+        self.bound = with_splits(bound, schedule.splits)
         self.schedule = schedule
         self.target = target
         self.found = found

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.splitting import with_splits
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
@@ -125,31 +126,36 @@ def featurize_problem(
         ScheduleError: If a text is no schedule of the pipeline.
         InputError: If a text is no JSON.
     """
-    featurizer = Featurizer(bound, target)
+    featurizers: dict[tuple[Split, ...], Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
     found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[frozenset[str], dict[str, _Described]] = {}
+    wanted: dict[tuple[tuple[Split, ...], frozenset[str]], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in found:
             continue
         if json.loads(text)["pipeline"] != bound.pipeline.hash:  # a random pipeline of another release
             found[key] = ()
             continue
-        described = [describe_kernel(bound, k) for k in from_json(text, bound).kernels]
+        schedule = from_json(text, bound)
+        splits = schedule.splits
+        if splits not in featurizers:
+            featurizers[splits] = Featurizer(with_splits(bound, splits), target)
+        featurizer = featurizers[splits]
+        described = [describe_kernel(featurizer.bound, k) for k in schedule.kernels]
         if any(featurizer.model(structure).overflow for structure, _ in described):
             found[key] = ()
             continue
-        found[key] = tuple(kernel_key(*one) for one in described)
+        found[key] = tuple(kernel_key(*one, splits) for one in described)
         for k, one in zip(found[key], described, strict=True):
             if k not in kernels:
-                wanted.setdefault(one[0].staged, {})[k] = one
+                wanted.setdefault((splits, one[0].staged), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
-    for alike in wanted.values():  # kernels with the same copies of sources share a featurizer
-        items = list(alike.items())
+    for (splits, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
+        featurizer, items = featurizers[splits], list(alike.items())
         for start in range(0, len(items), MAX_BATCH):
             kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
     if not algorithm.count:
-        algorithm.add(StageTable(bound, featurizer).features)
+        algorithm.add(StageTable(bound).features)
     return ProblemFeatures(algorithm.table, kernels, found)
 
 
@@ -187,9 +193,11 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
         raise ScheduleError("the analytical model gives no finite time for a kernel; its parts are wrong")
 
 
-def kernel_key(structure: Structure, params: Params) -> str:
-    """Return a hash of a kernel that is the same in every process."""
+def kernel_key(structure: Structure, params: Params, splits: tuple[Split, ...] = ()) -> str:
+    """Return a hash of a kernel that is the same in every process; with other reductions in pieces it is another."""
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
+    if splits:
+        text += f"|{splits}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]

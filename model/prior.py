@@ -98,10 +98,7 @@ class CpuPrior:
 
     def parts(self, found: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
-        counts = np.zeros((found.batch.count, len(CPU_COMPONENTS)))
-        for model, first, end in zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False):
-            rows = len(model.rows) + len(model.inlined)
-            counts[first:end] = self._model.counts(model, found.features[first:end, :rows])
+        counts = self._model.counts(found)
         return np.concatenate([counts * self._rates, self._model.total(counts)[:, None]], axis=1)
 
     def combined(self, parts: Tensor) -> Tensor:

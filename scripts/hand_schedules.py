@@ -49,7 +49,7 @@ def fused_tile(
     calls = inlined_in(bound, stages, inlined)
     order = list(bound.funcs)
     kernel = Kernel((Root(root),), placed, tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)))
-    return Schedule(bound.pipeline.hash, (kernel,))
+    return Schedule.of(bound, (kernel,))
 
 
 def _member(name: str, depth: int, rows: int, lanes: int) -> Member:

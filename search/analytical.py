@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.search.analytical_cpu import CpuModel
 from autosched.target import Target
@@ -72,14 +72,9 @@ class AnalyticalModel:
         total: Floats = np.maximum(busy, parts[:, 8]) + parts[:, 9]
         return total
 
-    def parts(self, model: KernelModel, features: Floats) -> dict[str, Floats]:
-        """Return the seconds each unit needs, ``float64[N]`` by the names of `COMPONENTS`.
-
-        Args:
-            model: The structure of the candidates.
-            features: ``float64[N, rows, features]``.
-        """
-        seconds = self.components(features)
+    def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
+        """Return the seconds each unit needs, ``float64[M]`` by the names of `COMPONENTS`."""
+        seconds = self.components(found.features)
         return {name: seconds[:, k] for k, name in enumerate(COMPONENTS)}
 
     def components(self, features: Floats) -> Floats:

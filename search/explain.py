@@ -36,17 +36,18 @@ class KernelReport:
 
 def explain(found: Found) -> list[KernelReport]:
     """Return a report on each kernel of the best schedule; none where the strategy predicts no times."""
-    state, evaluator = found.ranked[0].state, found.evaluator
+    state, evaluator = found.ranked[0].state, found.ranked[0].evaluator or found.evaluator
     if state is None or evaluator is None:
         return []
     reports = []
     for piece, seconds in zip(state.pieces, state.costs, strict=True):
         s = piece.structure
         model = evaluator.kernel_model(s)
-        features = model.evaluate(np.array([piece.params], np.int64)).features
+        evaluation = model.f.evaluate([model], [np.array([piece.params], np.int64)])
+        features = evaluation.features
         parts: dict[str, float] = {}
         if isinstance(evaluator.model, AnalyticalModel | CpuModel):
-            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(model, features).items()}
+            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(evaluation).items()}
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
         members = tuple((p.func, p.level.name) for p in s.spots)

@@ -21,7 +21,7 @@ def schedule_of(evaluator: Evaluator, state: State) -> Schedule:
         build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in state.pieces
     ]
     kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
-    return Schedule(bound.pipeline.hash, tuple(kernels))
+    return Schedule.of(bound, kernels)
 
 
 def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:

@@ -2,62 +2,218 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import storage_order, thread_order, tiled_dims, vector_dim
-from autosched.lang.expr import Binary, Call, Expr, Load, Var, walk
+from autosched.featurize.structure import storage_order
+from autosched.lang.dtypes import float16
 from autosched.schedule.types import Level, StageId
+from autosched.search.stage_work import StageWork, stage_work
 
 LANE_BYTES = 4
-VECTORISED = ("floor", "ceil", "trunc", "round", "sqrt", "hash_u32")
-"""Functions that need no call of the C library."""
 NARROW_STRIDE = 4
 """Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
-
 UNEVEN = 1 << 20
 """How far lanes that stand at quotients move: too far for vectors."""
+PERIODIC = ("mirrored", "mirrored_without_edge", "wrapped")
+"""Boundary conditions that take remainders, lane by lane in blocks at the border."""
+HALF_STORE = 10.0
+"""Operations that make the bits of a float16."""
 
 Moves = dict[str, int]
-"""How far each dimension of a stage moves from a lane to the next."""
+"""How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LaneWork:
-    """What one evaluation of a stage does.
+    """What one evaluation of a stage does; the operations are those of `autosched.search.stage_work.Work`.
 
     Attributes:
         narrowest: Bytes of the smallest element it touches.
-        wide: Accesses that are contiguous or the same in all lanes, in vectors of 4-byte lanes.
-        own: The part of ``wide`` that is the stage's own result, read and written by every term of a reduction.
-        strided: Accesses of lanes that lie a few elements apart.
-        gathered: Accesses of lanes that lie anywhere.
-        accesses: All of them.
-        calls: Elementary functions, which the C library computes one at a time.
-        branches: Conditions joined by ``&&`` or ``||``, which keep gcc 12 from forming vectors.
+        arithmetic: Operations in vectors.
+        divisions: Divisions in vectors.
+        scalar: All operations, one lane at a time.
+        calls: Elementary functions.
+        branches: Conditions on data that are joined.
+        serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
+            4 bytes, scattered stores, lanes at quotients.
+        once: Operations that are the same in all lanes.
+        wide: Contiguous accesses, in vectors of 4-byte lanes.
+        held: The same of arrays inside a thread, which are contiguous in any case.
+        own: The part of both that is the stage's own result, read and written by every term of a reduction.
+        unit: Contiguous accesses.
+        fixed: Accesses that are the same in all lanes.
+        inside: Accesses of arrays inside a thread.
+        near: Accesses of lanes that lie a few elements apart.
+        far: Accesses of lanes that lie anywhere.
+        periodic: Accesses under boundary conditions that take remainders.
+        bordered: Whether there are any of them, of elements that cannot be gathered.
+        inputs: Share of the bytes read that are the pipeline's inputs.
+        input_row: Bytes of the shortest row of these.
     """
 
-    narrowest: int
-    wide: float
-    own: float
-    strided: int
-    gathered: int
-    accesses: int
-    calls: int
-    branches: int
+    narrowest: float = LANE_BYTES
+    arithmetic: float = 0.0
+    divisions: float = 0.0
+    scalar: float = 0.0
+    calls: float = 0.0
+    branches: float = 0.0
+    serial: float = 0.0
+    once: float = 0.0
+    wide: float = 0.0
+    held: float = 0.0
+    own: float = 0.0
+    unit: float = 0.0
+    fixed: float = 0.0
+    inside: float = 0.0
+    near: float = 0.0
+    far: float = 0.0
+    periodic: float = 0.0
+    bordered: float = 0.0
+    inputs: float = 0.0
+    input_row: float = 0.0
 
 
-def lane_works(model: KernelModel) -> tuple[LaneWork, ...]:
-    """Return the work of each stage of a kernel, in the order of its rows."""
-    moves: dict[StageId, Moves] = {}
-    works: dict[StageId, LaneWork] = {}
-    for stage in _hosts_first(model):
-        moves[stage] = _moves(model, stage, moves)
-        works[stage] = _lane_work(model, stage, moves[stage])
-    return tuple(works[s] for s in model.rows)
+class LaneWorks:
+    """The work of a kernel's stages, worked out when it is asked for.
+
+    Args:
+        model: The kernel's structure.
+        known: Work of expressions that was worked out before, by the ``id`` of their stage; more is added.
+    """
+
+    def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
+        self._model = model
+        self._known = known
+        self._moves: dict[tuple[StageId, str | None], Moves] = {}
+
+    def of(self, stage: StageId, lane: str | None) -> LaneWork:
+        """Return the work of one evaluation of a stage.
+
+        Args:
+            stage: The stage.
+            lane: The dimension that neighbouring lanes walk, of the stage or of the one in whose threads it is.
+        """
+        bound, access = self._model.bound, self._model.accesses_of(stage)
+        moves = self._moves_of(stage, lane)
+        found = LaneWork(serial=float(UNEVEN in moves.values()))
+        moving: dict[str, set[str]] = {stage.func: set(moves)}
+        wild: set[tuple[str, int]] = set()
+        inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
+        for name in (stage.func, *sorted(inlined, key=inlined.__getitem__, reverse=True)):  # consumers come first
+            one = bound.stage(name, stage.number if name == stage.func else 0)
+            work = self._stage_work(one, frozenset(moving.get(name, ())))
+            wild |= work.moving
+            for source, k in work.moving:
+                if source in inlined:
+                    moving.setdefault(source, set()).add(bound.funcs[source].dims[k])
+            if bound.funcs[name].boundary is None:
+                _add(found, work, access.calls.get(name, 1))
+        periodic = any(bound.funcs[name].boundary in PERIODIC for name in (stage.func, *inlined))
+        hot = cold = 0.0
+        for store, groups in enumerate((access.loads, access.stores)):
+            for group in groups:
+                self._count(found, stage, group, moves, wild, bool(store))
+                size, times = self._model.facts.itemsize(group), len(group.offsets)
+                found.narrowest = min(found.narrowest, size)
+                if periodic and not group.everywhere:
+                    found.periodic += times
+                    found.bordered = max(found.bordered, float(size < LANE_BYTES))
+                if store:
+                    continue
+                if group.source in bound.inputs:
+                    row = size * (bound.inputs[group.source].shape or (1,))[-1]
+                    found.input_row = min(found.input_row or row, row)
+                    cold += size * times
+                elif not self._is_held(group.source):
+                    hot += size * times
+        found.inputs = cold / max(cold + hot, 1)
+        return found
+
+    def _stage_work(self, stage: BoundStage, moving: frozenset[str]) -> StageWork:
+        key = id(stage), moving
+        if key not in self._known:
+            self._known[key] = stage, stage_work(stage, moving)
+        return self._known[key][1]
+
+    def _is_held(self, func: str) -> bool:
+        spot = self._model.structure.spot(func)
+        return spot is not None and spot.level is Level.THREAD
+
+    def _moves_of(self, stage: StageId, lane: str | None) -> Moves:
+        key = stage, lane
+        if key not in self._moves:
+            self._moves[key] = self._found_moves(stage, lane)
+        return self._moves[key]
+
+    def _found_moves(self, stage: StageId, lane: str | None) -> Moves:
+        spot = self._model.structure.spot(stage.func)
+        if spot is None or spot.level is Level.BLOCK:
+            return {} if lane is None else {lane: 1}
+        host = self._moves_of(spot.host, lane)
+        found: Moves = {}
+        for group in self._model.accesses_of(spot.host).loads:
+            if group.source == stage.func:
+                for dim, row in zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True):
+                    step = 0 if row is None else sum(c * host.get(loop, 0) for loop, c in row.coefficients)
+                    if row is not None and step:
+                        found[dim] = max(found.get(dim, 0), UNEVEN if row.quotient > 1 else step)
+        return found
+
+    def _count(
+        self, found: LaneWork, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]],
+        store: bool,
+    ) -> None:  # fmt: skip
+        """Add the accesses of a group."""
+        size, times = self._model.facts.itemsize(group), len(group.offsets)
+        vectors = times * size / LANE_BYTES
+        own = vectors if group.source == stage.func else 0.0
+        if store and self._model.bound.funcs[group.source].dtypes[group.component] == float16:
+            found.arithmetic += HALF_STORE * times
+            found.scalar += HALF_STORE * times
+        if self._is_held(group.source) and None not in group.rows:
+            found.held += vectors
+            found.own += own
+            found.inside += times
+            return
+        step = self._lane_step(group, moves, wild)
+        if step is None or step > NARROW_STRIDE:
+            found.far += times
+            if step is None:
+                found.serial += size < LANE_BYTES or (store and None in group.rows)
+        elif step > 1:
+            found.near += times
+        elif step == 1:
+            found.wide += vectors
+            found.unit += times
+            found.own += own
+        else:
+            found.fixed += times
+
+    def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
+        """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
+        model = self._model
+        func = model.bound.funcs.get(group.source)
+        if func is not None and model.structure.spot(group.source) is not None:
+            fastest = func.dims.index(storage_order(func)[-1]) if func.dims else 0
+        else:
+            extents = model.bound.inputs[group.source].shape if func is None else func.extents
+            fastest = max((k for k, n in enumerate(extents) if n > 1), default=0)
+        # Where none of the rows is exact it is the load that may be left out, no floor.
+        floors = any(r is not None and r.exact for r in group.rows)
+        step = 0
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return None
+                continue
+            move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
+            if move and (k != fastest or row.quotient > 1 or (floors and not row.exact)):
+                return None
+            step = move if k == fastest else step
+        return step
 
 
 def level_of(model: KernelModel, stage: StageId) -> Level:
@@ -66,102 +222,7 @@ def level_of(model: KernelModel, stage: StageId) -> Level:
     return Level.ROOT if spot is None else spot.level
 
 
-def _hosts_first(model: KernelModel) -> list[StageId]:
-    done: list[StageId] = []
-    left = list(model.rows)
-    while left:
-        for stage in left:
-            spot = model.structure.spot(stage.func)
-            if spot is None or spot.level is Level.BLOCK or spot.host in done:
-                done.append(stage)
-                left.remove(stage)
-                break
-    return done
-
-
-def _moves(model: KernelModel, stage: StageId, known: dict[StageId, Moves]) -> Moves:
-    func = model.bound.funcs[stage.func]
-    spot = model.structure.spot(stage.func)
-    if spot is None:
-        order = thread_order(model.bound, stage.func, tiled_dims(model.bound, model.structure.stages))
-        return {order[0]: 1} if order else {}
-    if spot.level is Level.BLOCK:
-        vector = vector_dim(func)
-        return {} if vector is None else {vector: 1}
-    found: Moves = {}
-    for group in model.accesses_of(spot.host).loads:
-        if group.source == stage.func:
-            for dim, row in zip(func.dims, group.rows, strict=True):
-                if row is not None:
-                    step = sum(c * known[spot.host].get(loop, 0) for loop, c in row.coefficients)
-                    found[dim] = max(found.get(dim, 0), UNEVEN if step and row.quotient > 1 else step)
-    return found
-
-
-def _lane_work(model: KernelModel, stage: StageId, moves: Moves) -> LaneWork:
-    access = model.accesses_of(stage)
-    stages = [(model.bound.stage(stage.func, stage.number), 1)]
-    stages += [(model.bound.funcs[name].stages[0], times) for name, times in access.calls.items()]
-    wide, own, strided, gathered, count, narrowest = 0.0, 0.0, 0, 0, 0, LANE_BYTES
-    for group in (*access.loads, *access.stores):
-        size, times = model.facts.itemsize(group), len(group.offsets)
-        narrowest = min(narrowest, size)
-        count += times
-        step = _lane_step(model, group, moves)
-        if step is None or step > NARROW_STRIDE:
-            gathered += times
-        elif step > 1:
-            strided += times
-        else:
-            wide += times * size / LANE_BYTES
-            own += times * size / LANE_BYTES if group.source == stage.func else 0
-    return LaneWork(
-        narrowest, wide, own, strided, gathered, count,
-        sum(times * _library_calls(s, moves) for s, times in stages),
-        sum(times * _branches(s) for s, times in stages if model.bound.funcs[s.func].boundary is None),
-    )  # fmt: skip
-
-
-def _lane_step(model: KernelModel, group: AccessGroup, moves: Moves) -> int | None:
-    """Return how many elements lie between what neighbouring lanes access; None where it is no constant or a row."""
-    func = model.bound.funcs.get(group.source)
-    spot = model.structure.spot(group.source)
-    if (spot is not None and spot.level is Level.THREAD) or not group.rows:
-        return 1  # an array inside a thread has a place for each lane
-    if func is not None and spot is not None:
-        fastest = func.dims.index(storage_order(func)[-1])
-    else:
-        extents = model.bound.inputs[group.source].shape if func is None else func.extents
-        fastest = max((k for k, n in enumerate(extents) if n > 1), default=0)
-    # Where none of the rows is exact it is the load that may be left out, no floor.
-    floors = any(r is not None and r.exact for r in group.rows)
-    step = 0
-    for k, row in enumerate(group.rows):
-        if row is None:
-            return None
-        move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
-        if move and (k != fastest or row.quotient > 1 or (floors and not row.exact)):
-            return None
-        step = move if k == fastest else step
-    return step
-
-
-def _library_calls(stage: BoundStage, moving: Collection[str]) -> int:
-    """Return the elementary functions whose arguments differ from lane to lane; the others are computed once."""
-    return sum(isinstance(e, Call) and e.name not in VECTORISED and _varies(e, moving) for e in _nodes(stage))
-
-
-def _branches(stage: BoundStage) -> int:
-    """Return the conditions on data that are joined; those on indices are decided in the interior."""
-    return sum(
-        isinstance(e, Binary) and e.op in ("and", "or") and e.dtype.kind == "b" and _varies(e, ())
-        for e in _nodes(stage)
-    )
-
-
-def _nodes(stage: BoundStage) -> Collection[Expr]:
-    return {id(e): e for v in stage.values for e in walk(v)}.values()
-
-
-def _varies(e: Expr, moving: Collection[str]) -> bool:
-    return any(isinstance(n, Load) or (isinstance(n, Var) and n.name in moving) for n in walk(e))
+def _add(found: LaneWork, stage: StageWork, times: int) -> None:
+    work = stage.work
+    for name in ("arithmetic", "divisions", "scalar", "calls", "branches", "serial", "once"):
+        setattr(found, name, getattr(found, name) + times * getattr(work, name))

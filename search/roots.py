@@ -27,7 +27,7 @@ def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
     kernels = [
         k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)
     ]
-    return Schedule(bound.pipeline.hash, tuple(kernels))
+    return Schedule.of(bound, kernels)
 
 
 def inlined_funcs(bound: BoundPipeline) -> set[str]:

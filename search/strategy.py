@@ -31,11 +31,13 @@ class Ranked:
         schedule: The schedule.
         seconds: Its predicted time, NaN where nothing predicted it.
         state: The state of the search it was made from, if it was made from one.
+        evaluator: What costed its kernels, if something did.
     """
 
     schedule: Schedule
     seconds: float
     state: State | None = field(default=None, compare=False, repr=False)
+    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Beam:
         states = search.run()
         ranked: list[Ranked] = []
         for schedule, state in legal_schedules(evaluator, states):
-            ranked.append(Ranked(schedule, state.cost, state))
+            ranked.append(Ranked(schedule, state.cost, state, evaluator))
             if len(ranked) == count:
                 break
         note = ""

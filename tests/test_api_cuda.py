@@ -229,9 +229,7 @@ def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x] * 2
     bound = bind(Pipeline(out.over(y=(0, 4), x=(0, 128)), name="double"), {"image": (4, 128)})
-    program = lower(
-        bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")]), strategy="roots"), vectors=True
-    )
+    program = lower(bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")])), vectors=True)
     executable = CudaExecutable(program, CallSignature.of(bound, {}), "sm_90")
     other = CudaExecutable(program.without_vectors(), CallSignature.of(bound, {}), "sm_90")
     (joined,), (single,) = ([print_cuda(k) for k in p.kernels] for p in (program, program.without_vectors()))

@@ -173,6 +173,22 @@ class BoundInput:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Split:
+    """A reduction that is computed in pieces (`autosched.analysis.splitting`).
+
+    Attributes:
+        func: The Func, by its name in the pipeline that earlier splits have made.
+        stage: Number of the update.
+        loops: The reduction's loops that are cut, each with its number of pieces. Piece k of a loop cut into n has
+            the iterations k, k + n, k + 2n and so on: threads side by side read neighbouring elements.
+    """
+
+    func: str
+    stage: int
+    loops: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True)
 class BoundPipeline:
     """A pipeline with concrete shapes and specialised parameters.
@@ -180,7 +196,8 @@ class BoundPipeline:
     ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
     ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
     Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
-    those whose value is built in. ``views`` has what `autosched.analysis.staging.with_staged` made of it.
+    those whose value is built in. ``views`` has what `autosched.analysis.staging.with_staged` made of it. Of a pipeline
+    with reductions in pieces (`autosched.analysis.splitting`), ``splits`` says which, and ``unsplit`` is the original.
     """
 
     pipeline: Pipeline
@@ -193,6 +210,14 @@ class BoundPipeline:
     names: Mapping[int, str] = field(repr=False)
     keep: tuple[object, ...] = field(repr=False, default=())
     views: dict[frozenset[str], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    splits: tuple[Split, ...] = ()
+    unsplit: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    split_views: dict[tuple[Split, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+
+    @property
+    def original(self) -> BoundPipeline:
+        """The pipeline as the user wrote it, no reduction in pieces."""
+        return self if self.unsplit is None else self.unsplit
 
     @cached_property
     def key(self) -> str:

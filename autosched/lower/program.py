@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, unreserved
+from autosched.analysis.splitting import with_splits
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
@@ -49,6 +50,7 @@ def lower(
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
             `autosched.schedule.vectors.VECTORS` says when left out.
     """
+    bound = with_splits(bound, schedule.splits)
     names = bound.identifiers
     levels = schedule.computed
     roots = [n for n in bound.funcs if levels.get(n) is Level.ROOT]

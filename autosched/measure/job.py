@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -66,6 +67,11 @@ class Job:
     def schedule_hash(self) -> str:
         """SHA-256 of the schedule's text, in hexadecimal."""
         return digest(self.schedule)
+
+    @property
+    def splits_reductions(self) -> bool:
+        """Whether reductions are computed in pieces, so that floating-point sums round in another order."""
+        return bool(json.loads(self.schedule).get("splits"))
 
     def read_schedule(self) -> Schedule:
         """Return the schedule as an object.

@@ -77,7 +77,8 @@ class MeasureService:
             outputs = self.backend.outputs(prepared)
             expected = self._trusted[1]
             if outputs is not None and expected is not None:
-                wrong = first_difference(problem, outputs, expected, same_bits=self.backend.same_bits)
+                same_bits = self.backend.same_bits and not prepared.job.splits_reductions
+                wrong = first_difference(problem, outputs, expected, same_bits=same_bits)
                 if wrong is not None:
                     return Failure(Status.WRONG_RESULT, wrong)
             return self.backend.time(prepared)

@@ -101,7 +101,7 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
     found = kernel_model.f.evaluate([kernel_model], [np.array([params], np.int64)])
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
-        seconds = model.parts(kernel_model, found.features)
+        seconds = model.parts(found)
         parts = {name: float(part[0]) for name, part in seconds.items()}
     stages = [*map(str, kernel_model.rows), *kernel_model.inlined]
     rows = {n: dict(zip(NAMES, found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}

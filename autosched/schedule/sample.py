@@ -106,7 +106,7 @@ class _Sampler:
         for draft in self.drafts if self.varied else ():
             self._stage_a_source(draft)
         kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
-        return Schedule(self.bound.pipeline.hash, kernels)
+        return Schedule.of(self.bound, kernels)
 
     def _kernel(
         self, draft: _Draft, members: Sequence[Member] | None = None, inlined: set[str] | None = None

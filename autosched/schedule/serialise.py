@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.bound import BoundFunc, BoundPipeline, Split
+from autosched.analysis.splitting import split_error, with_splits
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.errors import InputError, ScheduleError
 from autosched.schedule.strict_json import Node, indented, parse
@@ -46,6 +47,7 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
     Raises:
         ScheduleError: If the schedule belongs to another pipeline, or a Member has no stages or those of two Funcs.
     """
+    bound = bound.original
     if schedule.pipeline_hash != bound.pipeline.hash:
         raise ScheduleError(_other_pipeline("this schedule", schedule.pipeline_hash, "", bound))
     document = {
@@ -55,6 +57,7 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
         "name": bound.pipeline.name,
         "shapes": {name: list(i.shape) for name, i in bound.inputs.items()},
         "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
+        **({"splits": [_write_split(s) for s in schedule.splits]} if schedule.splits else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
     return indented(document)
@@ -135,6 +138,10 @@ def _other_pipeline(what: str, found: str, name: str, bound: BoundPipeline) -> s
     return f"{what} was made for pipeline {other}, not for {own.name!r} ({own.hash[:12]}){changed}; {_REMAKE}"
 
 
+def _write_split(s: Split) -> dict[str, Any]:
+    return {"func": s.func, "stage": s.stage, "loops": dict(s.loops)}
+
+
 def _write_kernel(k: Kernel) -> dict[str, Any]:
     return {
         "roots": [_write_root(r) for r in k.roots],
@@ -173,21 +180,34 @@ class _Reader:
     """Reads a document from the top down; the pipeline says which names there are."""
 
     def __init__(self, bound: BoundPipeline) -> None:
-        self.bound = bound
-        self.funcs = {name: name for name in bound.funcs}
+        self.bound = bound.original
+        self.funcs = {name: name for name in self.bound.funcs}
 
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
-        _, _, pipeline, name, shapes, params, kernels = top.fields(
-            "format", "version", "pipeline", "name", "shapes", "params", "kernels"
-        )
+        keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
+        has_splits = "splits" in top.mapping()
+        _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *(["splits"] if has_splits else []))
         found, made_for = pipeline.text(), name.text()
         if not re.fullmatch("[0-9a-f]{64}", found):
             raise pipeline.error("is no pipeline's hash, which has 64 hexadecimal digits; " + _REMAKE)
         if found != self.bound.pipeline.hash:
             raise ScheduleError(_other_pipeline(top.source, found, made_for, self.bound))
         self._check_problem(shapes, params)
-        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()))
+        splits = tuple(self._split(s) for node in rest for s in node.items())
+        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()), splits)
+
+    def _split(self, node: Node) -> Split:
+        """Read one split, after which there are more names."""
+        func, stage, loops = node.fields("func", "stage", "loops")
+        pieces = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
+        found = Split(func.choice(self.funcs, "Func of the pipeline"), stage.integer(1, 1 << 20), tuple(pieces.items()))
+        problem = split_error(self.bound, found)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self.bound = with_splits(self.bound, (*self.bound.splits, found))
+        self.funcs = {name: name for name in self.bound.funcs}
+        return found
 
     def _check_version(self, top: Node) -> None:
         """Tell another format or version apart first: all else may differ there."""

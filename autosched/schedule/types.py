@@ -8,10 +8,12 @@ points that lie a tile apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from autosched.analysis.bound import BoundPipeline, Split
 from autosched.analysis.staging import staged_source
 
 
@@ -181,10 +183,20 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Kernels in launch order, for the pipeline with this hash."""
+    """Kernels in launch order, for the pipeline with this hash.
+
+    ``splits`` are the reductions that are computed in pieces; kernels then compute the pipeline that
+    `autosched.analysis.splitting.with_splits` makes of it.
+    """
 
     pipeline_hash: str
     kernels: tuple[Kernel, ...]
+    splits: tuple[Split, ...] = ()
+
+    @classmethod
+    def of(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
+        """Return a schedule of a bound pipeline, with the reductions in pieces that this one has in pieces."""
+        return cls(bound.original.pipeline.hash, tuple(kernels), bound.splits)
 
     @property
     def computed(self) -> dict[str, Level]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.splitting import split_error, with_splits
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import loops, members, resources, structure
@@ -47,11 +48,17 @@ def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
 
 def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
     """Return why a schedule is illegal; empty when it is legal."""
-    if schedule.pipeline_hash != bound.pipeline.hash:
+    own = bound.original.pipeline.hash
+    if schedule.pipeline_hash != own:
         return [
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
-            f"this one is {bound.pipeline.hash[:12]}); make a new one with autosched.schedule"
+            f"this one is {own[:12]}); make a new one with autosched.schedule"
         ]
+    for k, split in enumerate(schedule.splits):
+        problem = split_error(with_splits(bound, schedule.splits[:k]), split)
+        if problem:
+            return [f"split {k}: {problem}"]
+    bound = with_splits(bound, schedule.splits)
     kernels = list(enumerate(schedule.kernels))
     staged = [with_staged(bound, kernel.staged) for kernel in schedule.kernels]
     found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(staged[k], kernel, target)]

@@ -44,7 +44,7 @@ class BatchSettings:
 
 
 def draw_batch(
-    sampler: Sampler,
+    samplers: Sequence[Sampler],
     settings: BatchSettings,
     iteration: int,
     known: set[str],
@@ -54,7 +54,7 @@ def draw_batch(
     """Return candidates that were not drawn before.
 
     Args:
-        sampler: Searches with the present weights.
+        samplers: Search with the present weights, in turns.
         settings: What a batch consists of.
         iteration: Number of the batch, from 0.
         known: JSON texts of all candidates so far.
@@ -63,13 +63,13 @@ def draw_batch(
     """
     batch: dict[str, Drawn] = {}
     changes = round(settings.mutations * settings.samples) if fastest else 0
-    for drawn in _searched(sampler, settings, iteration, settings.samples - changes, deadline):
+    for drawn in _searched(samplers, settings, iteration, settings.samples - changes, deadline):
         if drawn.schedule not in known:
             batch.setdefault(drawn.schedule, drawn)
         if len(batch) >= settings.samples - changes:
             break
     rng = np.random.default_rng([settings.seed, iteration, MUTATION_SEED])
-    for drawn in _changed(sampler, fastest[:PARENTS], CHOICE * changes, rng, deadline):
+    for drawn in _changed(samplers, fastest[:PARENTS], CHOICE * changes, rng, deadline):
         if len(batch) >= settings.samples:
             break
         if drawn.schedule not in known:
@@ -78,35 +78,39 @@ def draw_batch(
 
 
 def _searched(
-    sampler: Sampler, settings: BatchSettings, iteration: int, wanted: int, deadline: float | None
+    samplers: Sequence[Sampler], settings: BatchSettings, iteration: int, wanted: int, deadline: float | None
 ) -> Iterator[Drawn]:
-    """Yield the best schedule of a beam search, and those of greedy ones."""
-    found, _ = sampler.search(settings.seed, iteration, 0, deadline=deadline)
-    for ranked in found[:1]:
-        yield Drawn("beam", ranked.seconds, schedule_text(sampler.bound, ranked.schedule))
+    """Yield the best schedule of each sampler's beam search, and those of greedy ones."""
+    bound = samplers[0].bound
+    for sampler in samplers:
+        found, _ = sampler.search(settings.seed, iteration, 0, deadline=deadline)
+        for ranked in found[:1]:
+            yield Drawn("beam", ranked.seconds, schedule_text(bound, ranked.schedule))
     for number in range(1, TRIES * wanted):
         if deadline is not None and time.perf_counter() > deadline:
             return
-        sample = sampler.greedy(settings.seed, iteration, number, deadline=deadline)
+        sample = samplers[number % len(samplers)].greedy(settings.seed, iteration, number, deadline=deadline)
         if sample is not None:
-            yield Drawn("greedy", sample.seconds, schedule_text(sampler.bound, sample.schedule))
+            yield Drawn("greedy", sample.seconds, schedule_text(bound, sample.schedule))
 
 
 def _changed(
-    sampler: Sampler, parents: Sequence[str], wanted: int, rng: np.random.Generator, deadline: float | None
+    samplers: Sequence[Sampler], parents: Sequence[str], wanted: int, rng: np.random.Generator, deadline: float | None
 ) -> Iterator[Drawn]:
     """Yield schedules with one other kernel than one of the parents, those predicted to be fastest first."""
-    mutator = Mutator(sampler.evaluator)
+    bound = samplers[0].bound
+    mutators = {s.bound.splits: (s.evaluator, Mutator(s.evaluator)) for s in samplers}
     found: dict[str, float] = {}
     for _ in range(wanted if parents else 0):
         if deadline is not None and time.perf_counter() > deadline:
             break
-        parent = from_json(parents[int(rng.integers(len(parents)))], sampler.bound)
+        parent = from_json(parents[int(rng.integers(len(parents)))], bound)
+        evaluator, mutator = mutators[parent.splits]
         changed = mutator.mutated(parent, rng)
         if changed is not None:
-            seconds = predicted_seconds(sampler.evaluator, changed)
+            seconds = predicted_seconds(evaluator, changed)
             if seconds is not None:
-                found[schedule_text(sampler.bound, changed)] = seconds
+                found[schedule_text(bound, changed)] = seconds
     for text in sorted(found, key=lambda t: (found[t], t)):
         yield Drawn("mutation", found[text], text)
 

@@ -18,10 +18,11 @@ from autosched.search.cost import CostModel
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched
 from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model, has_weights
 from autosched.search.modes.origin import Origin
-from autosched.search.modes.samples import SAMPLES, Progress, Sampler, draw_samples
+from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
 from autosched.search.modes.spills import without_spills
 from autosched.search.modes.trials import Trials
-from autosched.search.strategy import STRATEGIES, Found, Strategy
+from autosched.search.splits import split_views
+from autosched.search.strategy import STRATEGIES, Found, Roots, Strategy
 from autosched.target import Target
 
 ONE_SHOT = "one-shot"
@@ -140,11 +141,14 @@ def _search(
     if r.strategy is None:
         model = cost_model(r.cost, target)
         return model, draw_samples(
-            Sampler(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, progress=progress
+            samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, progress=progress
         )
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
-    found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
+    views = [bound] if isinstance(strategy, Roots) else split_views(bound, target)
+    seconds = None if r.seconds is None else r.seconds / len(views)
+    results = [strategy.search(v, target, cost=chosen, seed=r.seed, seconds=seconds, count=r.top_k) for v in views]
+    found = min(results, key=lambda f: (math.isnan(f.ranked[0].seconds), f.ranked[0].seconds))
     return chosen or (found.evaluator.model if found.evaluator else None), found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.splits import split_views
 from autosched.search.strategy import Found, Ranked
 from autosched.target import Target
 
@@ -66,11 +67,18 @@ class Sampler:
         self.evaluator.settings = settings
         search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
         found = itertools.islice(legal_schedules(self.evaluator, search.run()), count)
-        return [Ranked(schedule, state.cost, state) for schedule, state in found], search.cut_short
+        return [Ranked(schedule, state.cost, state, self.evaluator) for schedule, state in found], search.cut_short
+
+
+def samplers_of(
+    bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
+) -> list[Sampler]:
+    """Return a sampler for each way of computing a pipeline's reductions: whole, and in pieces where that may pay."""
+    return [Sampler(view, target, model, beam or SearchSettings()) for view in split_views(bound, target)]
 
 
 def draw_samples(
-    sampler: Sampler,
+    samplers: Sequence[Sampler],
     *,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -80,8 +88,8 @@ def draw_samples(
     """Return distinct legal schedules, the one predicted to be fastest first.
 
     Args:
-        sampler: Draws them.
-        samples: Searches to run: a beam search, and greedy ones.
+        samplers: Draw them; of several, each has a beam search, and greedy searches take turns.
+        samples: Searches to run: beam searches, and greedy ones.
         seed: Source of randomness.
         seconds: Time budget: when it ends, what is running is finished the shortest way, and no more is drawn.
         progress: Told after each search.
@@ -93,24 +101,30 @@ def draw_samples(
         raise InputError(f"samples is {samples}: give at least 1")
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
-    beam_end = None if seconds is None else started + BEAM_SHARE * seconds if samples > 1 else deadline
-    found, cut_short = sampler.search(seed, 0, deadline=beam_end)
-    if progress is not None:
-        progress(1, samples)
-    for number in range(1, samples):
+    found: list[Ranked] = []
+    cut_short = False
+    for number, sampler in enumerate(samplers):
+        share = BEAM_SHARE * (number + 1) / len(samplers) if samples > len(samplers) else 1.0
+        beam_end = None if seconds is None else started + share * seconds
+        best, was_cut = sampler.search(seed, 0, deadline=beam_end)
+        found += best
+        cut_short |= was_cut
+        if progress is not None:
+            progress(min(number + 1, samples), samples)
+    for number in range(len(samplers), samples):
         if deadline is not None and time.perf_counter() > deadline:
             cut_short = True
             break
-        sample = sampler.greedy(seed, number, deadline=deadline)
+        sample = samplers[number % len(samplers)].greedy(seed, number, deadline=deadline)
         found += [] if sample is None else [sample]
         if progress is not None:
             progress(number + 1, samples)
     ranked, note = tuple(_distinct(sorted(found, key=lambda r: comparable(r.seconds)))), ""
     if not ranked:
-        ranked = (Ranked(schedule_roots(sampler.bound, sampler.target), float("nan")),)
+        ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"
-    counts, took = sampler.evaluator.counts, time.perf_counter() - started
-    return Found(ranked, counts, took, cut_short, note, sampler.evaluator)
+    evaluator = ranked[0].evaluator or samplers[0].evaluator
+    return Found(ranked, evaluator.counts, time.perf_counter() - started, cut_short, note, evaluator)
 
 
 def _distinct(ranked: list[Ranked]) -> Iterator[Ranked]:

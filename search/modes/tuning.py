@@ -22,7 +22,7 @@ from autosched.model.tuning import RANDOM, TunedWeights, TuningSettings
 from autosched.schedule.serialise import from_json, save_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.modes.batches import BatchSettings, baseline, draw_batch
-from autosched.search.modes.samples import Sampler
+from autosched.search.modes.samples import samplers_of
 from autosched.search.modes.tuning_results import TuningResults
 from autosched.search.modes.tuning_state import Drawn, TuningFiles, TuningState, with_batch
 from autosched.search.roots import schedule_roots
@@ -223,13 +223,13 @@ class Tuner:
 
     def _drawn(self, iteration: int, deadline: float | None) -> list[Drawn]:
         s = self.settings
-        sampler = Sampler(self._bound, self._target, self._weights.model, s.search)
+        samplers = samplers_of(self._bound, self._target, self._weights.model, s.search)
         known = {d.schedule for batch in self.state.drawn for d in batch}
         found = [self._baseline] if iteration == 0 else []
         known.add(self._baseline.schedule)
         settings = BatchSettings(s.samples - len(found), s.mutations, s.seed)
         fastest = [text for _, text in self._results.fastest(self._all_drawn)]
-        return found + draw_batch(sampler, settings, iteration, known, fastest, deadline)
+        return found + draw_batch(samplers, settings, iteration, known, fastest, deadline)
 
     def _measure(self, database: ResultsDatabase, batch: tuple[Drawn, ...], deadline: float | None) -> None:
         again = self._measure_settings.again

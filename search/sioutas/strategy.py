@@ -113,7 +113,7 @@ class _Run:
             total += found[1]
         self.counts.seconds["tiling"] += time.perf_counter() - tiled
         kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
-        schedule = Schedule(self.bound.pipeline.hash, tuple(kernels))
+        schedule = Schedule.of(self.bound, kernels)
         illegal = reasons(self.bound, schedule, self.target)
         if illegal:
             self.notes.append(f"the result was illegal ({illegal[0]}); this is the baseline schedule")

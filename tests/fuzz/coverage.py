@@ -46,6 +46,8 @@ class Coverage:
         for kernel, ir in zip(program.schedule.kernels, program.kernels, strict=True):
             found.update(_of_kernel(bound, kernel))
             found.update(_of_code(ir))
+        if bound.splits:
+            found.add("reduction in pieces")
         self.schedules.update(found)
         self.language.update(set(language_features(bound)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import hypothesis
 import numpy as np
@@ -24,13 +25,16 @@ from autosched.target import Target, get_target
 from tests.fuzz.choices import Choices, tapes
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.pipelines import Case, points, random_case
-from tests.fuzz.witnesses import check_schedule, compile_for_gpu, reference_outputs
+from tests.fuzz.splits import is_exact, random_splits
+from tests.fuzz.witnesses import Arrays, check_schedule, compile_for_gpu, reference_outputs
 
 Scheduler = Callable[[BoundPipeline, Target, np.random.Generator], Schedule]
 
 MAX_POINTS = 1_000_000
 SCALAR_EVERY = 4
 """One in so many accesses one element at a time, as kernels for unaligned arrays do."""
+SPLIT_EVERY = 2
+"""One in so many has reductions in pieces, if it has any."""
 COMPILE_EVERY = 8
 """One in so many is compiled by NVRTC too, which takes longer than all the rest."""
 TARGETS = tuple(map(get_target, ("h200", "cpu")))
@@ -38,7 +42,7 @@ TARGETS = tuple(map(get_target, ("h200", "cpu")))
 USUAL = {
     "interior": 0.2, "interior and border": 0.2, "tail": 0.2, "tail beside an interior": 0.2, "shared memory": 0.1,
     "member at BLOCK": 0.1, "member at THREAD": 0.05, "partial tile innermost": 0.2, "partial tile second": 0.2,
-    "aligned tile": 0.05, "copy of a source": 0.1,
+    "aligned tile": 0.05, "copy of a source": 0.1, "reduction in pieces": 0.05,
     "extent 1": 0.1, "prime extent": 0.2, "2 thread dimensions": 0.1, "unrolled loop": 0.2, "serial loop": 0.1,
 }  # fmt: skip
 """Least share of the schedules in which each property must be found."""
@@ -87,12 +91,27 @@ def bound_if_small(case: Case) -> BoundPipeline | None:
     return bound if points(bound) <= MAX_POINTS else None
 
 
+def in_pieces(bound: BoundPipeline, case: Case, expected: Arrays, seed: int) -> tuple[BoundPipeline, Case, Arrays]:
+    """Return a case with reductions in pieces; where order does not matter, results are those of the whole ones."""
+    view = random_splits(bound, np.random.default_rng(seed))
+    if view is bound or points(view) > MAX_POINTS:
+        return bound, case, expected
+    split = replace(case, pipeline=view.pipeline)
+    found = reference_outputs(split)
+    if is_exact(view):
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+    return view, split, found
+
+
 def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> None:
     """Run one case under a schedule for each target."""
     bound = bound_if_small(case)
     if bound is None:
         reject()
     expected = reference_outputs(case)
+    if seed % SPLIT_EVERY == 0:
+        bound, case, expected = in_pieces(bound, case, expected, seed)
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
@@ -149,6 +168,8 @@ def test_schedules_and_pipelines_cover_what_they_should() -> None:
     for number in range(300):
         bound = bound_if_small(random_case(Choices.from_seed(number)))
         if bound is not None:
+            if number % SPLIT_EVERY == 0:
+                bound = random_splits(bound, np.random.default_rng(number))
             schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number), stats, varied=True)
             coverage.add(bound, lower(bound, schedule))
     for level, offered in stats.offered.items():

@@ -9,19 +9,19 @@ import pytest
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
+from autosched.featurize.model import BatchEvaluation, Featurizer
 from autosched.featurize.structure import Spot, Structure
 from autosched.host import Host
-from autosched.lang.dtypes import float32, uint16
+from autosched.lang.dtypes import float16, float32, int32, uint8, uint16
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
-from autosched.lang.functions import exp, select
+from autosched.lang.functions import cast, clamp, exp, select, tanh
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, CpuModel
-from autosched.search.lane_work import LaneWork, lane_works
+from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.strategy import Beam
 from autosched.target import cpu_target, get_target
 
@@ -45,13 +45,16 @@ SHORT = Input("short", uint16, 2)
 
 def work_of(value: Expr) -> LaneWork:
     featurizer, structure = pointwise(value)
-    return lane_works(featurizer.model(structure))[0]
+    return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
+
+
+def evaluated(featurizer: Featurizer, structure: Structure, *params: int) -> BatchEvaluation:
+    return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
 
 
 def counts_of(featurizer: Featurizer, structure: Structure, *params: int) -> dict[str, float]:
-    model = featurizer.model(structure)
-    features = model.evaluate(np.array([params], np.int64)).features
-    return dict(zip(CPU_COMPONENTS, CpuModel(CPU).counts(model, features)[0].tolist(), strict=True))
+    counts = CpuModel(CPU).counts(evaluated(featurizer, structure, *params))
+    return dict(zip(CPU_COMPONENTS, counts[0].tolist(), strict=True))
 
 
 def test_the_factory_tells_cpus_from_gpus() -> None:
@@ -60,18 +63,19 @@ def test_the_factory_tells_cpus_from_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wide", "strided", "gathered"),
+    ("value", "wide", "near", "far", "fixed"),
     [
-        (IMAGE[y, x] + IMAGE[y, x + 1], 3, 0, 0),  # two loads and the store
-        (IMAGE[y, 2 * x], 1, 1, 0),
-        (IMAGE[y, 2 * x + 1] + IMAGE[y, 3], 2, 1, 0),  # a load that is the same in all lanes needs no shuffle
-        (IMAGE[y, x // 2], 1, 0, 1),
-        (IMAGE[x % 8, y], 1, 0, 1),
+        (IMAGE[y, x] + IMAGE[y, x + 1], 3, 0, 0, 0),  # two loads and the store
+        (IMAGE[y, 2 * x], 1, 1, 0, 0),
+        (IMAGE[y, 2 * x + 1] + IMAGE[y, 3], 1, 1, 0, 1),
+        (IMAGE[y, x // 2], 1, 0, 1, 0),
+        (IMAGE[x % 8, y], 1, 0, 1, 0),
+        (IMAGE[clamp(cast(int32, IMAGE[y, 0]), 0, W - 1), x], 2, 0, 0, 1),  # a row chosen by data
     ],
 )
-def test_accesses_by_how_lanes_go_about_them(value: Expr, wide: float, strided: int, gathered: int) -> None:
+def test_accesses_by_how_lanes_go_about_them(value: Expr, wide: float, near: int, far: int, fixed: int) -> None:
     work = work_of(value)
-    assert (work.wide, work.strided, work.gathered) == (wide, strided, gathered)
+    assert (work.wide, work.near, work.far, work.fixed) == (wide, near, far, fixed)
 
 
 def test_what_keeps_vectors_from_being_formed() -> None:
@@ -79,15 +83,53 @@ def test_what_keeps_vectors_from_being_formed() -> None:
     assert work_of(select((a > 0) & (b > 0), a, b)).branches == 1
     assert work_of(select(a > 0, a, b)).branches == 0
     assert work_of(exp(a)).calls == 1
+    assert work_of(tanh(a)).calls > 1  # a dearer one
     scalar = counts_of(*pointwise(exp(a)), 1, 256, 1, 1)
     assert scalar["calls"] == H * W and scalar["scalar"] > 0 and scalar["vector_accesses"] == 0
 
 
+def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
+    assert work_of(IMAGE[y, x // 2]).serial == 0
+    assert work_of(cast(float32, SHORT[y, x // 2])).serial == 1
+    gathered = counts_of(*pointwise(IMAGE[y, x // 2]), 4, 256, 1, 1)
+    one_by_one = counts_of(*pointwise(cast(float32, SHORT[y, x // 2])), 4, 256, 1, 1)
+    assert gathered["gathered_accesses"] == H * W == one_by_one["scattered_accesses"]
+    assert gathered["scattered_accesses"] == 0 == one_by_one["gathered_accesses"]
+
+
+def test_what_is_the_same_in_all_lanes_is_worked_out_once() -> None:
+    same, differs = work_of(IMAGE[y, x] * exp(IMAGE[y, 0])), work_of(IMAGE[y, x] * exp(IMAGE[y, x]))
+    assert (same.calls, differs.calls) == (0, 1)
+    assert same.once > 0 == differs.once
+    assert same.arithmetic == differs.arithmetic == 1  # the product
+
+
+def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
+    inner, f = Func("inner"), Func("f")
+    r = Var("r")
+    inner[r] = exp(IMAGE[r, 0])
+    f[y, x] = inner[y] + inner[x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, H))]), {"image": (W, 4 * W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(["inner"])))
+    assert LaneWorks(model, {}).of(StageId("f"), "x").calls == 2
+
+
+def test_half_precision_is_rounded_after_every_operation() -> None:
+    half, other = Input("half", float16, 2), Func("f")
+    other[y, x] = half[y, x] * half[y, x + 1]
+    bound = bind(Pipeline([other.over(y=(0, H), x=(0, W))]), {"half": (W, 4 * W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f"),)))
+    assert (
+        LaneWorks(model, {}).of(StageId("f"), "x").arithmetic > 20 * work_of(IMAGE[y, x] * IMAGE[y, x + 1]).arithmetic
+    )
+
+
 def test_lanes_with_several_points_in_a_row_access_memory_with_a_stride() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
-    together, apart = counts_of(*kernel, 4, 128, 1, 1), counts_of(*kernel, 4, 128, 1, 2)
+    together, apart, far = (counts_of(*kernel, 4, 64, 1, n) for n in (1, 2, 8))
     assert together["strided_accesses"] == 0 < together["vector_accesses"]
     assert apart["vector_accesses"] == 0 < apart["strided_accesses"]
+    assert far["strided_accesses"] == 0 < far["gathered_accesses"]
 
 
 def test_the_rest_of_a_row_is_scalar() -> None:
@@ -98,23 +140,62 @@ def test_the_rest_of_a_row_is_scalar() -> None:
     assert rest["scalar"] > 0
 
 
+def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
+    kernel = pointwise(IMAGE[y, x] * 2)
+    half, odd = counts_of(*kernel, 4, 8, 1, 1), counts_of(*kernel, 4, 6, 1, 1)
+    assert half["scalar"] == 0 and half["vector_accesses"] == 2 * H * W / 8
+    assert odd["scalar"] > 0 < odd["vector_accesses"]
+
+
+def test_the_last_vector_of_a_strided_load_would_read_too_far() -> None:
+    short, long = (counts_of(*pointwise(IMAGE[y, 2 * x]), 4, n, 1, 1)["strided_accesses"] for n in (32, 256))
+    assert short == H * W * 24 / 32  # vectors of eight leave less over than those of sixteen
+    assert long == H * W * 248 / 256
+
+
 def test_narrow_elements_make_longer_vectors() -> None:
     f = Func("f")
     f[y, x] = SHORT[y, x] + 1
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"short": (H, W)})
     kernel = Featurizer(bound, CPU), Structure((StageId("f"),))
-    assert counts_of(*kernel, 4, 64, 1, 1)["scalar"] == 0
-    assert counts_of(*kernel, 4, 16, 1, 1)["vector_accesses"] == 0  # half a vector
+    long, half = counts_of(*kernel, 4, 64, 1, 1), counts_of(*kernel, 4, 16, 1, 1)
+    assert long["scalar"] == half["scalar"] == 0
+    assert half["vector_accesses"] == 2 * long["vector_accesses"]
 
 
-def test_rows_that_are_read_side_by_side_lose_the_prefetcher() -> None:
-    f = Func("f")
-    f[y, x] = IMAGE[x, y]
-    bound = bind(Pipeline([f.over(y=(0, W), x=(0, W))]), {"image": (W, W)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f"),))
-    few, many = counts_of(*kernel, 1, 32, 1, 1), counts_of(*kernel, 1, 256, 1, 1)
-    assert few["streams"] == 0
-    assert many["streams"] == pytest.approx(2 * W * W / 16)  # no more than there are cache lines
+def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
+    def kernel(kind: str, image: Input) -> tuple[Featurizer, Structure]:
+        around, f = getattr(image, kind)(), Func("f")
+        f[y, x] = around[y, x - 1] + around[y, x + 1]
+        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {image.name: (H, W)})
+        return Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+
+    few, many = (counts_of(*kernel("mirrored", IMAGE), 1, n, 1, 1) for n in (512, 64))
+    assert few["remainders"] == 2 * H * W  # every block is at the border
+    assert 0 < many["remainders"] < few["remainders"] / 2
+    assert counts_of(*kernel("clamped", IMAGE), 1, 64, 1, 1)["remainders"] == 0
+    bytes_ = counts_of(*kernel("wrapped", Input("bytes", uint8, 2)), 1, 512, 1, 1)
+    assert bytes_["remainders"] == 0 < bytes_["scalar_remainders"]
+    assert bytes_["vector_arithmetic"] == 0
+
+
+def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:
+    kernel = pointwise(IMAGE[y, x] * 2)
+    one, many = counts_of(*kernel, 1, 256, 1, 1), counts_of(*kernel, 64, 16, 1, 1)  # a row of the result is a page
+    assert many["streams"] > 10 * one["streams"]
+    assert many["streams"] <= 2 * H * W / 16  # no more than there are cache lines
+
+
+def test_inputs_come_from_memory_and_intermediates_from_the_cache() -> None:
+    first, second = Func("first"), Func("second")
+    first[y, x] = IMAGE[y, x] * 2
+    second[y, x] = first[y, x] + 1
+    bound = bind(Pipeline([second.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    featurizer = Featurizer(bound, CPU)
+    reads, writes = (counts_of(featurizer, Structure((StageId(n),)), 4, 256, 1, 1) for n in ("first", "second"))
+    assert reads["memory_bytes"] == 4 * H * W
+    assert 0 < writes["memory_bytes"] < 4 * H * W  # nobody waits for writes
+    assert reads["cache_bytes"] == writes["cache_bytes"] == 8 * H * W
 
 
 def test_few_running_sums_wait_and_many_go_to_memory() -> None:
@@ -131,14 +212,13 @@ def test_few_running_sums_wait_and_many_go_to_memory() -> None:
 
 
 def test_blocks_are_shared_by_the_cores() -> None:
-    featurizer, structure = pointwise(IMAGE[y, x])
-    model = featurizer.model(structure)
-    features = model.evaluate(np.array([[8, 256, 8, 1]], np.int64)).features  # one row of four blocks
-    alone, three = (CpuModel(replace(CPU, multiprocessors=n)).counts(model, features)[0] for n in (1, 3))
-    work = [k for k, name in enumerate(CPU_COMPONENTS) if name != "kernels"]
+    found = evaluated(*pointwise(IMAGE[y, x]), 8, 256, 8, 1)  # one row of four blocks
+    alone, three = (CpuModel(replace(CPU, multiprocessors=n)).counts(found)[0] for n in (1, 3))
+    work = [k for k, name in enumerate(CPU_COMPONENTS) if name not in ("kernels", "forks")]
     assert three[work] == pytest.approx(alone[work] / 2)  # the core with most has two of four
-    kernels = CPU_COMPONENTS.index("kernels")
+    kernels, forks = (CPU_COMPONENTS.index(name) for name in ("kernels", "forks"))
     assert three[kernels] == alone[kernels] == 1
+    assert (three[forks], alone[forks]) == (1, 0)  # one core wakes no other
 
 
 def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> None:
@@ -156,12 +236,12 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     cpu = CpuModel(CPU)
     together = cpu.cost(featurizer.evaluate(models, tables))
     one_by_one = [
-        CpuModel.total(cpu.counts(m, m.evaluate(row[None]).features))[0]
+        CpuModel.total(cpu.counts(featurizer.evaluate([m], [row[None]])))[0]
         for m, table in zip(models, tables, strict=True)
         for row in table
     ]
     assert together == pytest.approx(one_by_one)
-    parts = cpu.parts(models[1], models[1].evaluate(tables[1]).features)
+    parts = cpu.parts(featurizer.evaluate(models[1:], tables[1:]))
     assert tuple(parts) == tuple(CPU_RATES)
 
 

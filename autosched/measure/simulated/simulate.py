@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.splitting import with_splits
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.errors import CompileError
 from autosched.lower.ir import KernelIR
@@ -100,6 +101,7 @@ def simulate(
         CompileError: NVRTC is missing, or does not know the target's architecture.
         LaunchError: A kernel does not fit the target.
     """
+    bound = with_splits(bound, schedule.splits)
     device = Device.of(target)
     program = lower(bound, schedule) if program is None else program
     printed = [print_cuda(k) for k in program.kernels] if printed is None else printed

@@ -20,7 +20,7 @@ BEAM = SearchSettings(beam_size=4, passes=2, refine=0)
 
 def drawn(samples: int, seed: int = 0, seconds: float | None = None) -> Found:
     sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
-    return draw_samples(sampler, samples=samples, seed=seed, seconds=seconds)
+    return draw_samples([sampler], samples=samples, seed=seed, seconds=seconds)
 
 
 def test_samples_are_legal_distinct_and_ranked() -> None:
@@ -49,7 +49,7 @@ def test_a_spent_budget_still_gives_a_schedule() -> None:
 def test_progress() -> None:
     seen: list[tuple[int, int]] = []
     sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
-    draw_samples(sampler, samples=3, progress=lambda done, total: seen.append((done, total)))
+    draw_samples([sampler], samples=3, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -1,0 +1,282 @@
+"""Reductions cut into pieces that run at the same time: what others call rfactor, or a partial reduction.
+
+An update ``f[p] = f[p] op value`` over the loops of a reduction, in any order, is the same as this, up to the rounding
+of floating-point sums: ``f_part[k, p]`` accumulates the k-th piece of the loops, and ``f`` accumulates the pieces. So a
+pipeline with split reductions is again a pipeline, with more Funcs, which what comes after need not know. It is made
+for a schedule that asks for it; no user's pipeline declares it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autosched.analysis import index as ix
+from autosched.analysis.accumulation import Accumulation, accumulation
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline, Split
+from autosched.errors import ScheduleError
+from autosched.lang.dtypes import DType, int32
+from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, children, operands_first, rebuild
+from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.functions import min as smaller
+from autosched.lang.functions import select
+from autosched.lang.operations import typed_const
+from autosched.lang.pipeline import Pipeline, producers_of
+from autosched.lang.rdom import RDom, substitute
+
+PART = "part"
+"""What follows the name of a Func in that of its pieces."""
+
+
+def with_splits(bound: BoundPipeline, splits: Sequence[Split]) -> BoundPipeline:
+    """Return the pipeline in which reductions are split, one after the other.
+
+    Args:
+        bound: A pipeline; of one that was split already, the original is taken.
+        splits: What to split. The same splits give the same object.
+
+    Raises:
+        ScheduleError: If a split names no such update, loop or number of pieces, or an update that accumulates nothing.
+    """
+    original = bound.original
+    if not splits:
+        return original
+    key = tuple(splits)
+    found = original.split_views.get(key)
+    if found is None:
+        before = with_splits(original, key[:-1])
+        found = original.split_views[key] = replace(_split(before, key[-1]), unsplit=original, splits=key)
+    return found
+
+
+def split_error(bound: BoundPipeline, split: Split) -> str:
+    """Return why a reduction cannot be split so, or nothing."""
+    func = bound.funcs.get(split.func)
+    if func is None or not 0 < split.stage < len(func.stages):
+        return f"there is no update {split.stage} of {split.func!r}"
+    stage = func.stages[split.stage]
+    if _accumulated(bound, split) is None:
+        return f"update {split.stage} of {split.func!r} is not of the form f[p] = f[p] op value in any order"
+    extents = {d.name: d.extent for d in stage.reductions}
+    names = [name for name, _ in split.loops]
+    if not names or len(set(names)) < len(names):
+        return f"the split of {split.func!r} names no loop, or one twice"
+    for name, pieces in split.loops:
+        if name not in extents:
+            return f"update {split.stage} of {split.func!r} has no loop {name!r}; it has {', '.join(extents)}"
+        if any(name in ix.loop_vars(i) for i in stage.store):
+            return (
+                f"loop {name} of {split.func!r} says where the update writes, so its pieces would not be of one point"
+            )
+        if not 1 < pieces <= extents[name]:
+            return (
+                f"loop {name} of {split.func!r} has {extents[name]} iterations and cannot be cut into {pieces} pieces"
+            )
+    return ""
+
+
+def _object(bound: BoundPipeline, name: str) -> Func:
+    return bound.pipeline.func(name)
+
+
+def _accumulated(bound: BoundPipeline, split: Split) -> Accumulation | None:
+    if not bound.funcs[split.func].stages[split.stage].associative:
+        return None
+    func = _object(bound, split.func)
+    return accumulation(func, func.definitions[split.stage])
+
+
+def _split(bound: BoundPipeline, split: Split) -> BoundPipeline:
+    problem = split_error(bound, split)
+    if problem:
+        raise ScheduleError(f"{problem}: leave this split out, or make a new schedule")
+    old = _object(bound, split.func)
+    found = _accumulated(bound, split)
+    assert found is not None
+    extents = {d.name: d.extent for d in bound.funcs[split.func].stages[split.stage].reductions}
+    maker = _Splitter(old, split, found, extents, {*bound.funcs, *bound.inputs})
+    replaced: dict[Func | Input, Func] = {}
+    for f in bound.pipeline.funcs:
+        if f is old:
+            replaced[f] = maker.whole()
+        elif any(p in replaced for p in producers_of(f)):
+            replaced[f] = _reading(f, replaced)
+    outputs = []
+    for o in bound.pipeline.outputs:
+        region = bound.funcs[bound.outputs[bound.names[id(o.func)]]].region
+        box = o.box or tuple((_integer(lo), _integer(hi + 1)) for lo, hi in region)
+        outputs.append(Output(replaced.get(o.func, o.func), box))
+    pipeline = Pipeline(outputs, bound.pipeline.name)
+    # An input or parameter that only said how long a loop is has gone; the caller passes it as before.
+    shapes = {i.name: bound.shapes[i.name] for i in pipeline.inputs}
+    params = {p.name: bound.specialised[p.name] for p in pipeline.params if p.name in bound.specialised}
+    view = bind(pipeline, shapes, params)
+    return replace(
+        view, shapes=bound.shapes, inputs=bound.inputs, specialised=bound.specialised, scalars=bound.scalars,
+        names={**{id(i): i.name for i in bound.pipeline.inputs}, **view.names},
+    )  # fmt: skip
+
+
+class _Splitter:
+    """Makes the pieces of a reduction, and the Func that joins them.
+
+    Args:
+        func: The Func.
+        split: How it is split.
+        found: What its update accumulates.
+        extents: Iterations of each loop of the update.
+        taken: Names that the Func of the pieces cannot have.
+    """
+
+    def __init__(
+        self, func: Func, split: Split, found: Accumulation, extents: Mapping[str, int], taken: Collection[str]
+    ) -> None:
+        self._func = func
+        self._number = split.stage
+        self._found = found
+        self._definition = func.definitions[split.stage]
+        self._pieces = dict(split.loops)
+        self._extents = extents
+        self._new = Func(func.name)
+        self._part = Func(_unused(f"{func.name}_{PART}", taken))
+        for made in (self._new, self._part):
+            made.location = func.location
+        self._of_piece = {
+            r.name: Var(_unused(f"k{n}", func.dims)) for n, r in enumerate(self._cut_loops)
+        }  # the dimension of the pieces that belongs to each loop
+
+    @property
+    def _cut_loops(self) -> list[RVar]:
+        return [r for r in self._definition.rvars if r.name in self._pieces]
+
+    def whole(self) -> Func:
+        """Return the Func that joins the pieces; its other stages are as they were."""
+        self._define_part()
+        self._new._dtypes = self._func.dtypes
+        self._new.boundary, self._new.boundary_ranges = self._func.boundary, self._func.boundary_ranges
+        for number, d in enumerate(self._func.definitions):
+            joined = self._joined() if number == self._number else _definition(d, {self._func: self._new})
+            self._new._definitions.append(joined)
+        return self._new
+
+    def _define_part(self) -> None:
+        """Define the pieces: nothing yet, then what each loop's share adds."""
+        f, found = self._func, self._found
+        dims = (*self._of_piece.values(), *f.vars)
+        self._part._dtypes = f.dtypes
+        nothing = tuple(_identity(op, d) for op, d in zip(found.operators, f.dtypes, strict=True))
+        self._part._definitions.append(Definition(dims, nothing, (), self._definition.location))
+        table, loops, inside = self._shares()
+        at = tuple(substitute(i, table) for i in self._definition.indices)
+        point = (*self._of_piece.values(), *at)
+        values = []
+        for k, (op, value, none) in enumerate(zip(found.operators, found.values, nothing, strict=True)):
+            share = substitute(value, table)
+            if inside is not None:
+                share = select(inside, share, none)
+            values.append(Binary(op, Load(self._part, point, f.dtypes[k], k), share, f.dtypes[k]))
+        self._part._definitions.append(Definition(point, tuple(values), loops, self._definition.location))
+
+    def _shares(self) -> tuple[dict[int, Expr], tuple[RVar, ...], Expr | None]:
+        """Return what stands for each loop that is cut, the loops of a piece, and the condition for the last round."""
+        rounds = {r.name: -(-self._extents[r.name] // self._pieces[r.name]) for r in self._cut_loops}
+        kept = {name: n for name, n in rounds.items() if n > 1}
+        taken = {r.name.partition(".")[0] for r in self._definition.rvars}
+        rest = {f"j{k}": n for k, n in enumerate(kept.values())}
+        domain = RDom(_unused("share", taken), **rest) if kept else None
+        of_loop = dict(zip(kept, domain or (), strict=True))
+        table: dict[int, Expr] = {}
+        inside: Expr | None = None
+        loops: list[RVar] = []
+        for r in self._definition.rvars:
+            if r.name not in self._pieces:
+                loops.append(r)
+                continue
+            step: Expr = self._of_piece[r.name]
+            if r.name in of_loop:
+                loops.append(of_loop[r.name])
+                step = step + self._pieces[r.name] * of_loop[r.name]
+            extent = self._extents[r.name]
+            if rounds[r.name] * self._pieces[r.name] != extent:
+                within = step < extent
+                inside = within if inside is None else inside & within
+                step = smaller(step, extent - 1)
+            table[id(r)] = r.lower + step
+        return table, tuple(loops), inside
+
+    def _joined(self) -> Definition:
+        """Return the update that accumulates the pieces.
+
+        Where the update scatters, any point may have got something, so all are visited.
+        """
+        f, found = self._func, self._found
+        scatters = any(_has_loop(i) for i in self._definition.indices)
+        at: tuple[Expr, ...] = f.vars if scatters else self._definition.indices
+        names = {f"k{n}": self._pieces[r.name] for n, r in enumerate(self._cut_loops)}
+        pieces = RDom(PART, **names)
+        values = tuple(
+            Binary(op, Load(self._new, at, d, k), Load(self._part, (*pieces, *at), d, k), d)
+            for k, (op, d) in enumerate(zip(found.operators, f.dtypes, strict=True))
+        )
+        return Definition(at, values, pieces.vars, self._definition.location)
+
+
+def _reading(func: Func, replaced: Mapping[Func | Input, Func]) -> Func:
+    """Return a Func that reads other Funcs in place of some."""
+    new = Func(func.name)
+    new.location = func.location
+    new._dtypes = func.dtypes
+    new.boundary, new.boundary_ranges = func.boundary, func.boundary_ranges
+    sources = {**replaced, func: new}
+    new._definitions.extend(_definition(d, sources) for d in func.definitions)
+    return new
+
+
+def _definition(d: Definition, sources: Mapping[Func | Input, Func]) -> Definition:
+    memo: dict[int, Expr] = {}
+    indices = tuple(_moved(e, sources, memo) for e in d.indices)
+    return Definition(indices, tuple(_moved(e, sources, memo) for e in d.values), d.rvars, d.location)
+
+
+def _moved(e: Expr, sources: Mapping[Func | Input, Func], done: dict[int, Expr]) -> Expr:
+    """Return an expression that reads other Funcs in place of some."""
+    for node in operands_first([e], done):
+        new = [done[id(c)] for c in children(node)]
+        if isinstance(node, Load) and node.source in sources:
+            done[id(node)] = Load(sources[node.source], tuple(new), node.dtype, node.component)
+        else:
+            done[id(node)] = rebuild(node, new)
+    return done[id(e)]
+
+
+def _identity(op: str, dtype: DType) -> Const:
+    """Return what an operator leaves everything as it is with."""
+    if op in ("add", "or", "xor"):
+        return typed_const(False if dtype.kind == "b" else 0, dtype)
+    if op == "mul":
+        return typed_const(1, dtype)
+    if op == "and":
+        return typed_const(True if dtype.kind == "b" else dtype.max_value if dtype.kind == "u" else -1, dtype)
+    if dtype.is_float:
+        return typed_const(float("inf") if op == "min" else float("-inf"), dtype)
+    return typed_const(dtype.max_value if op == "min" else dtype.min_value, dtype)
+
+
+def _has_loop(e: Expr) -> bool:
+    done: dict[int, Any] = {}
+    found = False
+    for node in operands_first([e], done):
+        done[id(node)] = node
+        found |= isinstance(node, RVar)
+    return found
+
+
+def _integer(value: int) -> Const:
+    return Const(value, int32, weak=True)
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    return next(n for n in itertools.chain([name], (f"{name}{k}" for k in itertools.count(2))) if n not in taken)

@@ -1,0 +1,197 @@
+"""Kernels of the C backend with their times, to compare the CPU's timing model with.
+
+`measured` times schedules of suite apps here; `labelled` reads times of random pipelines from a results database.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.api import ScheduledPipeline
+from autosched.apps import get_app
+from autosched.codegen.c import ENTRY, print_c
+from autosched.featurize.build import build_kernel
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.lang.expr import Scalar
+from autosched.measure.database import ResultsDatabase
+from autosched.model.rows import samples_from
+from autosched.model.samples import by_problem
+from autosched.runtime.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.host_compiler import compile_shared_library
+from autosched.schedule.serialise import from_json
+from autosched.schedule.types import Schedule
+from autosched.search.analytical_cpu import CpuModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.random_state import RandomStates
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import STRATEGIES
+from autosched.target import Target
+
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "blur": {"W": 1536, "H": 2560},
+    "unsharp": {"W": 1536, "H": 1280},
+    "harris": {"W": 1536, "H": 1280},
+    "bilateral_grid": {"W": 1536, "H": 1280},
+    "stencil_chain": {"W": 1536, "H": 640},
+    "interpolate": {"W": 1536, "H": 1280},
+    "canny": {"W": 1536, "H": 1280},
+    "max_filter": {"W": 768, "H": 640},
+    "nl_means": {"W": 192, "H": 160},
+    "conv_layer": {"N": 1, "CI": 64, "CO": 64, "W": 50, "H": 40},
+    "sgemm": {"M": 512, "N": 512, "K": 512},
+    "depthwise_separable_conv": {"N": 2},
+    "camera_pipe": {"W": 1296, "H": 984},
+    "hypterm": {"W": 96, "H": 96, "D": 96},
+    "smoother27pt": {"W": 160, "H": 160, "D": 160},
+    "smoother7pt": {"W": 256, "H": 256, "D": 256},
+    "iir_blur": {"W": 1536, "H": 1280},
+    "pyramid_blend": {"W": 1536, "H": 1280},
+}
+"""Apps and sizes that take one to a hundred milliseconds."""
+STAMPS = "as_stamps"
+
+
+@dataclass
+class Sample:
+    """A schedule with what was counted and measured.
+
+    Attributes:
+        app: Name of the app.
+        strategy: Where the schedule comes from.
+        counts: ``float64[kernels, parts]``, work of each kernel on one core.
+        seconds: ``float64[kernels]``, its time.
+    """
+
+    app: str
+    strategy: str
+    counts: Any
+    seconds: Any
+
+
+class TimedKernels:
+    """A pipeline through C that tells the time of each kernel.
+
+    Args:
+        scheduled: The pipeline.
+    """
+
+    def __init__(self, scheduled: ScheduledPipeline) -> None:
+        self.program = scheduled.program
+        source = print_c(self.program)
+        count = len(self.program.kernels)
+        self.arrays, self.scalars = source.arrays, source.scalars
+        library = ctypes.CDLL(str(compile_shared_library(_with_stamps(source.text, count), "c")))
+        self._entry = library[ENTRY]
+        self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._entry.restype = None
+        self._stamps = (ctypes.c_double * (count + 1)).in_dll(library, STAMPS)
+        self._workspace = aligned_empty(self.program.workspace_bytes)
+
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], params: Mapping[str, Scalar]) -> Any:
+        """Run once and return the seconds of each kernel."""
+        base = self._workspace.ctypes.data
+        address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
+        address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}
+        address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
+        values = scalar_arguments(self.program, params)
+        arrays = (ctypes.c_void_p * max(len(self.arrays), 1))(*(address[n] for n in self.arrays))
+        scalars = (ctypes.c_void_p * max(len(self.scalars), 1))(*(values[n].ctypes.data for n, _ in self.scalars))
+        self._entry(arrays, scalars)
+        return np.diff(np.array(self._stamps))
+
+
+def _with_stamps(text: str, kernels: int) -> str:
+    """Return generated C that notes the time before each kernel and after the last."""
+    head, entry = text.split(f"void {ENTRY}(", 1)
+    lines: list[str] = []
+    number = 0
+    for line in entry.split("\n"):
+        begins = line.strip() == "#pragma omp parallel" or (line == "    {" and "omp parallel" not in lines[-1])
+        if begins:
+            lines.append(f"    {STAMPS}[{number}] = omp_get_wtime();")
+            number += 1
+        lines.append(line)
+    assert number == kernels, "the entry of the generated C is not of the form that is expected"
+    lines.insert(lines.index("}"), f"    {STAMPS}[{number}] = omp_get_wtime();")
+    declared = f"double omp_get_wtime(void);\ndouble {STAMPS}[{kernels + 1}];\n"
+    return f"{head}{declared}void {ENTRY}(" + "\n".join(lines)
+
+
+def schedules(bound: BoundPipeline, target: Target, count: int) -> Iterator[tuple[str, Schedule]]:
+    """Yield schedules of all strategies, and so many random ones."""
+    for name, strategy in STRATEGIES.items():
+        for ranked in strategy.search(bound, target, count=3).ranked:
+            yield name, ranked.schedule
+    states = RandomStates(Evaluator(bound, target, CpuModel(target), SearchSettings()))
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        drawn = states.draw_legal(rng)
+        if drawn is not None:
+            yield "random", drawn[1]
+
+
+def measured(name: str, target: Target, count: int, rounds: int) -> list[Sample]:
+    """Return the samples of an app."""
+    app = get_app(name)
+    pipeline, _ = app.configure({})
+    bound = bind(pipeline, app.shapes(SIZES[name]), {})
+    inputs = app.make_inputs(SIZES[name])
+    params: dict[str, Scalar] = {p.name: p.default for p in pipeline.params if p.default is not None}
+    chosen: dict[Schedule, str] = {}
+    for strategy, schedule in schedules(bound, target, count):
+        chosen.setdefault(schedule, strategy)
+    scheduled = [ScheduledPipeline(bound, s, target) for s in chosen]
+    first = scheduled[0].compile("cpu")(inputs)
+    results = first if isinstance(first, tuple) else (first,)
+    timed = [TimedKernels(s) for s in scheduled]
+    outputs = dict(zip(timed[0].program.outputs, map(np.empty_like, results), strict=True))
+    best: list[Any] = [np.inf] * len(timed)
+    for _ in range(rounds):
+        for k, kernels in enumerate(timed):
+            best[k] = np.minimum(best[k], kernels.run(inputs, outputs, params))
+    model = CpuModel(replace(target, multiprocessors=1))
+    featurizer = Featurizer(bound, target)
+    return [
+        Sample(name, chosen[s.schedule], counted(featurizer, model, s.schedule), seconds)
+        for s, seconds in zip(scheduled, best, strict=True)
+    ]
+
+
+def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
+    """Return what the model counts in each kernel of a schedule, ``float64[kernels, parts]``.
+
+    None where a kernel is not of the form that the features describe: its threads may be in another order.
+    """
+    found = []
+    for kernel in schedule.kernels:
+        structure, tiles = describe_kernel(featurizer.bound, kernel)
+        one = featurizer.model(structure)
+        params = np.array(tiles, np.int64)
+        if one.overflow or build_kernel(one, params).roots != kernel.roots:
+            return None
+        found.append(model.counts(one.f.evaluate([one], [params[None]]))[0])
+    return np.array(found)
+
+
+def labelled(path: Path, target: Target) -> list[Sample]:
+    """Return the samples of a results database whose kernels were timed, all of one source."""
+    with ResultsDatabase(path) as database:
+        labels = samples_from(database, target.name)
+    found = []
+    for title, group in by_problem(labels):
+        bound = group[0].problem.bind()
+        featurizer, model = Featurizer(bound, target), CpuModel(target)
+        for s in group:
+            counts = counted(featurizer, model, from_json(s.schedule, bound))
+            if counts is not None and len(counts) == len(s.kernel_seconds):
+                found.append(Sample(title, "labelled", counts, np.array(s.kernel_seconds)))
+    return found

@@ -1,0 +1,187 @@
+"""How the nests of a batch of candidates run on a CPU: lanes, what each evaluation does, blocks at borders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundStage
+from autosched.featurize.kinds import THREAD
+from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.lang.expr import Var
+from autosched.schedule.types import StageId
+from autosched.search.lane_work import LaneWork, LaneWorks
+from autosched.search.stage_work import StageWork
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PITCH_BYTES = 128
+"""Rows of intermediate arrays begin at multiples of this."""
+PAGE = 4096
+"""Bytes within which the processor fetches ahead."""
+_FIELD = {f.name: k for k, f in enumerate(fields(LaneWork))}
+
+
+class KernelWork:
+    """What is known of the nests of a structure on a CPU without tile sizes.
+
+    Args:
+        model: The structure.
+        known: See `LaneWorks`.
+    """
+
+    def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
+        self._works = LaneWorks(model, known)
+        self._facts = model.facts
+        self._carriers = [self._carrier(k) for k in range(len(model.rows))]
+        self._vectors: dict[tuple[int, int], Floats] = {}
+
+    def work(self, row: int, lane: int) -> Floats:
+        """Return the fields of the `LaneWork` of a nest whose carrier's lanes walk the dimension of that number."""
+        key = row, lane
+        if key not in self._vectors:
+            dims = self._facts.dims[self._carriers[row]]
+            found = self._works.of(self._facts.rows[row], dims[lane] if dims else None)
+            self._vectors[key] = np.array(astuple(found), np.float64)
+        return self._vectors[key]
+
+    @cached_property
+    def borders(self) -> Bools:
+        """``bool[rows, D]``: along which dimensions of the root boundary conditions set border blocks apart."""
+        facts, dims = self._facts, self._facts.dims[0]
+        found = np.zeros((len(facts.rows), max(len(dims), 1)), bool)
+        for k, stage in enumerate(facts.rows):
+            names = self._bounded(stage)
+            found[k, : len(dims)] = [d in names for d in dims]
+        return found
+
+    @cached_property
+    def strides(self) -> Ints:
+        """``int64[rows, D]``: bytes between neighbours of each nest's dimensions in an array of the stage's result."""
+        facts = self._facts
+        found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
+        for k, stage in enumerate(facts.rows):
+            func = facts.bound.funcs[stage.func]
+            step, steps = min(d.bytes_ for d in func.dtypes), {}
+            for at in reversed(range(func.ndim)):
+                steps[func.dims[at]] = step
+                step *= func.extents[at]
+                if at == func.ndim - 1:
+                    step = -(-step // PITCH_BYTES) * PITCH_BYTES
+            found[k, : len(facts.dims[k])] = [steps.get(d, step) for d in facts.dims[k]]
+        return found
+
+    @cached_property
+    def arrays(self) -> Ints:
+        """``int64[rows]``: arrays in global memory that each nest reads and writes."""
+        facts = self._facts
+        return np.array([
+            (facts.structure.spot(s.func) is None)
+            + len({g.source for g in facts.accesses[s].loads if facts.structure.spot(g.source) is None})
+            for s in facts.rows
+        ])  # fmt: skip
+
+    def _carrier(self, row: int) -> int:
+        """Return the nest with threads of its own in which a nest is."""
+        rows = self._facts.rows
+        while rows[row] not in self._facts.carriers:
+            spot = self._facts.structure.spot(rows[row].func)
+            assert spot is not None, "a stage without threads of its own has a host"
+            row = rows.index(spot.host)
+        return row
+
+    def _bounded(self, stage: StageId) -> set[str]:
+        funcs = self._facts.bound.funcs
+        read = [n for n in (stage.func, *self._facts.accesses[stage].calls) if funcs[n].boundary is not None]
+        return {
+            dim
+            for name in read
+            for load, _ in funcs[name].stages[0].loads
+            for dim, index in zip(funcs[name].dims, load.indices, strict=False)
+            if not isinstance(index, Var)
+        }
+
+
+@dataclass(frozen=True)
+class LaneRows:
+    """The ``R`` nests of ``M`` candidates.
+
+    Attributes:
+        candidate: ``int64[R]``, whose nest each is.
+        first: ``bool[R]``, whether it is the candidate's first.
+        inside: ``bool[R]``, whether it runs inside a thread.
+        lanes: ``float64[R]``, runs of its lane loop; where there are no threads, of its innermost loop.
+        apart: ``float64[R]``, points of each lane in a row.
+        work: ``float64[R, fields]``, see `of`.
+        borders: ``float64[R]``, share of blocks in which boundary conditions act.
+        streams: ``float64[R]``, pages that a block walks side by side.
+        features: ``float64[R, features]``.
+    """
+
+    candidate: Ints
+    first: Bools
+    inside: Bools
+    lanes: Floats
+    apart: Floats
+    work: Floats
+    borders: Floats
+    streams: Floats
+    features: Floats
+
+    def of(self, name: str) -> Floats:
+        """Return a field of each nest's `LaneWork`, ``float64[R]``."""
+        found: Floats = self.work[:, _FIELD[name]]
+        return found
+
+
+def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWork]) -> LaneRows:
+    """Return the nests of a batch.
+
+    Args:
+        found: The batch.
+        work_of: Returns what is known of a structure.
+    """
+    batch, nests = found.batch, found.geometry.nests
+    works = [work_of(m) for m in found.models]
+    candidate, start = batch.nests.candidate, batch.nests.start
+    rows, local = np.arange(len(candidate)), np.arange(len(candidate)) - start[candidate]
+    inside = nests.kinds["level"] == THREAD
+    carrier = rows
+    while inside[carrier].any():
+        carrier = np.where(inside[carrier], batch.hosts[carrier], carrier)
+    moving = nests.axes[carrier, :, 0]
+    lane = np.where(moving.any(axis=1), moving.argmax(axis=1), np.maximum(nests.kinds["order"][carrier, 0], 0))
+    serial = nests.serial[carrier, lane]
+    bare = ~nests.axes[carrier].any(axis=(1, 2))
+    structure = batch.structure[candidate]
+    dims = nests.points.shape[1]
+    keys, which = np.unique((structure * len(rows) + local) * dims + lane, return_inverse=True)
+    work = np.stack([works[k // dims // len(rows)].work(k // dims % len(rows), k % dims) for k in keys.tolist()])[which]
+    borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
+    count = found.geometry.count[candidate]
+    middle = np.where(borders > 0, np.maximum(count - 2, 0) / count, 1.0).prod(axis=1)
+    strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
+    far = strides >= PAGE
+    span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
+    pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
+    first = np.zeros(len(rows), bool)
+    first[start] = True
+    return LaneRows(
+        candidate, first, inside,
+        np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
+        np.where(bare, 1, serial).astype(np.float64), work, 1 - middle,
+        pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
+        found.features[candidate, local],
+    )  # fmt: skip
+
+
+def _padded(values: NDArray[np.int64] | NDArray[np.bool_], width: int) -> Ints:
+    found = np.zeros((len(values), width), np.int64)
+    found[:, : values.shape[1]] = values
+    return found

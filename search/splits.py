@@ -1,0 +1,104 @@
+"""Which reductions are worth computing in pieces: those that would leave most of the device idle.
+
+An update runs inside one thread for each point that it writes. Where there are fewer points than threads to feed, and
+many iterations, the loops are cut until threads are enough; the pieces are joined in the same way, so that no thread
+has a long way to go alone.
+"""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, LoopDim, Split
+from autosched.analysis.splitting import split_error, with_splits
+from autosched.target import Target
+
+LEAST_SHARE = 16
+"""Iterations that each piece has at least."""
+LONGEST_ALONE = 64
+"""Iterations that one thread may do alone: more take longer than launching another kernel."""
+ENOUGH = 0.25
+"""Share of the device's threads that points must fill, or their reductions are cut."""
+MOST_SPLITS = 8
+LANES = 32
+"""Neighbouring pieces of the innermost loop: as many as threads that read side by side."""
+DENSITIES = {"cuda": (512, 2048), "cpu": (1, 4)}
+"""Threads of a multiprocessor, or vectors of a core, that are tried: few that do much each, or as many as fit."""
+
+
+def split_views(bound: BoundPipeline, target: Target) -> list[BoundPipeline]:
+    """Return the pipeline as it is, and with reductions in pieces in each way that might fill the device.
+
+    Args:
+        bound: The pipeline, no reduction in pieces yet.
+        target: The device.
+    """
+    lanes = target.warp_size if target.kind == "cpu" else 1
+    ways = {_splits(bound, target, target.multiprocessors * lanes * n): None for n in DENSITIES[target.kind]}
+    return [bound, *(with_splits(bound, splits) for splits in ways if splits)]
+
+
+def _splits(bound: BoundPipeline, target: Target, threads: int) -> tuple[Split, ...]:
+    """Return the splits that give so many threads something to do, in order."""
+    found: tuple[Split, ...] = ()
+    while len(found) < MOST_SPLITS:
+        split = _next_split(with_splits(bound, found), target, threads)
+        if split is None:
+            break
+        found = (*found, split)
+    return found
+
+
+def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> Split | None:
+    for func in bound.funcs.values():
+        for stage in func.stages[1:]:
+            serial = [d for d in stage.reductions if not d.parallel]
+            length = prod(d.extent for d in serial)
+            points = _points(func, stage)
+            if not stage.associative or length <= LONGEST_ALONE or points >= ENOUGH * wanted:
+                continue
+            most = wanted / points if length > wanted * LEAST_SHARE else min(wanted / points, sqrt(length))
+            pieces = min(most, length / LEAST_SHARE)
+            if any(d not in _own_dims(stage) for d in func.dims):  # it scatters: each piece holds every point
+                if target.kind == "cpu":  # vectors cannot
+                    continue
+                pieces = min(pieces, length / (4 * prod(func.extents)))
+            split = Split(func.name, stage.number, _cut(serial, int(pieces)))
+            if split.loops and not split_error(bound, split):
+                return split
+    return None
+
+
+def _points(func: BoundFunc, stage: BoundStage) -> int:
+    """Return the iterations of all loops that may run at the same time."""
+    extent = dict(zip(func.dims, func.extents, strict=True))
+    return prod(d.extent if d.reduction else extent[d.name] for d in stage.loops if d.parallel)
+
+
+def _own_dims(stage: BoundStage) -> set[str]:
+    """Return the Func's dimensions that a stage walks with their own Vars."""
+    return {d.name for d in stage.loops if not d.reduction}
+
+
+def _cut(loops: list[LoopDim], pieces: int) -> tuple[tuple[str, int], ...]:
+    """Return into how many pieces each loop is cut, so that there are about so many in all.
+
+    The innermost loop walks neighbouring elements, so it gives the threads that read side by side; the outer ones give
+    the rest, outermost first.
+    """
+    found: dict[str, int] = {}
+    inner = loops[-1]
+    first = pieces if len(loops) == 1 else min(pieces, LANES)
+    found[inner.name] = _divisor(inner.extent, first)
+    left = pieces // max(found[inner.name], 1)
+    for loop in loops[:-1]:
+        found[loop.name] = _divisor(loop.extent, left)
+        left //= max(found[loop.name], 1)
+    return tuple((d.name, found[d.name]) for d in loops if found[d.name] > 1)
+
+
+def _divisor(extent: int, wanted: int) -> int:
+    """Return a number of pieces near the wanted one; one that divides the extent, if there is one within a factor 2."""
+    wanted = max(min(wanted, extent), 1)
+    near = [n for n in range(max(wanted // 2, 1), min(2 * wanted, extent) + 1) if extent % n == 0]
+    return min(near, key=lambda n: abs(n - wanted)) if near and wanted > 1 else wanted

@@ -1,0 +1,170 @@
+"""What the expressions of a stage cost a processor: in vectors, one lane at a time, and once for all lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autosched.analysis.bound import BoundStage
+from autosched.lang.dtypes import float16
+from autosched.lang.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Param,
+    RVar,
+    Select,
+    ShapeDim,
+    Unary,
+    Var,
+    children,
+    operands_first,
+)
+
+LIBRARY = {
+    "exp": 1.0, "log": 1.2, "sin": 1.2, "cos": 1.0, "hypot": 1.4, "fmod": 2.0, "asin": 2.0, "acos": 2.0, "atan": 2.2,
+    "pow": 2.6, "tan": 3.0, "tanh": 5.0, "atan2": 5.5,
+}  # fmt: skip
+"""Times of elementary functions over that of a float32 exponential; the C library computes them one at a time."""
+DOUBLE_CALL = 1.7
+FLOAT_REMAINDER = 2.0
+EXPONENTIAL = 40.0
+"""Additions that take as long as an exponential."""
+
+Varying = dict[int, tuple[bool, bool]]
+"""By ``id`` of a node, whether it differs from lane to lane, and whether it depends on data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Operations of one evaluation; a float32 addition is 1.
+
+    Attributes:
+        arithmetic: In vectors of 4-byte elements, divisions left out.
+        divisions: Divisions and square roots in vectors; one float32 division is 1.
+        scalar: All of them, one lane at a time, in additions of one number.
+        calls: Elementary functions, in float32 exponentials.
+        branches: Conditions on data joined by ``&&`` or ``||``.
+        serial: Divisions of integers by integers that are no constants, for which there is no vector instruction.
+        once: What is the same in all lanes, in additions of one number.
+    """
+
+    arithmetic: float = 0.0
+    divisions: float = 0.0
+    scalar: float = 0.0
+    calls: float = 0.0
+    branches: float = 0.0
+    serial: float = 0.0
+    once: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """One evaluation of a stage without what is inlined into it.
+
+    Attributes:
+        work: Its operations.
+        moving: Which indices differ from lane to lane: names of sources, or of the stage itself, and positions.
+    """
+
+    work: Work
+    moving: frozenset[tuple[str, int]]
+
+
+def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
+    """Return the work of a stage whose dimensions ``moving`` differ from lane to lane."""
+    varies = _varying(stage, moving)
+    total = [0.0] * 7
+    for e, indexing in _nodes(stage):
+        moves, data = varies[id(e)]
+        if _is_free(e, indexing, moves, data):
+            continue
+        cost = _cost(e)
+        if moves:
+            joined = isinstance(e, Binary) and e.op in ("and", "or") and e.dtype.kind == "b" and data
+            for k, n in enumerate((*cost[:4], float(joined), cost[4])):
+                total[k] += n
+        else:
+            total[6] += cost[2] + cost[3] * EXPONENTIAL
+    places = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
+    places |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
+    return StageWork(Work(*total), frozenset(places))
+
+
+def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
+    known: Varying = {}
+    for e in operands_first([*stage.values, *stage.indices], known):
+        below = [known[id(c)] for c in children(e)]
+        moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in below)
+        known[id(e)] = moves, isinstance(e, Load) or any(d for _, d in below)
+    return known
+
+
+def _nodes(stage: BoundStage) -> Iterator[tuple[Expr, bool]]:
+    """Yield every node once, and whether it is part of an index."""
+    seen: set[int] = set()
+    stack = [(e, False) for e in stage.values] + [(e, True) for e in stage.indices]
+    while stack:
+        e, indexing = stack.pop()
+        if id(e) not in seen:
+            seen.add(id(e))
+            yield e, indexing
+            stack += [(c, indexing or isinstance(e, Load)) for c in children(e)]
+
+
+def _is_free(e: Expr, indexing: bool, moves: bool, data: bool) -> bool:
+    """Whether a node costs nothing: affine indices go into addresses, conditions on indices are decided in advance."""
+    if isinstance(e, Const | Param | ShapeDim | Var | RVar):
+        return True
+    if indexing:
+        return not data and not (moves and isinstance(e, Binary) and e.op in ("floordiv", "mod"))
+    return not data and isinstance(e, Binary) and e.dtype.kind == "b"
+
+
+def _cost(e: Expr) -> tuple[float, float, float, float, float]:
+    """Return what a node costs without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`)."""
+    arithmetic, divisions, scalar, calls, serial = _plain_cost(e)
+    if e.dtype == float16:  # arrays hold bits; every operation is rounded
+        arithmetic, scalar = arithmetic + 8, scalar + (10 if isinstance(e, Load) else 14)
+    return arithmetic, divisions, scalar, calls, serial
+
+
+def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
+    wide = 2.0 if e.dtype.bits == 64 else 1.0
+    match e:
+        case Load():
+            return 0, 0, 0, 0, 0
+        case Call():
+            return _call_cost(e, wide)
+        case Binary() if e.op == "truediv":
+            return 0, wide**1.4, 8, 0, 0
+        case Binary() if e.op in ("floordiv", "mod"):
+            if e.dtype.is_float:
+                return 0, 0, 0, FLOAT_REMAINDER, 0
+            if not isinstance(e.b, Const):
+                return 0, 0, 16, 0, 1
+            value = int(e.b.value)
+            return (1, 0, 1, 0, 0) if value > 0 and not value & (value - 1) else (6, 0, 8, 0, 0)
+        case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # of a NaN and a number, as NumPy has it
+            return 2 * wide, 0, 5, 0, 0
+        case Select():
+            return wide, 0, 5, 0, 0
+        case Cast() if e.a.dtype.is_float and e.dtype.is_int:  # saturates
+            return (6, 0, 12, 0, 0) if e.dtype.bits < 32 else (10, 0, 36, 0, 0)
+        case Binary() | Unary() | Cast():
+            return wide, 0, 2, 0, 0
+    return 0, 0, 0, 0, 0
+
+
+def _call_cost(e: Call, wide: float) -> tuple[float, float, float, float, float]:
+    match e.name:
+        case "floor" | "ceil" | "trunc" | "round":
+            return wide, 0, 6, 0, 0
+        case "sqrt":
+            return 0, 1.4 * wide**1.4, 12, 0, 0
+        case "hash_u32":
+            return 8, 0, 10, 0, 0
+    return 0, 0, 0, LIBRARY.get(e.name, 2.0) * (DOUBLE_CALL if e.dtype.bits == 64 else 1), 0

@@ -1,0 +1,42 @@
+"""Random reductions in pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline, BoundStage, Split
+from autosched.analysis.splitting import split_error, with_splits
+
+MOST = 2
+
+
+def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
+    """Return a pipeline with one or two of its reductions in pieces; itself if it has none that can be."""
+    for _ in range(int(rng.integers(1, MOST + 1))):
+        stages = [s for f in bound.funcs.values() for s in f.stages[1:] if s.associative and _loops(s)]
+        stages = [s for s in stages if not s.is_empty and s.func in _declared(bound)]
+        if not stages:
+            break
+        stage = stages[int(rng.integers(len(stages)))]
+        loops = _loops(stage)
+        chosen = rng.permutation(len(loops))[: int(rng.integers(1, len(loops) + 1))]
+        pieces = tuple((loops[k][0], int(rng.integers(2, loops[k][1] + 1))) for k in sorted(chosen))
+        split = Split(stage.func, stage.number, pieces)
+        if not split_error(bound, split):
+            bound = with_splits(bound, (*bound.splits, split))
+    return bound
+
+
+def is_exact(view: BoundPipeline) -> bool:
+    """Return whether what is in pieces is of integers, of which any order gives the same."""
+    names = {s.func for s in view.splits}
+    return all(d.is_int for name in names if name in view.funcs for d in view.funcs[name].dtypes)
+
+
+def _loops(stage: BoundStage) -> list[tuple[str, int]]:
+    return [(d.name, d.extent) for d in stage.reductions if d.extent > 1]
+
+
+def _declared(bound: BoundPipeline) -> set[str]:
+    """Return the Funcs of the pipeline itself; binding adds copies of outputs."""
+    return {bound.pipeline.name_of(f) for f in bound.pipeline.funcs}

@@ -1,0 +1,80 @@
+"""Which reductions a search tries in pieces, and that it takes them where they pay."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, interpret, uint8
+from autosched.analysis.bind import bind
+from autosched.apps.registry import NAMES
+from autosched.measure.problem import Problem
+from autosched.measure.simulated.simulate import simulate
+from autosched.search.roots import schedule_roots
+from autosched.search.splits import LEAST_SHARE, split_views
+from autosched.target import get_target
+
+H200, CPU = get_target("h200"), get_target("cpu")
+SHAPE = (160, 256)
+
+
+def mean() -> Pipeline:
+    image = Input("image", float32, 2)
+    r, total, out = RDom("r", y=image.shape[0], x=image.shape[1]), Func("total"), Func("mean")
+    total[()] = 0.0
+    total[()] += image[r.y, r.x]
+    out[()] = total[()] / (SHAPE[0] * SHAPE[1])
+    return Pipeline([out], name="mean")
+
+
+def histogram() -> Pipeline:
+    b, image = Var("b"), Input("image", uint8, 2)
+    r, hist = RDom("r", y=image.shape[0], x=image.shape[1]), Func("hist")
+    hist[b] = cast(int32, 0)
+    hist[cast(int32, image[r.y, r.x])] += 1
+    return Pipeline([hist.over(b=(0, 256))], name="histogram")
+
+
+def test_pipelines_that_fill_the_device_stay_as_they_are() -> None:
+    """Of the suite at the papers' sizes only the histogram's counts are few."""
+    assert [n for n in NAMES if len(split_views(Problem.app(n).bind(), H200)) > 1] == ["hist"]
+
+
+@pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)
+def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Target) -> None:
+    whole, *others = split_views(bind(mean(), {"image": (2560, 1536)}), target)
+    assert others
+    for view in others:
+        longest = [prod(d.extent for d in s.reductions) for f in view.funcs.values() for s in f.stages[1:]]
+        assert max(longest) < prod(d.extent for d in whole.funcs["total"].stages[1].reductions)
+        assert min(n for n in longest) >= min(LEAST_SHARE, 4)
+        assert view.original is whole
+
+
+def test_vectors_do_not_scatter() -> None:
+    assert len(split_views(bind(histogram(), {"image": (2560, 1536)}), CPU)) == 1
+
+
+@pytest.mark.parametrize(("make", "dtype"), [(mean, np.float32), (histogram, np.uint8)])
+def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None:
+    pipeline = make()  # type: ignore[operator]
+    image = (np.random.default_rng(0).random(SHAPE) * 255).astype(dtype)
+    found = autosched.schedule(pipeline, inputs={"image": image}, target="h200", strategy="beam")
+    assert found.schedule.splits
+    roots = schedule_roots(found.bound.original, H200)
+    seconds = simulate(found.bound, found.schedule, H200).seconds
+    assert seconds < 0.25 * simulate(found.bound, roots, H200).seconds
+    (expected,) = interpret(pipeline, {"image": image}).values()
+    np.testing.assert_allclose(found.compile("emulator")(image=image), expected, rtol=1e-5)
+    assert "part" in found.text()
+
+
+def test_every_kind_of_search_explains_itself() -> None:
+    found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=3, reuse=False)
+    assert found.schedule.splits
+    assert "total_part" in found._repr_html_()
+    again = autosched.ScheduledPipeline(found.bound.original, found.schedule, H200)
+    assert again.text() == found.text()
