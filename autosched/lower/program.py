@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 
 from autosched.analysis.bound import BoundPipeline
@@ -13,7 +13,7 @@ from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
-from autosched.schedule.types import Level, Schedule
+from autosched.schedule.types import Kernel, Level, Schedule
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,14 @@ class Program:
         return replace(self, kernels=tuple(replace(k, vectors=False) for k in self.kernels))
 
 
+Known = MutableMapping[tuple[Kernel, str], KernelIR]
+"""Kernels lowered before, with their names."""
+
+
 def lower(
-    bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True, vectors: bool | None = None
-) -> Program:
+    bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True, vectors: bool | None = None,
+    known: Known | None = None,
+) -> Program:  # fmt: skip
     """Lower a validated schedule.
 
     Args:
@@ -49,6 +54,9 @@ def lower(
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
             `autosched.schedule.vectors.VECTORS` says when left out.
+        known: Kernels of other schedules of the same pipeline with the same splits, lowered with the same options;
+            those that this one shares are taken from it, and the others are added. A kernel's code depends on nothing
+            else of a schedule.
     """
     bound = with_splits(bound, schedule.splits)
     names = bound.identifiers
@@ -59,8 +67,13 @@ def lower(
     kernels = []
     for k in schedule.kernels:
         label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
-        kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
-        kernels.append(replace(kernel, vectors=rules.VECTORS if vectors is None else vectors))
+        kernel = None if known is None else known.get((k, label))
+        if kernel is None:
+            kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
+            kernel = replace(kernel, vectors=rules.VECTORS if vectors is None else vectors)
+            if known is not None:
+                known[k, label] = kernel
+        kernels.append(kernel)
     placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
     for public, func in bound.outputs.items():

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundPipeline, Split
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, lower
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
+from autosched.measure.problem import Problem
 from autosched.measure.single_flight import once_each
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+_LOWERED: dict[tuple[Problem, tuple[Split, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
+"""Lowered kernels of the last problem: its candidates come one after the other, and share many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,17 @@ def emit(job: Job) -> Emitted:
     bound = job.problem.bind()
     schedule = job.read_schedule()
     validate(bound, schedule, job.target)
-    program = lower(bound, schedule)
+    program = lower(bound, schedule, known=_lowered(job.problem, schedule))
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
     kernels = tuple(print_once(key, k) for key, k in zip(keys, program.kernels, strict=True))
     return Emitted(bound, schedule, program, keys, kernels)
+
+
+def _lowered(problem: Problem, schedule: Schedule) -> dict[tuple[Kernel, str], KernelIR]:
+    """Return the kernels lowered for other schedules of a problem with the same reductions in pieces."""
+    if any(of != problem for of, _ in _LOWERED):
+        _LOWERED.clear()
+    return _LOWERED.setdefault((problem, schedule.splits), {})
 
 
 def print_once(key: str, kernel: KernelIR) -> CudaKernel:

@@ -1,0 +1,27 @@
+"""Kernels that schedules share are lowered once, to the same code."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import lower
+from autosched.measure.problem import Problem
+from autosched.schedule.types import Kernel
+from autosched.search.candidates import Candidates, Mix
+from autosched.target import get_target
+
+
+@pytest.mark.parametrize("problem", [Problem.app("unsharp", small=True), Problem.random(7)], ids=lambda p: p.title)
+def test_the_code_is_that_of_lowering_each_alone(problem: Problem) -> None:
+    bound, target = problem.bind(), get_target("h200")
+    known: dict[tuple[Kernel, str], KernelIR] = {}
+    schedules = [s for _, s in Candidates(bound, target, 0).draw(Mix(1, 1, 2, 2, 12))]
+    kernels = 0
+    for schedule in schedules:
+        shared, alone = lower(bound, schedule, known=known), lower(bound, schedule)
+        assert [print_cuda(k) for k in shared.kernels] == [print_cuda(k) for k in alone.kernels]
+        assert shared.workspace == alone.workspace
+        kernels += len(schedule.kernels)
+    assert len(known) < kernels
