@@ -22,6 +22,7 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.splitting import with_splits
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.featurize.describe import describe_kernel
@@ -35,8 +36,8 @@ from autosched.target import Target, get_target
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
     """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
-    evaluator = Evaluator(bound, target, analytical_model(target), SearchSettings())
-    kernels = [describe_kernel(bound, k) for k in schedule.kernels]
+    evaluator = Evaluator(with_splits(bound, schedule.splits), target, analytical_model(target), SearchSettings())
+    kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
     return sum(evaluator.known(structure, params).cost for structure, params in kernels)
 

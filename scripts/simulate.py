@@ -25,6 +25,7 @@ from sass.measure import block_at, interior_block
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.splitting import with_splits
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
@@ -62,8 +63,8 @@ def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace)
 
 def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[float]:
     """Return the seconds that the analytical model predicts for each kernel."""
-    evaluator = Evaluator(bound, target, AnalyticalModel(target), SearchSettings())
-    described = [describe_kernel(bound, k) for k in schedule.kernels]
+    evaluator = Evaluator(with_splits(bound, schedule.splits), target, AnalyticalModel(target), SearchSettings())
+    described = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(described)
     return [evaluator.known(structure, params).cost for structure, params in described]
 

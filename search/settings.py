@@ -15,7 +15,7 @@ class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam`` and ``copies``, which are ours: `PAPER` is without.
+    ``refine``, ``refine_beam``, ``copies`` and ``splits``, which are ours: `PAPER` is without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -28,6 +28,7 @@ class SearchSettings:
         copies: How many times as long a kernel may be predicted to take with a copy of a source in shared memory
             for the copy to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Above 1 it
             trades predicted time for fewer transactions.
+        splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).
@@ -51,6 +52,7 @@ class SearchSettings:
     refine: int = 1
     refine_beam: int = 4
     copies: float = 1.0
+    splits: bool = True
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -83,8 +85,8 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0)
+PAPER = SearchSettings(refine=0, copies=0.0, splits=False)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
-GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0)
+GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False)
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -30,9 +30,11 @@ def split_views(bound: BoundPipeline, target: Target) -> list[BoundPipeline]:
     """Return the pipeline as it is, and with reductions in pieces in each way that might fill the device.
 
     Args:
-        bound: The pipeline, no reduction in pieces yet.
+        bound: The pipeline; one that has reductions in pieces already is left as it is.
         target: The device.
     """
+    if bound.splits:
+        return [bound]
     lanes = target.warp_size if target.kind == "cpu" else 1
     ways = {_splits(bound, target, target.multiprocessors * lanes * n): None for n in DENSITIES[target.kind]}
     return [bound, *(with_splits(bound, splits) for splits in ways if splits)]

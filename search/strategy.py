@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from autosched.search.finish import legal_schedules
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
+from autosched.search.splits import split_views
 from autosched.search.state import State
 from autosched.target import Target
 
@@ -113,7 +115,24 @@ class Beam:
         self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
         seed: int = 0, count: int = 1,
     ) -> Found:  # fmt: skip
-        """Return the best schedules of all passes; see `Strategy.search`."""
+        """Return the best schedules of all passes; see `Strategy.search`.
+
+        Where reductions leave most of the device idle, they are tried in pieces, too, each time in an equal share of
+        the time; the schedules are those of the way whose best one is predicted to be fastest.
+        """
+        started = time.perf_counter()
+        views = split_views(bound, target) if self.settings.splits else [bound]
+        share = None if seconds is None else seconds / len(views)
+        results = [self._search(v, target, cost=cost, seconds=share, seed=seed, count=count) for v in views]
+        best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
+        cut_short = any(found.cut_short for found in results)
+        return replace(best, seconds=time.perf_counter() - started, cut_short=cut_short)
+
+    def _search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None, seconds: float | None, seed: int,
+        count: int,
+    ) -> Found:  # fmt: skip
+        """Search one way of computing the pipeline's reductions."""
         started = time.perf_counter()
         evaluator = Evaluator(bound, target, cost or analytical_model(target), self.settings)
         search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)

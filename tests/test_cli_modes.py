@@ -77,3 +77,17 @@ def test_a_target_that_is_not_here() -> None:
     result = CliRunner().invoke(main, ["tune", "blur", "--target", "v100"])
     assert result.exit_code != 0
     assert "schedules for V100 cannot be measured" in result.output
+
+
+def test_run_and_bench_take_the_tuned_schedule(tmp_path: Path) -> None:
+    assert "scheduled for cpu" in run("bench", "blur", *SIZES, "--target", "cpu").stdout
+    run("tune", "blur", *SIZES, "--target", "cpu", "--samples", 2, "--iterations", 1, "--db", tmp_path / "t.sqlite")
+    assert "tuned for cpu" in run("bench", "blur", *SIZES, "--target", "cpu").stdout
+    assert "tuned for cpu" in run("run", "blur", *SIZES, "--target", "cpu").stdout
+    assert "scheduled for cpu" in run("run", "blur", *SIZES, "--target", "cpu", "--strategy", "beam").stdout
+
+
+def test_a_file_and_a_strategy(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["run", "blur", "--schedule", str(tmp_path / "s.json"), "--strategy", "beam"])
+    assert result.exit_code != 0
+    assert "leave out --strategy" in result.output

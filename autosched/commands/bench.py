@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.commands.files import Array
 from autosched.commands.options import Pairs, execution_options, json_option, problem_options
-from autosched.commands.problem import Problem, input_arrays, scheduled_for
+from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import print_json, shape_text, time_text
 from autosched.commands.timing import (
     Timing,
@@ -71,6 +71,7 @@ def bench(
     seed: int,
     backend: Backend | None,
     schedule_file: Path | None,
+    strategy: str | None,
     against: str | None,
     as_json: bool,
 ) -> None:
@@ -79,15 +80,14 @@ def bench(
     The exit code is 1 if the results do not agree.
     """
     problem, arrays = input_arrays(app, inputs, sizes, params, seed)
-    scheduled = scheduled_for(problem, backend, schedule_file)
+    scheduled = scheduled_for(problem, backend, schedule_file, strategy)
     kernel = scheduled.compile(backend)
     name, reference = _reference(problem, arrays, against)
     result = _measure(problem, kernel, arrays, name, reference)
     if as_json:
         print_json(_as_dict(problem, kernel, result) | {"checked_for": scheduled.target.name})
     else:
-        origin = f"scheduled for {scheduled.target.name}" if schedule_file is None else f"as in {schedule_file}"
-        _print(problem, kernel, arrays, origin, result)
+        _print(problem, kernel, arrays, origin_text(scheduled, schedule_file), result)
     if result.mismatch:
         click.echo(f"error: wrong result: {result.mismatch}", err=True)
         context.exit(1)

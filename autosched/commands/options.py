@@ -12,6 +12,8 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.runtime.executable import BACKENDS
+from autosched.search.modes.one_shot import ONE_SHOT
+from autosched.search.strategy import STRATEGIES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,6 +82,11 @@ _EXECUTION_OPTIONS = (
         type=PATH,
         metavar="FILE.json",
         help="Schedule to use instead of finding one.",
+    ),
+    click.option(
+        "--strategy",
+        type=click.Choice([ONE_SHOT, *STRATEGIES]),
+        help="How to find a schedule; by default a tuned one if there is one, else the baseline, `roots`.",
     ),
 )
 

@@ -19,6 +19,9 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.buffers import as_host_array
 from autosched.runtime.cupy_driver import gpu_problem
 from autosched.runtime.executable import Backend
+from autosched.search.modes.library import find_tuned
+from autosched.search.modes.one_shot import ONE_SHOT
+from autosched.search.modes.origin import TUNED
 from autosched.target import Target, get_target
 
 SIMULATED_GPU = "h200"
@@ -91,18 +94,25 @@ def _check_memory(problem: Problem) -> None:
         )
 
 
-def scheduled_for(problem: Problem, backend: Backend | None, schedule_file: Path | None) -> ScheduledPipeline:
+def scheduled_for(
+    problem: Problem, backend: Backend | None, schedule_file: Path | None, strategy: str | None = None
+) -> ScheduledPipeline:
     """Return a problem with a schedule for where it will run: one from a file, or one found now.
+
+    Without a strategy it is the one that was tuned for the target, if any was, else the baseline.
 
     The C backend and the interpreter take schedules made for a GPU as well as those made for the CPU.
 
     Raises:
         ScheduleError: If the file holds no schedule that is legal there.
-        InputError: If the file cannot be read, or a GPU is asked for and there is none.
+        InputError: If the file cannot be read, a GPU is asked for and there is none, or both file and strategy are
+            given.
     """
     targets = _targets(backend)
     if schedule_file is None:
-        return schedule(problem.pipeline, problem.shapes, targets[0], problem.params, strategy="roots")
+        return _found(problem, targets[0], strategy)
+    if strategy is not None:
+        raise InputError("--schedule is taken as it is, without a search: leave out --strategy")
     for target in targets[:-1]:
         try:
             return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
@@ -111,9 +121,30 @@ def scheduled_for(problem: Problem, backend: Backend | None, schedule_file: Path
     return load_schedule(schedule_file, problem.pipeline, problem.shapes, targets[-1], problem.params)
 
 
+def _found(problem: Problem, target: Target, strategy: str | None) -> ScheduledPipeline:
+    given = problem.pipeline, problem.shapes, target, problem.params
+    if strategy is not None:
+        return schedule(*given, strategy=None if strategy == ONE_SHOT else strategy)
+    baseline = schedule(*given, strategy="roots")
+    tuned = find_tuned(baseline.bound, target)
+    return (
+        baseline
+        if tuned is None
+        else ScheduledPipeline(baseline.bound, tuned[0], target, problem.params, origin=tuned[1])
+    )
+
+
 def _targets(backend: Backend | None) -> tuple[Target, ...]:
     if backend == "cuda" or (backend is None and not gpu_problem()):
         return (get_target("cuda"),)
     if backend == "emulator":
         return (get_target(SIMULATED_GPU),)
     return (get_target("cpu"), get_target(SIMULATED_GPU))
+
+
+def origin_text(scheduled: ScheduledPipeline, schedule_file: Path | None) -> str:
+    """Return where a schedule comes from, for people."""
+    if schedule_file is not None:
+        return f"as in {schedule_file}"
+    how = TUNED if scheduled.origin is not None and scheduled.origin.how == TUNED else "scheduled"
+    return f"{how} for {scheduled.target.name}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.commands.files import Array, replacing, write_arrays
 from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
-from autosched.commands.problem import Problem, input_arrays, scheduled_for
+from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import print_json, shape_text, time_text
 from autosched.runtime.compiled import CompiledPipeline
 from autosched.runtime.executable import Backend
@@ -31,6 +31,7 @@ def run(
     seed: int,
     backend: Backend | None,
     schedule_file: Path | None,
+    strategy: str | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -38,7 +39,7 @@ def run(
     problem, arrays = input_arrays(app, inputs, sizes, params, seed)
     with nullcontext(None) if output is None else replacing(output) as file:
         started = time.perf_counter()
-        scheduled = scheduled_for(problem, backend, schedule_file)
+        scheduled = scheduled_for(problem, backend, schedule_file, strategy)
         scheduled_at = time.perf_counter()
         kernel = scheduled.compile(backend)
         compiled_at = time.perf_counter()
@@ -57,8 +58,7 @@ def run(
         print_json({**found, "checked_for": scheduled.target.name, **files})
         return
     kernels = len(scheduled.schedule.kernels)
-    origin = f"scheduled for {scheduled.target.name}" if schedule_file is None else f"as in {schedule_file}"
-    click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin}")
+    click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin_text(scheduled, schedule_file)}")
     click.echo(f"  {'; '.join(f'{step} {time_text(t)}' for step, t in seconds.items())} (backend {kernel.backend})")
     for name, array in outputs.items():
         low, high = _range(array)

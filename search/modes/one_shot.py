@@ -21,8 +21,7 @@ from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
 from autosched.search.modes.spills import without_spills
 from autosched.search.modes.trials import Trials
-from autosched.search.splits import split_views
-from autosched.search.strategy import STRATEGIES, Found, Roots, Strategy
+from autosched.search.strategy import STRATEGIES, Found, Strategy
 from autosched.target import Target
 
 ONE_SHOT = "one-shot"
@@ -145,10 +144,7 @@ def _search(
         )
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
-    views = [bound] if isinstance(strategy, Roots) else split_views(bound, target)
-    seconds = None if r.seconds is None else r.seconds / len(views)
-    results = [strategy.search(v, target, cost=chosen, seed=r.seed, seconds=seconds, count=r.top_k) for v in views]
-    found = min(results, key=lambda f: (math.isnan(f.ranked[0].seconds), f.ranked[0].seconds))
+    found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
     return chosen or (found.evaluator.model if found.evaluator else None), found
 
 

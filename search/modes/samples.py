@@ -74,7 +74,9 @@ def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[Sampler]:
     """Return a sampler for each way of computing a pipeline's reductions: whole, and in pieces where that may pay."""
-    return [Sampler(view, target, model, beam or SearchSettings()) for view in split_views(bound, target)]
+    settings = beam or SearchSettings()
+    views = split_views(bound, target) if settings.splits else [bound]
+    return [Sampler(view, target, model, settings) for view in views]
 
 
 def draw_samples(
