@@ -1,10 +1,10 @@
-"""Schedules Harris corners and unsharp mask for an H200 and runs the schedules on a photograph.
+"""Finds schedules of Harris corners and unsharp mask for an H200 and runs them on a photograph.
 
 Usage: python scripts/demo.py [DIRECTORY]
 
 Needs a C compiler and no GPU: the generated CUDA is compiled to sm_90 for real, and the same schedules run through the
 C backend. Results are compared, bit for bit, with the NumPy interpreter, which knows nothing of schedules. The
-directory (`out` by default) gets pictures, CUDA source, loop nests, schedules and a report.
+directory (`out` by default) gets pictures, CUDA source, loop nests, schedules and reports.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ APPS = ("harris", "unsharp")
 SIZES = {"H": 1536, "W": 2560}
 RUNS = 15
 CORNERS = 400
+SAMPLES = 16
+"""Searches for each schedule; a few are enough for pipelines this small."""
 
 Array = np.ndarray[Any, Any]
 
@@ -44,6 +46,8 @@ class Result:
     stages: int
     kernels: tuple[autosched.KernelInfo, ...]
     schedule_s: float
+    predicted_s: float | None
+    model: str
     nvrtc_s: float
     run_s: float
     interpreter_s: float
@@ -60,7 +64,7 @@ def main() -> int:
     results = [demonstrate(name, image, out) for name in APPS]
     draw(image, {result.name: result.output for result in results}, out)
     write(out / "report.md", report(results))
-    say(f"pictures, CUDA source, loop nests, schedules and report.md are in {out}/")
+    say(f"pictures, CUDA source, loop nests, schedules and report.md are in {out}/; open {out}/harris.html")
     wrong = [result.name for result in results if not result.agrees]
     if wrong:
         print(f"error: {', '.join(wrong)}: the C backend and the interpreter disagree", file=sys.stderr)
@@ -71,7 +75,7 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
     """Schedule, compile for both backends, run, compare and write files."""
     pipeline = get_app(name).build()
     started = time.perf_counter()
-    scheduled = schedule(pipeline, inputs={"input": image}, target=TARGET, strategy="roots")
+    scheduled = schedule(pipeline, inputs={"input": image}, target=TARGET, samples=SAMPLES)
     schedule_s = time.perf_counter() - started
     write(out / f"{name}.txt", scheduled.text())
     write(out / f"{name}.cu", scheduled.source("cuda"))
@@ -81,6 +85,7 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
     kernels = scheduled.compile("cuda").resources
     nvrtc_s = time.perf_counter() - started
 
+    scheduled.report(out / f"{name}.html")
     on_cpu = scheduled.compile("cpu")
     output = on_cpu(input=image)
     run_s = statistics.median(seconds(lambda: on_cpu(input=image, out=output)) for _ in range(RUNS))
@@ -88,9 +93,12 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
     expected = autosched.interpret(pipeline, {"input": image})["output"]
     interpreter_s = time.perf_counter() - started
     agrees = np.array_equal(output, expected)
+    origin = scheduled.origin
+    assert origin is not None
     result = Result(
-        name, len(scheduled.bound.funcs), kernels, schedule_s, nvrtc_s, run_s, interpreter_s, output, agrees
-    )
+        name, len(scheduled.bound.funcs), kernels, schedule_s, origin.predicted_s, origin.model, nvrtc_s, run_s,
+        interpreter_s, output, agrees,
+    )  # fmt: skip
     say(summary(result))
     return result
 
@@ -101,11 +109,15 @@ def summary(r: Result) -> str:
     most = max(k.registers or 0 for k in r.kernels)
     verdict = "equal to the NumPy interpreter in every bit" if r.agrees else "DIFFERENT from the NumPy interpreter"
     return (
-        f"{r.name}: {r.stages} stages in {len(r.kernels)} kernels, scheduled for {TARGET.upper()} "
-        f"in {r.schedule_s * 1e3:.0f} ms\n"
+        f"{r.name}: {r.stages} stages in {len(r.kernels)} kernel{'s' * (len(r.kernels) != 1)}, scheduled for "
+        f"{TARGET.upper()} in {r.schedule_s:.1f} s; predicted {predicted(r)} by the {r.model}\n"
         f"  CUDA compiled to sm_90 in {r.nvrtc_s:.2f} s: at most {most} registers, {spilled} bytes spilled\n"
         f"  C backend {r.run_s * 1e3:.1f} ms, {verdict} ({r.interpreter_s * 1e3:.0f} ms)"
     )
+
+
+def predicted(r: Result) -> str:
+    return "-" if r.predicted_s is None else f"{r.predicted_s * 1e6:.0f} us"
 
 
 def draw(image: Array, outputs: dict[str, Array], out: Path) -> None:
@@ -147,14 +159,15 @@ def report(results: list[Result]) -> str:
         f"Images have {SIZES['H']} x {SIZES['W']} pixels: the photograph, filled up with mirrored copies. "
         "The pictures show its first copy.",
         f"Times of the C backend are medians of {RUNS} runs of the H200 schedule on this CPU; "
-        "nothing ran on a GPU, so there are no GPU times. Kernels that were compiled before come from the cache.",
+        f"nothing ran on a GPU: times of the {TARGET.upper()} are predicted, by the {results[0].model}. Kernels that "
+        "were compiled and schedules that were found before come from the cache.",
         "",
-        "| pipeline | stages | kernels | scheduling | CUDA to sm_90 | C backend | interpreter | results |",
-        "|---|---|---|---|---|---|---|---|",
+        "| pipeline | stages | kernels | scheduling | predicted | CUDA to sm_90 | C backend | interpreter | results |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
         lines.append(
-            f"| {r.name} | {r.stages} | {len(r.kernels)} | {r.schedule_s * 1e3:.0f} ms | {r.nvrtc_s:.2f} s "
+            f"| {r.name} | {r.stages} | {len(r.kernels)} | {r.schedule_s:.1f} s | {predicted(r)} | {r.nvrtc_s:.2f} s "
             f"| {r.run_s * 1e3:.1f} ms | {r.interpreter_s * 1e3:.0f} ms | {'equal' if r.agrees else 'DIFFERENT'} |"
         )
     for r in results:

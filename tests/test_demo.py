@@ -17,7 +17,7 @@ from autosched.schedule.serialise import VERSION
 
 DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"
 FILES = {"input.png", "harris.png", "unsharp.png", "report.md"} | {
-    f"{app}.{kind}" for app in ("harris", "unsharp") for kind in ("cu", "txt", "json")
+    f"{app}.{kind}" for app in ("harris", "unsharp") for kind in ("cu", "txt", "json", "html")
 }
 
 pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
@@ -32,6 +32,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "SIZES", {"H": 160, "W": 200})
     monkeypatch.setattr(module, "RUNS", 1)
+    monkeypatch.setattr(module, "SAMPLES", 2)
     return module
 
 
@@ -43,11 +44,12 @@ def test_demo(
     printed = capsys.readouterr().out
     assert printed.count("equal to the NumPy interpreter in every bit") == 2
     assert printed.count("0 bytes spilled") == 2
+    assert printed.count("labels simulated:H200") == 2
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == FILES
     assert all((out / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" for name in FILES if name.endswith(".png"))
     assert json.loads((out / "harris.json").read_text())["version"] == VERSION
-    assert "KERNEL(unsharp_output, 256)" in (out / "unsharp.cu").read_text()
+    assert "KERNEL(unsharp_output, " in (out / "unsharp.cu").read_text()
     assert "| harris_output |" in (out / "report.md").read_text()
 
 
