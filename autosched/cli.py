@@ -7,6 +7,7 @@ import click
 from autosched import __version__
 from autosched.commands.apps import apps
 from autosched.commands.bench import bench
+from autosched.commands.cache import cache
 from autosched.commands.doctor import doctor
 from autosched.commands.export import export
 from autosched.commands.group import CommandGroup
@@ -21,7 +22,7 @@ def main() -> None:
     """Schedule array pipelines for GPUs, and run them."""
 
 
-for command in (apps, schedule, tune, run, export, bench, doctor):
+for command in (apps, schedule, tune, run, export, bench, cache, doctor):
     main.add_command(command)
 
 if __name__ == "__main__":

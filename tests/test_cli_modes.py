@@ -91,3 +91,16 @@ def test_a_file_and_a_strategy(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["run", "blur", "--schedule", str(tmp_path / "s.json"), "--strategy", "beam"])
     assert result.exit_code != 0
     assert "leave out --strategy" in result.output
+
+
+def test_cache(tmp_path: Path) -> None:
+    run("schedule", "blur", *SIZES, "--samples", 2)
+    run("tune", "blur", *SIZES, "--simulated", "--samples", 2, "--iterations", 1, "--db", tmp_path / "t.sqlite")
+    before = run_json("cache")
+    assert before["directory"] == str(tmp_path / "cache")
+    assert before["kinds"]["schedule"]["entries"] == 1
+    assert "cubin" in before["kinds"] and len(before["tuned"]) == 1
+    printed = run("cache", "--clear").stdout
+    assert "removed" in printed and "tuned schedules" in printed
+    after = run_json("cache")
+    assert after["kinds"] == {} and after["tuned"] == before["tuned"]

@@ -30,6 +30,9 @@ _SEARCHED = DiskCache("schedule", suffix=".json")
 _KINDS = ("measured", "simulated")
 """Sources of tuned schedules' times, the preferred one first."""
 
+TUNED_DIRECTORY = "tuned"
+"""In the cache directory, beside the kinds that are a cache and may be cleared."""
+
 Entry = tuple[Schedule, Origin]
 
 
@@ -86,13 +89,18 @@ def keep_tuned(bound: BoundPipeline, target: Target, schedule: Schedule, origin:
     return path
 
 
+def tuned_files() -> list[Path]:
+    """Return the files of all tuned schedules that are kept."""
+    return sorted((settings().require_cache_dir() / TUNED_DIRECTORY).glob("*.json"))
+
+
 def _is_faster(known: Origin, new: Origin) -> bool:
     return known.measured_s is not None and new.measured_s is not None and known.measured_s <= new.measured_s
 
 
 def _tuned_path(bound: BoundPipeline, target: Target, kind: str) -> Path:
     name = digest(*_identity(bound), target.name)
-    return settings().require_cache_dir() / "tuned" / f"{kind}-{name}.json"
+    return settings().require_cache_dir() / TUNED_DIRECTORY / f"{kind}-{name}.json"
 
 
 def _identity(bound: BoundPipeline) -> tuple[str, str, str]:

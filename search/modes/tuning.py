@@ -258,7 +258,7 @@ class Tuner:
         return [d for batch in self.state.drawn for d in batch]
 
     def _best(self) -> tuple[float, str]:
-        return next(iter(self._results.fastest(self._all_drawn)), (math.inf, ""))
+        return self._results.best(self._all_drawn)
 
     def _tuned(self, cut_short: bool) -> Tuned:
         drawn = self._all_drawn

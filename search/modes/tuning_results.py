@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,9 +85,10 @@ class TuningResults:
     def samples(self, drawn: Iterable[Drawn]) -> list[Sample]:
         """Return candidates with a time, in the order they were drawn, whatever order results arrived in."""
         known = ((d.schedule, self.of[d.schedule]) for d in drawn if d.schedule in self.of)
+        title = self.problem.title
         return [
             Sample(
-                self.problem, self.problem.title, text, self.source, r.seconds, r.kernel_seconds, r.registers,
+                self.problem, title, text, self.source, r.seconds, r.kernel_seconds, r.registers,
                 r.spill_bytes,
             )
             for text, r in known
@@ -96,7 +97,17 @@ class TuningResults:
 
     def fastest(self, drawn: Iterable[Drawn]) -> list[tuple[float, str]]:
         """Return the seconds and the texts of candidates with a time, the fastest first."""
-        return sorted((s.seconds, s.schedule) for s in self.samples(drawn))
+        return sorted(self._times(drawn))
+
+    def best(self, drawn: Iterable[Drawn]) -> tuple[float, str]:
+        """Return the seconds and the text of the fastest candidate; infinite and empty before there is one."""
+        return min(self._times(drawn), default=(math.inf, ""))
+
+    def _times(self, drawn: Iterable[Drawn]) -> Iterator[tuple[float, str]]:
+        for d in drawn:
+            r = self.of.get(d.schedule)
+            if r is not None and r.seconds is not None:
+                yield r.seconds, d.schedule
 
     def failures(self, drawn: Iterable[Drawn]) -> Counter[str]:
         """Return how many candidates have no time, by what happened."""
