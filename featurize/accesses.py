@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from autosched.analysis import index as ix
 from autosched.analysis.affine import form_of_index
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.lang.expr import COMPARISONS, Binary, Expr, Load, Select, Unary, walk
+from autosched.featurize.left_out import loads_left_out
 
 MOST_POINTS = 4096
 """An inlined Func evaluated at more points than this by one stage ends the enumeration; searches prune such states."""
@@ -39,14 +39,22 @@ class AccessGroup:
         component: Tuple component.
         rows: Coefficients and quotient for each dimension of the source; None where the index is not affine.
         offsets: The constants of every access, one tuple a distinct access.
-        everywhere: Whether nothing fell out of the indices in the middle of the loops' ranges, no clamp, say.
+        clamped: For each dimension of the source whether something falls out of the index in the middle of the loops'
+            ranges, a clamp, say.
+        clamps: How many different ones of these there are, constants outside them left out.
     """
 
     source: str
     component: int
     rows: tuple[Row | None, ...]
     offsets: tuple[tuple[int, ...], ...]
-    everywhere: bool = True
+    clamped: tuple[bool, ...] = ()
+    clamps: int = 0
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether nothing falls out of any index."""
+        return not any(self.clamped)
 
     @property
     def is_affine(self) -> bool:
@@ -84,14 +92,16 @@ class StageAccesses:
 class _Load:
     """A load at symbolic indices.
 
-    ``sure`` says that no loop fell out of them in the middle of its range, ``everywhere`` that nothing did.
+    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did, and
+    ``clamp`` is equal for indices that are clamped alike.
     """
 
     source: str
     component: int
     index: tuple[ix.Index, ...]
     sure: bool = True
-    everywhere: bool = True
+    clamped: tuple[bool, ...] = ()
+    clamp: tuple[object, ...] = ()
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -132,13 +142,14 @@ class AccessTable:
         if key not in self._loads:
             inside = interior(self.bound, stage)
             found: dict[tuple[object, ...], _Load] = {}
-            doubtful = _loads_left_out(stage, inside)
+            doubtful = loads_left_out(stage, inside)
             for load, source in stage.loads:
                 whole = [stage.index_of(i) for i in load.indices]
                 index = tuple(ix.substitute(i, inside) for i in whole)
                 sure = all(_same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
-                whole_keys = tuple(map(ix.key, whole))
-                one = _Load(source, load.component, index, sure, whole_keys == tuple(map(ix.key, index)))
+                clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
+                clamp = tuple(ix.key(ix.sub(i, _constant(i))) for i, c in zip(whole, clamped, strict=True) if c)
+                one = _Load(source, load.component, index, sure, clamped, clamp)
                 found[source, load.component, one.keys] = one
             self._loads[key] = tuple(found.values())
         return self._loads[key]
@@ -169,7 +180,15 @@ class AccessTable:
 
     def _inside(self, stage: BoundStage, call: _Load) -> tuple[_Load, ...]:
         """Return the loads of an inlined Func evaluated at a point; other choices of inlined Funcs meet it again."""
-        key = stage.func, stage.number, call.source, call.keys, call.sure, call.everywhere  # ranges are the stage's
+        key = (
+            stage.func,
+            stage.number,
+            call.source,
+            call.keys,
+            call.sure,
+            call.clamped,
+            call.clamp,
+        )  # ranges are the stage's
         if key not in self._calls:
             self._calls[key] = self._loads_at(call)
         return self._calls[key]
@@ -180,13 +199,15 @@ class AccessTable:
         found = []
         for p in self._stage_loads(func.stages[0]):
             index = tuple(ix.substitute(i, env) for i in p.index)
-            sure, everywhere = p.sure and call.sure, p.everywhere and call.everywhere
-            found.append(_Load(p.source, p.component, index, sure, everywhere))
+            clamped = _clamped_at(p, func.dims, call)
+            clamp = (call.clamp, p.clamp, call.keys) if p.clamp else call.clamp if any(clamped) else ()
+            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, clamp))
         return tuple(found)
 
     def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
         groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
-        partly: set[tuple[object, ...]] = set()
+        clamped: dict[tuple[object, ...], tuple[bool, ...]] = {}
+        clamps: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         for a in accesses:
             rows = tuple(self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True))
             kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
@@ -195,10 +216,12 @@ class AccessTable:
             key = (a.source, a.component, kinds, unknown)
             known = groups.setdefault(key, (rows, {}))
             known[1][offset] = None
-            if not a.everywhere:
-                partly.add(key)
+            before = clamped.get(key, (False,) * len(a.index))
+            own = a.clamped or before
+            clamped[key] = tuple(b or o for b, o in zip(before, own, strict=True))
+            clamps.setdefault(key, set()).add(a.clamp)
         return tuple(
-            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), key not in partly)
+            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], len(clamps[key]))
             for key, (rows, offsets) in groups.items()
         )
 
@@ -209,56 +232,15 @@ class AccessTable:
         return self._rows[key]
 
 
-def _loads_left_out(stage: BoundStage, inside: dict[str, ix.Index]) -> set[int]:
-    """Return loads, by ``id``, that some blocks may leave out, as a comparison of indices selects another value there.
-
-    They count all the same.
-    """
-    found: set[int] = set()
-    for e in {id(e): e for root in stage.values for e in walk(root)}.values():
-        if isinstance(e, Select):
-            taken = _decided(e.cond, stage, inside)
-            for arm, is_taken in ((e.t, True), (e.f, False)):
-                if taken != "data" and taken is not is_taken:
-                    found |= {id(n) for n in walk(arm) if isinstance(n, Load)}
-    return found
+def _constant(i: ix.Index) -> int:
+    return i.const if isinstance(i, ix.Affine) else i
 
 
-def _decided(e: Expr, stage: BoundStage, inside: dict[str, ix.Index]) -> bool | str:
-    """Return what a condition is in the middle of the loops' ranges: a truth value, ``data`` or ``mixed``."""
-    match e:
-        case Binary() if e.op in COMPARISONS and e.a.weak and e.b.weak and e.a.dtype.kind == "i":
-            a, b = (ix.substitute(stage.index_of(i), inside) for i in (e.a, e.b))
-            lo, hi = ix.interval(ix.sub(a, b))
-            always = {
-                "lt": hi < 0,
-                "le": hi <= 0,
-                "gt": lo > 0,
-                "ge": lo >= 0,
-                "eq": lo == hi == 0,
-                "ne": lo > 0 or hi < 0,
-            }
-            never = {
-                "lt": lo >= 0,
-                "le": lo > 0,
-                "gt": hi <= 0,
-                "ge": hi < 0,
-                "eq": lo > 0 or hi < 0,
-                "ne": lo == hi == 0,
-            }
-            return True if always[e.op] else False if never[e.op] else "mixed"
-        case Binary() if e.op in ("and", "or"):
-            sides = {_decided(e.a, stage, inside), _decided(e.b, stage, inside)}
-            if (e.op == "or") in sides:
-                return e.op == "or"
-            if len(sides) == 1:
-                return sides.pop()
-            return "data" if "mixed" not in sides else "mixed"
-        case Unary() if e.op == "not":
-            inner = _decided(e.a, stage, inside)
-            return not inner if isinstance(inner, bool) else inner
-        case _:
-            return "data"
+def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:
+    """Return which indices of a load of an inlined Func are clamped, by itself or where the Func is called."""
+    moved = {d for d, c in zip(dims, call.clamped, strict=False) if c}
+    own = load.clamped or (False,) * len(load.index)
+    return tuple(c or not moved.isdisjoint(ix.loop_vars(i)) for c, i in zip(own, load.index, strict=True))
 
 
 def _same_loops(whole: ix.Index, inside: ix.Index) -> bool:

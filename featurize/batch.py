@@ -51,7 +51,8 @@ class Batch:
 
     Args:
         plans: The structures.
-        params: Tile sizes of each one's candidates, ``int64[N, columns]``.
+        params: Tile sizes of each one's candidates, ``int64[N, columns]``; further columns may follow that say how many
+            points the threads of BLOCK Members compute at least (see `described_points`).
 
     Attributes:
         structure: ``int64[M]``, which structure each candidate has.
@@ -70,7 +71,9 @@ class Batch:
         sizes = [len(p) for p in params]
         self.bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
         self.structure = np.repeat(np.arange(len(plans)), sizes)
-        width = max(2 * dims, *(p.shape[1] for p in params)) + dims  # rows are read a whole number of dimensions wide
+        width = (
+            max(2 * dims, *(p.shape[1] for p in params), *(p.width for p in plans)) + dims
+        )  # rows are read a whole number of dimensions wide
         self.params = np.ones((self.bounds[-1], width), np.int64)
         for k, p in enumerate(params):
             self.params[self.bounds[k] : self.bounds[k + 1], : p.shape[1]] = p

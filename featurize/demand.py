@@ -13,7 +13,7 @@ from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.regions import WholeGroups, demanded_regions, loop_ranges
 from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
-from autosched.featurize.nests import AXES, Ints, NestShape
+from autosched.featurize.nests import AXES, Ints, NestShape, middle_block
 from autosched.featurize.rows import NestRows
 from autosched.featurize.structure import Structure, inner_reductions, storage_order
 from autosched.featurize.threads import place_in_thread
@@ -79,7 +79,7 @@ class Demands:
         self._users: dict[str, frozenset[str]] = {}
         d = kinds.dims
         self._position: dict[int, int] = {}
-        self._layouts: dict[object, int] = {}
+        self._layouts: dict[tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]], int] = {}
         self._blocks = Growing((4, d))
         self._threads = {
             "low": Growing((d,)), "onward": Growing((d,)), "extents": Growing((d,)), "step": Growing((d, AXES)),
@@ -148,6 +148,14 @@ class Demands:
     def layout(self, place: int) -> int:
         """Return the number of the list of loops around a Func computed in a thread."""
         return self._layouts.setdefault(self.thread_loops(place), len(self._layouts) + 1)
+
+    def reduces(self, layouts: Ints, loops: int) -> Bools:
+        """Return which of the loops around nests are reductions, ``bool[R, loops]``, from numbers of `layout`."""
+        found = np.zeros((len(self._layouts) + 1, loops), bool)
+        for (_, reduces), number in self._layouts.items():
+            few = reduces[:loops]
+            found[number, : len(few)] = few
+        return found[layouts]
 
     def loops_around(self, place: int) -> int:
         """Return how many loops there are around a Func computed in a thread."""
@@ -218,14 +226,16 @@ class Demands:
             found[:, 0, :d] = np.maximum(points.max(axis=0), 1)
             found[:, 1, :d] = low[0]
             found[:, 2, :d] = points[0]
-            found[:, 3, :d] = _onward(count, count // 2 - _start(place, count), low[1] - low[0], low[0] - low[4])
+            found[:, 3, :d] = _onward(
+                count, middle_block(count) - _start(place, count), low[1] - low[0], low[0] - low[4]
+            )
         return self._blocks.extend(found)
 
     def _block_region(
         self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
         """Return the demand of one block for `FEW_BLOCKS` blocks each."""
-        middle = count // 2
+        middle = middle_block(count)
         start = _start(place, count)
         after = np.minimum(middle + 1, count - 1)
         which: Ints = np.concatenate([middle, after, np.zeros_like(count), count - 1, start])

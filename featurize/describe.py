@@ -38,6 +38,17 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     return structure, tuple(params)
 
 
+def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
+    """Return the points that the threads of each BLOCK Member's dimensions compute, as further parameters.
+
+    They may be more than blocks need, as code is made for the largest demand that can be proved.
+    """
+    bound = with_staged(bound, kernel.staged)
+    order = list(bound.funcs)
+    members = sorted((m for m in kernel.members if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
+    return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
+
+
 def _enclosing(bound: BoundPipeline, kernel: Kernel, depth: int, host: StageTiling) -> int:
     """Return how many of the host's dimensions have their serial loop around a depth, outermost first."""
     around = {p.dim for p in host.loops[:depth] if p.kind is LoopKind.SERIAL}

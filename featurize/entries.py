@@ -9,7 +9,7 @@ import numpy as np
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.demand import Demands
 from autosched.featurize.growing import Gathered, Growing, coefficients, mixed
-from autosched.featurize.joining import aligned_bytes, block_moves
+from autosched.featurize.joining import aligned_bytes
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.memories import GLOBAL, SHARED
@@ -94,6 +94,9 @@ class Accesses:
         step: ``int64[A, Q, 3]``, their change from thread to thread.
         strides: ``int64[A, Q]``, bytes between neighbours.
         origin: ``int64[A, Q]``, lowest point of the source.
+        thread_bytes: ``int64[A, 3]``, by how many bytes an address moves from thread to thread, divisions left out.
+        point_bytes: ``int64[A, D]``, the same from point to point in each dimension of its nest.
+        onward: ``int64[A, Q]``, how far its indices move in the source's buffer from block to block.
         rest: ``int64[A, Q]``, remainder of each index before its floor division at the lowest point; -1 where there
             is none or it is not the same for all threads and blocks.
         listed: ``bool[A]``, whether indices are affine, and a thread makes few enough accesses to list them all.
@@ -124,6 +127,11 @@ class Accesses:
         self.strides = elements * self.kinds["itemsize"][:, None]
         self.rest = self._rest(factors, nests.onward[reader])
         self.factors = factors
+        self.thread_bytes = np.matmul(self.strides[:, None, :], self.step)[:, 0]
+        self.point_bytes = np.matmul(self.strides[:, None, :], factors)[:, 0]
+        moved = np.zeros_like(self.strides)
+        moved[inside, :common] = nests.onward[source, :common]
+        self.onward = np.matmul(factors, nests.onward[reader][:, :, None])[:, :, 0] - moved
         # in floating point, as candidates that are pruned may have any number of points
         points = nests.serial.astype(np.float64).prod(axis=1) * (nests.loops[:, :, 0] + 1.0).prod(axis=1)
         self.listed: Bools = (self.kinds["affine"] > 0) & (points <= MOST_LISTED)[reader]
@@ -151,12 +159,8 @@ class Accesses:
         which = self.listed & (kinds["exact"] > 0) & (kinds["placed"] > 0) & (kinds["divides"] == 0)
         which &= ((kinds["memory"] == GLOBAL) | (kinds["memory"] == SHARED)) & (kinds["own"] == kinds["store"])
         which &= self.nests.linear[reader] & self._written_out()
-        moved = np.zeros_like(self.strides)
-        inside = np.flatnonzero((kinds["memory"] == SHARED) & (self.batch.sources >= 0))
-        common = min(moved.shape[1], self.nests.onward.shape[1])
-        moved[inside, :common] = self.nests.onward[self.batch.sources[inside], :common]
-        blocks = block_moves(kinds["memory"], self.factors, self.nests.onward[reader], moved, self.strides)
-        threads = np.matmul(self.strides[:, None, :], self.step)[:, 0]
+        blocks = self.onward * self.strides
+        threads = self.thread_bytes
         points, around = self._loop_moves()
         aligned = aligned_bytes(np.concatenate([threads, blocks, points, around], axis=1), itemsize, which)
         first = ((self.base - self.origin) * self.strides).sum(axis=1)
@@ -166,9 +170,18 @@ class Accesses:
         """Whether the loops over points whose elements may be joined are innermost ones of few points, ``bool[A]``."""
         serial = self.nests.serial[self.batch.readers].astype(np.float64)
         inside = np.cumprod(serial[:, ::-1], axis=1)[:, ::-1]  # points of each loop and those inside it
-        bytes_ = np.abs(np.matmul(self.strides[:, None, :], self.factors)[:, 0])
+        bytes_ = np.abs(self.point_bytes)
         along = (serial > 1) & (bytes_ > 0) & (bytes_ <= MAX_VECTOR_BYTES)
         return np.asarray((is_unrolled(inside) | ~along).all(axis=1))
+
+    def _straight(self, aligned: Ints) -> Bools:
+        """Return which nests are written out with one guard for several points, as their accesses are joined."""
+        rows = np.flatnonzero(aligned > self.kinds["itemsize"])
+        serial = self.nests.serial[self.batch.readers[rows]]
+        beside = ((serial > 1) & (self.point_bytes[rows] == self.kinds["itemsize"][rows, None])).any(axis=1)
+        found = np.zeros(len(self.nests.low), bool)
+        found[self.batch.readers[rows[beside]]] = True
+        return found
 
     def _loop_moves(self) -> tuple[Ints, Ints]:
         """Return by how many bytes a thread's loops move an address, its points' and those around; ``int64[A, K]``.
@@ -177,7 +190,7 @@ class Accesses:
         """
         nests, reader = self.nests, self.batch.readers
         dims = nests.low.shape[1]
-        bytes_ = np.matmul(self.strides[:, None, :], self.factors)[:, 0]
+        bytes_ = self.point_bytes
         points = np.where(nests.serial[reader] > 1, bytes_, 0)
         loops = nests.loops[reader]
         around = np.where(loops[:, :, 0] > 0, np.matmul(loops[:, :, 1 : 1 + dims], bytes_[:, :, None])[:, :, 0], 0)
@@ -187,17 +200,18 @@ class Accesses:
     def entries(self, pool: EntryPool) -> Ints:
         """Return the number of each group's entries, 0 for those that are not `listed`."""
         batch, kinds = self.batch, self.kinds
-        guarded = np.zeros(len(self.nests.low), bool) if pool.amortised else self.nests.guarded
+        aligned, lead = self.alignment(pool)
+        guarded = self.nests.guarded & ~self._straight(aligned) if pool.amortised else self.nests.guarded
+        joins = (aligned > kinds["itemsize"]) & ~guarded[batch.readers]
+        aligned = np.where(joins, aligned, kinds["itemsize"])
         layouts = batch.nests.take([p.layouts for p in batch.plans])
         flag = guarded[:, None].astype(np.int64)
         nest = mixed([layouts[:, None], flag, *self.nests.visit_columns()])[batch.readers]
         phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
-        aligned, lead = self.alignment(pool)
         columns = [nest[:, None], kinds["entries"][:, None], self.rest, phases]
         if pool.vectors:
-            joins = aligned > kinds["itemsize"]
-            columns += [aligned[:, None], lead[:, None], np.where(joins[:, None], self.strides, 0)]
+            columns += [aligned[:, None], np.where(joins, lead, 0)[:, None], np.where(joins[:, None], self.strides, 0)]
         keys = mixed(columns, KEY_COLUMNS)
         pairs = Items.of([len(p.pairs) for p in batch.plans], batch.structure)
         table = np.concatenate([p.pairs for p in batch.plans])[pairs.flat]
@@ -219,7 +233,11 @@ class Accesses:
                 for p in range(first[row], first[row + 1])
                 if alike[p]
             ]
-            how = Counting.EVERY if kinds["own"][row] else Counting.DISTINCT if pool.amortised else Counting.WRITTEN
+            how = Counting.DISTINCT if pool.amortised else Counting.WRITTEN
+            if pool.amortised and guarded[batch.readers[row]]:
+                how = Counting.GUARDED
+            if kinds["own"][row]:
+                how = Counting.EVERY
             size, bytes_ = int(kinds["itemsize"][row]), int(aligned[row])
             moving = kinds["phased"][row] or kinds["memory"][row] == GLOBAL or bytes_ > size
             vectors = Vectors(size, bytes_, int(lead[row])) if bytes_ > size else None

@@ -8,11 +8,15 @@ import numpy as np
 
 from autosched.featurize import schema
 from autosched.featurize.batch import Batch, Items
+from autosched.featurize.border import border_share
 from autosched.featurize.entries import Accesses
 from autosched.featurize.footprint import Boxes
 from autosched.featurize.geometry import Geometry
+from autosched.featurize.held import distinct_sectors
+from autosched.featurize.index_code import IndexCode
 from autosched.featurize.kinds import BLOCK, ROOT, THREAD
 from autosched.featurize.lanes import WARP
+from autosched.featurize.loops import Loops
 from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Floats, Traffic, Warps
 from autosched.featurize.occupancy import resident_blocks, shared_limit
@@ -45,6 +49,7 @@ class Filler:
         cost: What that costs.
         warps: Warps of the nests.
         target: Device limits.
+        loops: Loops inside a thread.
         amortised: Whether what the unrolled points of a thread share is computed once.
     """
 
@@ -54,6 +59,7 @@ class Filler:
     cost: Traffic
     warps: Warps
     target: Target
+    loops: Loops
     amortised: bool = True
 
     def features(self, shared: Ints, thread_bytes: Ints) -> Floats:
@@ -74,6 +80,7 @@ class Filler:
         self._threads(put)
         self._traffic(put)
         self._kernel(put, shared, thread_bytes)
+        self._indices(put)
         local = np.arange(len(batch.hosts)) - batch.nests.start[batch.nests.candidate]
         found[batch.nests.candidate * width + local] = put.values.T
         if len(inlined.flat):
@@ -122,7 +129,7 @@ class Filler:
             return points
         dims = nests.points.shape[1]
         moved = (np.abs(nests.loops[:, :, 1 : 1 + dims]) * nests.loops[:, :, :1]).sum(axis=1)
-        unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts]
+        unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts] & ~self.loops.own
         shared: Ints = np.minimum((nests.points + moved).prod(axis=1), points)
         return np.where(unrolled, shared, points)
 
@@ -240,6 +247,21 @@ class Filler:
         put("global_bytes_written_by_kernel", static["whole"] * static["bytes"] * ~nested)
         steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
         put("steps_per_block", steps[self.batch.structure][candidate] * ~nested)
+
+    def _indices(self, put: _Columns) -> None:
+        """Fill in integer instructions, of indices and of values, and what caches hold."""
+        nests, batch, loops = self.geometry.nests, self.batch, self.loops
+        moving, border = loops.moving(self.accesses), border_share(self.geometry, self.accesses)
+        code = IndexCode(self.geometry, self.accesses, loops, moving, border)
+        put("index_instructions_per_block", code.instructions())
+        put("border_share", border[batch.nests.candidate])
+        put("looped_iterations_per_thread", loops.iterations)
+        within = (nests.points / nests.threads).prod(axis=1)
+        points = np.where(nests.kinds["level"] == THREAD, self._points_of_thread(), within) * nests.kinds["reductions"]
+        put("integer_instructions_per_block", points * nests.kinds["integers"] * (self.warps.regular + self.warps.tail))
+        sectors = distinct_sectors(self.geometry, self.accesses, self.cost, loops, moving)
+        for name, values in zip(("block", "stretch"), sectors, strict=True):
+            put(f"global_sectors_of_{name}", values)
 
     def _inlined(self, items: Items, local: Ints) -> Floats:
         """Return the rows of inlined Funcs, ``float64[features, rows]``."""

@@ -11,6 +11,7 @@ from autosched.featurize.growing import Gathered
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,17 @@ class Boxes:
             reach: ``int64[N, Q]``, how far reductions move each index.
             reductions: ``int64[N]``, their iterations at each point.
         """
-        points = extents.prod(axis=1) * reductions
-        length = self.spread + reach + np.matmul(self.factors, (extents - 1)[:, :, None])[:, :, 0]
-        box = np.where(self.known, length // self.quotient + 1, points[:, None])
-        # in floating point, as the boxes of data-dependent indices are beyond 64 bits
-        exact = box.astype(np.float64)
-        reads = points * self.accesses
+        exact, reads = self.sizes(extents, reach, reductions)
         elements = np.minimum(exact.prod(axis=1), reads).astype(np.int64)
         lines = np.minimum(np.where(self.fastest, 1.0, exact).prod(axis=1), elements).astype(np.int64)
         return elements, lines
+
+    def sizes(self, extents: Ints, reach: Ints | int, reductions: Ints | int) -> tuple[Floats, Ints]:
+        """Return the box around what is read, ``float64[N, Q]``, and the number of accesses, ``int64[N]``.
+
+        In floating point, as the boxes of data-dependent indices are beyond 64 bits.
+        """
+        points = extents.prod(axis=1) * reductions
+        length = self.spread + reach + np.matmul(self.factors, (extents - 1)[:, :, None])[:, :, 0]
+        box = np.where(self.known, length // self.quotient + 1, points[:, None])
+        return box.astype(np.float64), points * self.accesses

@@ -14,7 +14,7 @@ from autosched.featurize.batch import Batch
 from autosched.featurize.demand import Demands
 from autosched.featurize.growing import Gathered
 from autosched.featurize.kinds import BLOCK, ROOT, THREAD, Kinds
-from autosched.featurize.nests import AXES
+from autosched.featurize.nests import AXES, middle_block
 from autosched.featurize.rows import Bools, Ints, NestRows
 
 
@@ -81,7 +81,7 @@ def _grid(batch: Batch, static: Gathered, rows: NestRows) -> tuple[Ints, Ints]:
     count = -(-sizes // tile)
     roots = np.flatnonzero(static["level"] == ROOT)
     c = batch.nests.candidate[roots]
-    low = (lows + count // 2 * tile)[c]
+    low = (lows + middle_block(count) * tile)[c]
     rows.low[roots] = low
     rows.onward[roots] = np.where(count > 1, tile, 0)[c]
     rows.points[roots] = np.minimum(tile[c], (lows + sizes)[c] - low)
@@ -99,10 +99,16 @@ def _place_in_blocks(
     column = batch.nests.take([p.columns for p in batch.plans])[members]
     at = np.arange(dims)
     threads = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
-    threads = np.where(at < rows.kinds["ndims"][members][:, None], threads, 1)
+    present = at < rows.kinds["ndims"][members][:, None]
+    threads = np.where(present, threads, 1)
+    column = batch.nests.take([p.points for p in batch.plans])[members]
+    least = np.where(present, batch.params[batch.nests.candidate[members][:, None], column[:, None] + at], 1)
     rows.low[members], rows.onward[members], rows.points[members] = low, onward, points
-    rows.covered[members] = rows.extents[members] = extents
-    rows.serial[members] = -(-extents // threads)
+    rows.extents[members] = extents
+    rows.serial[members] = np.maximum(-(-extents // threads), least)
+    rows.covered[members] = np.where(
+        (least > 1) & (rows.serial[members] == least), np.maximum(extents, threads * least), extents
+    )
 
 
 def _axes(batch: Batch, rows: NestRows, carriers: Bools) -> tuple[Ints, Ints]:
@@ -126,6 +132,7 @@ def _axes(batch: Batch, rows: NestRows, carriers: Bools) -> tuple[Ints, Ints]:
     rows.active[row, a] = rows.threads[row, dim]
     rows.step[row, dim, a] = rows.serial[row, dim]
     rows.axes[row, dim, a] = True
+    rows.entered = whole
     start = batch.nests.start
     return np.maximum.reduceat(whole, start, axis=0), np.maximum.reduceat(needed, start)
 
@@ -139,11 +146,8 @@ def _place_in_threads(
     rows.low[inner], rows.onward[inner], rows.extents[inner] = found.low, found.onward, found.extents
     rows.points[inner] = rows.covered[inner] = rows.serial[inner] = rows.partial[inner] = points
     rows.step[inner], rows.limits[inner] = found.step, found.limits
-    rows.threads[inner], rows.axes[inner], rows.active[inner] = (
-        rows.threads[hosts],
-        rows.axes[hosts],
-        rows.active[hosts],
-    )
+    for values in (rows.threads, rows.axes, rows.active, rows.entered):
+        values[inner] = values[hosts]
     loops = min(rows.loops.shape[1], found.loops.shape[1])
     rows.loops[inner, :loops] = found.loops[:, :loops]
     rows.linear[inner] = found.linear

@@ -69,6 +69,10 @@ class Gathered:
     def __getitem__(self, name: str) -> Ints:
         return self._rows[:, self._where[name]]
 
+    def take(self, rows: Ints) -> Gathered:
+        """Return some of the rows."""
+        return Gathered(self._rows[rows], self._where)
+
 
 class StaticTable:
     """Facts that do not depend on tile sizes, one row of integers for each thing they are about.

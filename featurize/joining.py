@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.featurize.memories import SHARED
 from autosched.featurize.rows import Bools, Ints
 from autosched.schedule.vectors import MAX_VECTOR_BYTES, joined
 
@@ -22,21 +21,6 @@ def aligned_bytes(moves: Ints, itemsize: Ints, which: Bools) -> Ints:
     """
     found = np.gcd.reduce(np.concatenate([np.full((len(moves), 1), MAX_VECTOR_BYTES), moves], axis=1), axis=1)
     return np.where(which, np.maximum(found, itemsize), itemsize)
-
-
-def block_moves(memory: Ints, factors: Ints, onward: Ints, source: Ints, strides: Ints) -> Ints:
-    """Return by how many bytes an access moves in its buffer from block to block, ``int64[A, Q]``.
-
-    Args:
-        memory: ``int64[A]``.
-        factors: ``int64[A, Q, D]``, of the nest's dimensions in each index.
-        onward: ``int64[A, D]``, how far the nest moves.
-        source: ``int64[A, Q]``, how far the origin of a buffer in shared memory moves.
-        strides: ``int64[A, Q]``, bytes.
-    """
-    moved = np.matmul(factors, onward[:, :, None])[:, :, 0]
-    found: Ints = (moved - np.where((memory == SHARED)[:, None], source, 0)) * strides
-    return found
 
 
 def joined_accesses(full: Bools, start: Ints, itemsize: int, aligned: int, rest: int) -> tuple[Ints, Ints]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
 from autosched.featurize.growing import StaticTable
+from autosched.featurize.inner_loops import MOST_REDUCTIONS, divided_copies, moving_reductions, reduction_extents
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.structure import inner_reductions, storage_order, thread_order, tiled_dims
 from autosched.featurize.tables import OffsetTable
@@ -26,6 +27,8 @@ OWN_MEMORY = {ROOT: GLOBAL, BLOCK: SHARED, THREAD: REGISTER}
 NEVER, IF_SMALL, ALWAYS = range(3)
 """Whether a nest keeps the points it updates in registers."""
 WORD_BYTES = 4
+STATEMENTS_OF_LOAD, STATEMENTS_OF_POINT = 3, 3
+"""Statements of generated code: index, value and name of each load; index, guard and store of each point."""
 FAR = 1 << 40
 
 
@@ -57,19 +60,21 @@ class Kinds:
         self.nests = StaticTable(
             level=0, ndims=0, walked=d, order=d, sizes=d, lows=d, domain_low=d, domain_high=d, storage=d,
             storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
-            whole_fastest=0, branching=0, loads=0, operations=UNITS,
+            whole_fastest=0, branching=0, loads=0, operations=UNITS, integers=0, size=0, terms=MOST_REDUCTIONS,
         )  # fmt: skip
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
             phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
             known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
-            point_elements=0, point_lines=0,
+            point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS, divided_copies=0,
+            clamped_copies=0,
         )  # fmt: skip
         self.places: list[tuple[StageId, int, tuple[StageId, ...]]] = []
         self._places: dict[tuple[StageId, int, tuple[StageId, ...]], int] = {}
         self.tables: list[OffsetTable] = []
         self._table_of: dict[object, int] = {}
         self._entries: dict[object, int] = {}
+        self._arrays: dict[tuple[str, int], int] = {}
 
     def dims_of(self, level: int, stages: Sequence[StageId]) -> tuple[str, ...]:
         """Return a nest's dimensions outside reductions, outermost first; ``stages`` share its threads."""
@@ -110,6 +115,8 @@ class Kinds:
         slow_first = storage_order(func)
         storage = [func.dims.index(d) for d in reversed(slow_first)]
         inlined = frozenset(reached.calls)
+        operations = self.work.operations(stage, reached.calls)
+        loads = calls_through(self.bound, [id_], set(inlined))
         return self.nests.add(
             key,
             level=level,
@@ -131,8 +138,11 @@ class Kinds:
             fastest=dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
             whole_fastest=func.extents[storage[0]] if func.dims else 1,
             branching=self.work.branching(stage, inlined),
-            loads=calls_through(self.bound, [id_], set(inlined)),
-            operations=[int(n) for n in self.work.operations(stage, reached.calls)],
+            loads=loads,
+            operations=[int(n) for n in operations],
+            integers=self.work.integer_instructions(stage, reached.calls),
+            size=int(sum(operations)) + STATEMENTS_OF_LOAD * loads + STATEMENTS_OF_POINT,
+            terms=reduction_extents(stage, dims),
         )
 
     def _padded(self, values: Sequence[int], fill: int) -> list[int]:
@@ -221,6 +231,11 @@ class Kinds:
             array_bytes=self._points(group.source) * size,
             point_elements=elements,
             point_lines=lines,
+            array=self._arrays.setdefault((group.source, group.component), len(self._arrays)),
+            clamped=_filled([int(c) for c in group.clamped], q, 0),
+            summed=moving_reductions(group, stage, dims),
+            divided_copies=divided_copies(group),
+            clamped_copies=group.clamps,
         )
 
     def _coefficients(

@@ -3,9 +3,9 @@
 Affine accesses are counted lane by lane. `Traffic.exact` says of which the addresses are known exactly; these are the
 approximations where it is false:
 
-* An index that is not affine (data, products, remainders), and a thread with too many points to be unrolled: every
-  lane needs a sector of its own, or a share of `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared
-  between points.
+* An index that is not affine (data, products, remainders), and a thread with too many points to be unrolled: a request
+  needs `GATHER_SECTORS` sectors, or `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared between
+  points.
 * A floor division inside a sum, or several of them in one index: they are taken together, ``(2 * (x // 2) + 1)`` as
   ``x + 1``.
 * An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
@@ -48,6 +48,8 @@ from autosched.featurize.rows import Bools, Ints
 
 Floats = NDArray[np.float64]
 
+GATHER_SECTORS = 8
+"""Sectors of a data-dependent read of global memory: neighbours hold similar numbers, as in images."""
 GATHER_CONFLICTS = 4
 """Wavefronts of a data-dependent read of shared memory: 32 random banks hold about so many in the fullest."""
 
@@ -219,7 +221,7 @@ class _EntryRows:
 
 
 def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -> None:
-    """Fill in data-dependent accesses: each lane needs a transaction of its own."""
+    """Fill in data-dependent accesses."""
     rows = np.flatnonzero(which)
     if not len(rows):
         return
@@ -231,7 +233,7 @@ def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -
     requests = points * (warps.regular + warps.tail)[nest]
     lanes = points * warps.threads[nest]
     memory = kinds["memory"][rows]
-    transactions = np.where(memory == GLOBAL, lanes, requests * GATHER_CONFLICTS)
+    transactions = np.where(memory == GLOBAL, np.minimum(lanes, requests * GATHER_SECTORS), requests * GATHER_CONFLICTS)
     outside = memory != REGISTER
     for k, values in enumerate((requests, transactions, lanes, lanes)):
         sums[k, rows] = values * outside

@@ -31,6 +31,7 @@ from autosched.featurize.fill import Filler
 from autosched.featurize.geometry import Geometry, geometry_of
 from autosched.featurize.grid import Grid
 from autosched.featurize.kinds import ALWAYS, IF_SMALL, ROOT, THREAD, Kinds
+from autosched.featurize.loops import Loops
 from autosched.featurize.memory import Floats, Traffic, Warps, traffic
 from autosched.featurize.plans import KernelPlan, Planner
 from autosched.featurize.rows import Bools, Ints, NestRows
@@ -130,7 +131,10 @@ class Featurizer:
         shared = shared_bytes(batch, elements)
         thread_bytes = _thread_bytes(batch, nests, promoted)
         shares = self.amortised and self.target.kind != "cpu"
-        filler = Filler(batch, geometry, accesses, cost, warps, self.target, shares)
+        layouts = batch.nests.take([m.plan.layouts for m in models])
+        reduces = self.demands.reduces(layouts, nests.loops.shape[1])
+        loops = Loops.of(geometry, batch.hosts, reduces)
+        filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = filler.features(shared, thread_bytes)
         return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,11 @@ from autosched.schedule.types import Level, StageId
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AXES = 3
+
+
+def middle_block(count: Any) -> Any:
+    """Return the block that stands for all of a dimension's: never the last one of several, which may be cut off."""
+    return (count - 1) // 2
 
 
 @dataclass(frozen=True)

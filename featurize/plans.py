@@ -30,8 +30,13 @@ class KernelPlan:
         nests: ``int64[K]``, kinds, in the order of the rows of features.
         hosts: ``int64[K]``, the nest around each THREAD Member, others themselves.
         columns: ``int64[K]``, first parameter column of the threads of nests that have some.
+        points: ``int64[K]``, first parameter column of the points of their threads, beyond those of a search.
+        width: Parameter columns, these included.
         demands: ``int64[K]``, what is needed of the Members, see `Demands`.
         rounds: ``int64[K]``, how many THREAD Members are around and including a nest.
+        grid: ``int64[K, D]``, the root's dimension of the same name as each of a nest's, -1 if there is none.
+        groups_of: ``int64[K]``, points of which an aligned Member needs whole groups along its rows, else 0.
+        aligned: Whether there is such a Member.
         layouts: ``int64[K]``, number of the list of loops around each nest inside a thread.
         loops: The most loops around a nest inside a thread.
         accesses: ``int64[A]``, kinds, nest by nest.
@@ -48,8 +53,13 @@ class KernelPlan:
     nests: Ints
     hosts: Ints
     columns: Ints
+    points: Ints
+    width: int
     demands: Ints
     rounds: Ints
+    grid: Ints
+    groups_of: Ints
+    aligned: bool
     layouts: Ints
     loops: int
     accesses: Ints
@@ -123,8 +133,15 @@ class Planner:
             nests=np.array(kinds, np.int64),
             hosts=np.array(hosts, np.int64),
             columns=np.array(columns, np.int64),
+            points=np.array([c + layout.count - layout.root_serial.stop for c in columns], np.int64),
+            width=2 * layout.count - layout.root_serial.stop,
             demands=np.array(demands, np.int64),
             rounds=np.array(rounds, np.int64),
+            grid=self._grid(facts),
+            groups_of=np.array(
+                [p.aligned[0] if (p := s.spot(r.func)) and p.aligned else 0 for r in facts.rows], np.int64
+            ),
+            aligned=any(p.aligned is not None for p in s.spots),
             layouts=np.array(
                 [self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]
             ),
@@ -167,6 +184,14 @@ class Planner:
             dims = self.kinds.dims_of(levels[host], stages)
             demands[k] = self.demands.thread(spot.func, spot.host, level, dims, spot.enclosing, in_threads, around)
         return hosts, demands, rounds
+
+    def _grid(self, facts: StructureFacts) -> Ints:
+        """Return which of the root's dimensions has the name of each of a nest's, ``int64[K, D]``."""
+        found = np.full((len(facts.rows), self.kinds.dims), -1, np.int64)
+        root = facts.dims[0]
+        for k, dims in enumerate(facts.dims):
+            found[k, : len(dims)] = [root.index(d) if d in root else -1 for d in dims]
+        return found
 
     def _buffers(self, facts: StructureFacts, first: Mapping[str, int]) -> Ints:
         rows = [

@@ -35,6 +35,7 @@ class NestRows:
         limits: ``int64[R, D, D]``, points that the last thread of each thread dimension computes.
         extents: ``int64[R, D]``, points of the Func's buffer, of the tile for a root.
         active: ``int64[R, 3]``, threads in x, y, z that take part.
+        entered: ``int64[R, 3]``, threads in x, y, z that run the nest's loops, which suffice for any block.
         loops: ``int64[R, L, 1 + 2 D]``: iterations less one of each loop around, how far one moves the nest, and
             iterations less one of the last thread of each thread dimension.
         linear: ``bool[R]``, whether it moves by the same amount everywhere.
@@ -53,6 +54,7 @@ class NestRows:
     limits: Ints
     extents: Ints
     active: Ints
+    entered: Ints
     loops: Ints
     linear: Bools
 
@@ -67,7 +69,8 @@ class NestRows:
         return cls(
             kinds, ones() - 1, ones() - 1, ones(), ones(), ones(), ones(), ones(),
             np.zeros((r, dims, AXES), np.int64), np.zeros((r, dims, AXES), bool), np.ones((r, dims, dims), np.int64),
-            ones(), np.ones((r, AXES), np.int64), np.zeros((r, loops, 1 + 2 * dims), np.int64), np.ones(r, bool),
+            ones(), np.ones((r, AXES), np.int64), np.ones((r, AXES), np.int64),
+            np.zeros((r, loops, 1 + 2 * dims), np.int64), np.ones(r, bool),
         )  # fmt: skip
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,16 @@ _LISTED: list[tuple[str, str, str]] = [
     ("global_bytes_written_by_kernel", "bytes", "Bytes of global memory written by all blocks together."),
     ("resident_blocks", "blocks", "Blocks resident on a multiprocessor: warps, shared memory and blocks counted."),
     ("steps_per_block", "steps", "Thread loops of the block, with a barrier between them."),
+    (
+        "index_instructions_per_block",
+        "instructions",
+        "Instructions of warps for addresses, counters of loops, guards and positions of threads.",
+    ),
+    ("integer_instructions_per_block", "instructions", "Other instructions of warps for the integer units."),
+    ("border_share", "ratio", "Blocks that run code with clamps and guards over all blocks."),
+    ("global_sectors_of_block", "sectors", "Different 32-byte sectors of global memory that a block loads."),
+    ("global_sectors_of_stretch", "sectors", "The same for some iterations of the loops that are not unrolled."),
+    ("looped_iterations_per_thread", "iterations", "Iterations of the innermost loop that is not unrolled."),
     # Reserved for code generation to come; zero.
     ("split_reduction_factor", "threads", "Threads that share one reduction."),
     ("shuffles_per_block", "requests", "Warp shuffles."),

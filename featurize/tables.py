@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ class Counting(Enum):
     DISTINCT = "each element once for all the points that are unrolled together, as compiled code does"
     WRITTEN = "each access at every iteration of the loops that generated code has around it"
     EVERY = "each access at every iteration"
+    GUARDED = "the same for compiled code: nothing is moved out of a guard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class OffsetTable(LoopedAccesses):
             earlier: What the thread visited before and may still hold.
             steps: Bytes between neighbours in each dimension of the source.
             how: What counts.
-            vectors: How neighbouring elements are joined, if they are; not for `Counting.WRITTEN`.
+            vectors: How neighbouring elements are joined, if they are; not for `Counting.WRITTEN` and
+                `Counting.GUARDED`.
         """
         return self._enumerate(visit, earlier, np.array(steps, np.int64)[self.known], how, vectors)
 
@@ -82,14 +85,17 @@ class OffsetTable(LoopedAccesses):
         apart = _apart(visit, how)
         everything = set(range(len(visit.loops)))
         if how is Counting.WRITTEN:
+            again = 1
             every, full = as_written(visit, earlier, apart)
             repeated = everything if visit.guarded else set(range(max(visit.moving(), default=-1) + 1))
-        elif how is Counting.EVERY:
+        elif how in (Counting.EVERY, Counting.GUARDED):
             every, full = visit.enumerate(self.constants, everything - apart)
             repeated = everything
+            again = 1
         else:
             every, full = _distinct(visit, earlier, apart)
             repeated = visit.moving()
+            again = _not_shared(visit, repeated | apart, apart)
         start = (every // self.quotients * steps).sum(axis=1)
         width = np.ones(len(start), np.int64)
         apart_moves = [int((visit.loops[k].change * steps // self.quotients).sum()) for k in apart & repeated]
@@ -99,7 +105,7 @@ class OffsetTable(LoopedAccesses):
             every, full, start = every[chosen], full[chosen], start[chosen]
         start %= SECTOR_BYTES
         left = every % self.quotients
-        times = np.ones(len(start), np.int64)
+        times = np.full(len(start), again, np.int64)
         for k in sorted(apart & repeated):
             p = visit.loops[k]
             byte = int((p.change * steps // self.quotients).sum())
@@ -123,9 +129,15 @@ class OffsetTable(LoopedAccesses):
 
 def _apart(visit: Visit, how: Counting) -> set[int]:
     """Return positions of reductions that are not enumerated."""
-    if visit.length <= (MAX_UNROLLED_REDUCTION if how is Counting.DISTINCT else MOST_POINTS):
+    if visit.length <= (MOST_POINTS if how in (Counting.WRITTEN, Counting.EVERY) else MAX_UNROLLED_REDUCTION):
         return set()
     return {k for k, p in enumerate(visit.loops) if p.is_reduction}
+
+
+def _not_shared(visit: Visit, counted: set[int], apart: set[int]) -> int:
+    """Return how often a thread goes through loops that are not unrolled: code has them in each unrolled one around."""
+    outside = set(range(max(apart, default=0)))
+    return math.prod(visit.loops[k].extent for k in outside - counted)
 
 
 def _distinct(visit: Visit, earlier: Sequence[Visit], apart: set[int]) -> tuple[Ints, Bools]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.featurize.integers import integer_instructions
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, children
 
 FLOAT, DOUBLE, INTEGER, SPECIAL = range(4)
@@ -24,6 +25,7 @@ class WorkTable:
     bound: BoundPipeline
     _operations: dict[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
     _branching: dict[tuple[str, int, frozenset[str]], int] = field(default_factory=dict)
+    _integers: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def operations(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[float, ...]:
         """Return operations by unit of one evaluation, inlined Funcs included (``calls`` times each)."""
@@ -33,21 +35,30 @@ class WorkTable:
                 total[k] += times * n
         return tuple(total)
 
+    def integer_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> int:
+        """Return the instructions that a GPU's integer units execute for one evaluation, those of indices left out.
+
+        Among them are comparisons, selections, conversions, and parts of floating-point functions; products of integers
+        are part of the sums that take them in, and conversions between integers of up to 32 bits cost nothing.
+        """
+        total = self._own_integers(stage)
+        for name, times in calls.items():
+            total += times * self._own_integers(self.bound.funcs[name].stages[0])
+        return total
+
+    def _own_integers(self, stage: BoundStage) -> int:
+        key = stage.func, stage.number
+        if key not in self._integers:
+            self._integers[key] = sum(integer_instructions(e) for e in _nodes(stage))
+        return self._integers[key]
+
     def _own(self, stage: BoundStage) -> tuple[float, ...]:
         key = stage.func, stage.number
         if key not in self._operations:
             counts = [0.0] * UNITS
-            seen: set[int] = set()
-            stack: list[Expr] = list(stage.values)
-            while stack:
-                e = stack.pop()
-                if id(e) in seen or (e.weak and e.dtype.kind == "i"):
-                    continue
-                seen.add(id(e))
+            for e in _nodes(stage):
                 unit, weight = _cost(e)
                 counts[unit] += weight
-                if not isinstance(e, Load):
-                    stack.extend(children(e))
             self._operations[key] = tuple(counts)
         return self._operations[key]
 
@@ -77,6 +88,20 @@ class WorkTable:
                 continue
             done[id(e)] = _joined([done[id(c)] for c in below])
         return done[id(root)]
+
+
+def _nodes(stage: BoundStage) -> list[Expr]:
+    """Return the different nodes of a stage's expressions, without those of indices."""
+    found: dict[int, Expr] = {}
+    stack: list[Expr] = list(stage.values)
+    while stack:
+        e = stack.pop()
+        if id(e) in found or (e.weak and e.dtype.kind == "i"):
+            continue
+        found[id(e)] = e
+        if not isinstance(e, Load):
+            stack.extend(children(e))
+    return list(found.values())
 
 
 def _joined(numbers: list[int]) -> int:

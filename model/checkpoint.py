@@ -103,7 +103,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], document: Mapping[s
         InputError: The file cannot be written, or a value is not finite.
     """
     _check_finite(path, tensors)
-    metadata = {"format": FORMAT, "document": json.dumps(document)}
+    metadata = {"document": json.dumps({"format": FORMAT, **document})}  # of several entries the order is not kept
     own = {name: t.detach().contiguous() for name, t in tensors.items()}
     try:
         replace_file(path, lambda beside: save_file(own, beside, metadata))
@@ -130,7 +130,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path} is damaged or no file of weights ({e}); {_RETRAIN}") from e
     try:
         document: dict[str, Any] = json.loads(metadata["document"])
-        found = metadata["format"], document["version"]
+        found = metadata.get("format") or document["format"], document["version"]
         versions = document["schema_version"], document["prior_version"]
         features = document["features"]
         expected = schema.SCHEMA_VERSION, prior_version(document["target"]["kind"])

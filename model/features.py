@@ -15,13 +15,13 @@ from autosched.analysis.splitting import with_splits
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
-from autosched.featurize.describe import Params, describe_kernel
+from autosched.featurize.describe import Params, describe_kernel, described_points
 from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
 from autosched.schedule.serialise import from_json
-from autosched.schedule.types import StageId
+from autosched.schedule.types import Kernel, StageId
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ def featurize_problem(
         if splits not in featurizers:
             featurizers[splits] = Featurizer(with_splits(bound, splits), target)
         featurizer = featurizers[splits]
-        described = [describe_kernel(featurizer.bound, k) for k in schedule.kernels]
+        described = [_described(featurizer.bound, k) for k in schedule.kernels]
         if any(featurizer.model(structure).overflow for structure, _ in described):
             found[key] = ()
             continue
@@ -157,6 +157,11 @@ def featurize_problem(
     if not algorithm.count:
         algorithm.add(StageTable(bound).features)
     return ProblemFeatures(algorithm.table, kernels, found)
+
+
+def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
+    structure, params = describe_kernel(bound, kernel)
+    return structure, (*params, *described_points(bound, kernel))
 
 
 def _featurized(

@@ -45,11 +45,7 @@ TOGETHER = 4
 """Iterations of a loop that is not unrolled by us whose loads the compiler brings together."""
 IN_FLIGHT = 16
 """Loads of a thread that are under way at once: each needs a register."""
-STEP_INSTRUCTIONS = 4
-"""Of one step of a loop inside a thread: addresses, counter, branch."""
 LAUNCH_SECONDS = 2e-6
-LARGEST_UNROLLED = 16
-"""Points of a thread up to which loops are unrolled (Anderson, section 6.7), so that their loads go together."""
 
 
 def gpu_parts(features: Floats, target: Target) -> Floats:
@@ -76,24 +72,23 @@ def gpu_parts(features: Floats, target: Target) -> Floats:
     clock = target.peak_fp32_flops / (2 * LANES * sms)
     blocks = np.maximum(root("num_blocks"), 1)
     filled = _filled(root("global_bytes_written_by_kernel"), root("global_bytes_at_task"), blocks)
-    busiest = np.ceil(blocks / sms) * filled / clock  # blocks of one multiprocessor, in seconds a cycle of each
+    most = np.ceil(blocks / sms) / clock  # blocks of one multiprocessor, in seconds a cycle of each
+    busiest = most * filled
     lanes_used = np.where(each("warp_lane_utilization") > 0, each("warp_lane_utilization"), 1.0)
     loads, stores = summed("num_global_mem_loads_per_block"), summed("num_global_mem_stores_per_block")
     wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
     requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
-    single, double, whole, special = (
-        (each(f"{unit}_operations_per_block") / lanes_used).sum(axis=1)
-        for unit in ("float", "double", "integer", "special")
+    single, double, special = (
+        (each(f"{unit}_operations_per_block") / lanes_used).sum(axis=1) for unit in ("float", "double", "special")
     )
+    whole = filled * summed("integer_instructions_per_block") + summed("index_instructions_per_block")
     moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
     l2_rate = L2_OVER_DRAM * target.dram_bytes_per_s
-    once = _once(each, blocks)
-    steps = _steps(each)
-    overhead = STEP_INSTRUCTIONS * (each("num_active_warps_per_block") * steps * _accesses_memory(each)).sum(axis=1)
+    once = _once(each)
     double_lanes = np.maximum(LANES * target.peak_fp64_flops / target.peak_fp32_flops, 1)
     resident = np.maximum(root("resident_blocks"), 1)
     waves = np.ceil(blocks / (sms * resident)) / clock
-    chains = _chains(each, steps, _load_cycles(each, once, blocks))
+    chains = _chains(each, _load_cycles(each, once, blocks))
     parts = [
         moved / target.dram_bytes_per_s,
         blocks * filled * (_beyond_near(each, once, resident, target) + SECTOR_BYTES * stores) / l2_rate,
@@ -101,10 +96,10 @@ def gpu_parts(features: Floats, target: Target) -> Floats:
         busiest * requests,
         busiest * (loads + stores) / SECTORS_A_CYCLE,
         busiest * wavefronts,
-        busiest * ((single + double + whole + special) / WARP + requests + overhead) / ISSUE_A_CYCLE,
+        most * (filled * ((single + double + special) / WARP + requests) + whole) / ISSUE_A_CYCLE,
         busiest * single / LANES,
         busiest * double / double_lanes,
-        busiest * (whole + WARP * overhead) / INTEGER_LANES,
+        most * WARP * whole / INTEGER_LANES,
         busiest * special / SPECIAL_LANES,
         *(waves * chain for chain in chains),
         waves * BLOCK_CYCLES,
@@ -119,18 +114,12 @@ def _filled(written: Floats, by_block: Floats, blocks: Floats) -> Floats:
     return np.where(by_block > 0, np.minimum(share, 1.0), 1.0)
 
 
-def _accesses_memory(each: _Named) -> NDArray[np.bool_]:
-    return (each("global_requests_per_block") + each("shared_requests_per_block")) > 0
-
-
-def _once(each: _Named, blocks: Floats) -> Floats:
-    """Return the bytes that a block reads if the first-level cache catches all rereads.
-
-    The features of a stage inside a thread tell what one evaluation reads; a block reads its part of all at least.
-    """
-    whole = each("unique_global_bytes_read_by_kernel") / blocks[:, None]
-    own = np.maximum(each("unique_bytes_read_per_task"), whole)
-    once: Floats = np.minimum(own, SECTOR_BYTES * each("num_global_mem_loads_per_block")).sum(axis=1)
+def _once(each: _Named) -> Floats:
+    """Return the bytes that a block reads if the first-level cache catches all rereads."""
+    sectors = np.minimum(
+        each("global_sectors_of_block").sum(axis=1), each("num_global_mem_loads_per_block").sum(axis=1)
+    )
+    once: Floats = SECTOR_BYTES * sectors
     return once
 
 
@@ -139,17 +128,10 @@ def _beyond_near(each: _Named, once: Floats, resident: Floats, target: Target) -
     asked = SECTOR_BYTES * each("num_global_mem_loads_per_block").sum(axis=1)
     shared = each("shared_bytes_at_task").sum(axis=1)
     room = np.maximum(target.shared_per_sm - resident * shared, 0)
-    kept = np.minimum(room / np.maximum(resident * once, 1), 1)
+    stretch = SECTOR_BYTES * each("global_sectors_of_stretch").sum(axis=1)
+    kept = np.minimum(room / np.maximum(resident * stretch, 1), 1)
     beyond: Floats = once + (asked - once) * (1 - kept)
     return beyond
-
-
-def _steps(each: _Named) -> Floats:
-    """Return how often the threads of each stage go through a loop that is not unrolled, ``float64[N, rows]``."""
-    points, tile = each("points_computed_per_thread"), each("innermost_pure_loop_extent")
-    pure = np.where((tile > 0) & (tile <= LARGEST_UNROLLED), tile, 1)
-    steps: Floats = np.maximum(points / np.maximum(np.maximum(each("unrolled_loop_extent"), pure), 1), 1)
-    return steps
 
 
 def _load_cycles(each: _Named, once: Floats, blocks: Floats) -> Floats:
@@ -166,19 +148,19 @@ def _load_cycles(each: _Named, once: Floats, blocks: Floats) -> Floats:
     return cycles
 
 
-def _chains(each: _Named, steps: Floats, load_cycles: Floats) -> tuple[Floats, Floats, Floats]:
+def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the cycles that one thread waits for memory, shared memory and arithmetic, all stages one after the other.
 
     The points of an unrolled tile load and compute together, as far as registers go, and so do some iterations of other
     loops.
     """
-    groups = np.where(steps > 1, np.maximum(steps / TOGETHER, 1), 1)
+    groups = np.maximum(each("looped_iterations_per_thread") / TOGETHER, 1)
     evaluations = np.maximum(each("num_threads_per_block") * each("points_computed_per_thread"), 1)
     operations = sum(
         (each(f"{unit}_operations_per_block") for unit in ("float", "double", "integer", "special")),
-        np.zeros(steps.shape),
+        np.zeros(groups.shape),
     )
-    requests = each("global_requests_per_block") / np.maximum(each("num_active_warps_per_block"), 1)
+    requests = each("global_requests_per_block") / np.maximum(each("num_warps_per_block")[:, :1], 1)
     rounds = np.maximum(groups, requests / IN_FLIGHT) * (each("num_global_mem_loads_per_block") > 0)
     reads_shared = each("num_shared_mem_loads_per_block") > 0
     barriers = each("steps_per_block")[:, 0] * BARRIER_CYCLES

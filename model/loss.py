@@ -15,6 +15,11 @@ from autosched.model.settings import LossSettings
 MOST_THROUGHPUT = 2.0
 """Predicted throughput over the best one, beyond which its logarithm counts: a wild guess is not to rule a step."""
 
+NOISE = 0.03
+"""Difference of logarithms of times from which on it is sure which schedule is faster."""
+CERTAIN = 0.1
+"""The same of predicted times, where it is as good as sure."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -68,6 +73,25 @@ def time_loss(seconds: Tensor, labels: Labels) -> Tensor:
     return _robust(seconds.clamp(min=1e-12).log() - labels.seconds.log())
 
 
+def order_loss(seconds: Tensor, labels: Labels) -> Tensor:
+    """Return how far the schedules of each pipeline are from the order that was measured, pair by pair.
+
+    The logistic loss of RankNet (Burges et al. 2005), of differences of logarithms of times; pairs that noise can turn
+    around do not count.
+
+    Args:
+        seconds: ``float[N]``, predicted times.
+        labels: What was measured.
+    """
+    predicted, measured = seconds.clamp(min=1e-12).log(), labels.seconds.log()
+    slower = measured[:, None] - measured[None, :] > NOISE
+    pairs = slower & (labels.pipeline[:, None] == labels.pipeline[None, :])
+    if not pairs.any():
+        return seconds.new_zeros(())
+    apart = (predicted[:, None] - predicted[None, :])[pairs]
+    return functional.softplus(-apart / CERTAIN).mean()
+
+
 def kernel_loss(seconds: Tensor, labels: Labels) -> Tensor:
     """Return the mean error of the logarithms of kernels' times, weighted by their share of the pipeline's time.
 
@@ -109,6 +133,7 @@ def total_loss(predicted: Predicted, labels: Labels, settings: LossSettings) -> 
     terms = {
         "throughput": (settings.throughput, throughput_loss(seconds, labels)),
         "time": (settings.time, time_loss(seconds, labels)),
+        "order": (settings.order, order_loss(seconds, labels)),
         "kernel": (settings.kernel, kernel_loss(predicted.seconds, labels)),
         "resources": (settings.resources, resource_loss(predicted, labels)),
         "negative": (settings.negative, predicted.negative),

@@ -56,14 +56,16 @@ class LossSettings:
     Attributes:
         throughput: Squared error of the throughput relative to the pipeline's best (the paper's loss).
         time: Error of the logarithm of the pipeline's time.
+        order: Errors in the order of a pipeline's schedules.
         kernel: Error of the logarithm of each kernel's time.
         resources: Errors of registers and spilled bytes.
         negative: Penalty for coefficients below zero before they are made positive (1e-5 in the paper's code).
     """
 
-    throughput: float = 1.0
+    throughput: float = 0.3
     time: float = 0.3
-    kernel: float = 0.3
+    order: float = 0.3
+    kernel: float = 1.0
     resources: float = 0.05
     negative: float = 1e-5
 
@@ -88,7 +90,7 @@ class OptimiserSettings:
     learning_rate: float = 2e-3
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-5
-    weight_decay: float = 1e-4
+    weight_decay: float = 0.03
     epochs: int = 60
     patience: int = 15
     schedules: int = 64

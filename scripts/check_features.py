@@ -53,6 +53,7 @@ from autosched.apps import get_app, load_apps
 from autosched.featurize.accesses import AccessTable
 from autosched.featurize.memories import GLOBAL
 from autosched.featurize.model import Evaluation, Featurizer, KernelModel
+from autosched.featurize.nests import middle_block
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.search.analytical import AnalyticalModel
@@ -188,14 +189,14 @@ class Checker:
         params = np.array([piece.params], np.int64)
         model = self.joined.model(piece.structure)
         count = model.grid.blocks(params)[1][0]
-        here = block_at(count // 2, count, joined.kernels[position][0].grid)
+        here = block_at(middle_block(count), count, joined.kernels[position][0].grid)
         if self.gathers:
             joined.launch(position, None)  # addresses of later kernels depend on what this one writes
             traced.launch(position, None)
         trace = joined.launch(position, [here])
         if not (trace.length > 1)[trace.requests > 0].any():
             return
-        if is_border(traced, position, count // 2, traced.launch(position, [here])):
+        if is_border(traced, position, middle_block(count), traced.launch(position, [here])):
             return
         mine_all, true_all = (
             predicted(model, model.evaluate(params), names_in(model.bound, joined.program)),
@@ -219,7 +220,7 @@ class Checker:
         if self.gathers:
             traced.launch(position, None)  # addresses of later kernels depend on what this one writes
         if not self.grid:
-            here = block_at(count[0] // 2, count[0], printed.grid)
+            here = block_at(middle_block(count[0]), count[0], printed.grid)
             one = traced.launch(position, [here])
             self._block(what, traced, position, model, model.evaluate(params), one, params)
         sums: Counter[str] = Counter()
@@ -253,7 +254,7 @@ class Checker:
         ):
             if not self.tally.compare(name, mine, true):
                 self.tally.failures.append(f"{what}: {name} {mine}, counted {true}")
-        border = is_border(traced, position, model.grid.blocks(params)[1][0] // 2, trace)
+        border = is_border(traced, position, middle_block(model.grid.blocks(params)[1][0]), trace)
         mine_all, true_all = predicted(model, found, names_in(model.bound, traced.program)), counted(trace)
         nothing = dict.fromkeys(QUANTITIES, 0.0)
         for key in {**mine_all, **true_all}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.accesses import AccessGroup
@@ -13,6 +14,8 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.stage_work import StageWork, stage_work
 
 LANE_BYTES = 4
+NEAR_BYTES = 1 << 19
+"""What a core reads again within this many bytes comes from its own caches."""
 NARROW_STRIDE = 4
 """Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
 UNEVEN = 1 << 20
@@ -48,6 +51,7 @@ class LaneWork:
         inside: Accesses of arrays inside a thread.
         near: Accesses of lanes that lie a few elements apart.
         far: Accesses of lanes that lie anywhere.
+        chosen: Loads from rows of large arrays that data chooses, the same for all lanes.
         periodic: Accesses under boundary conditions that take remainders.
         bordered: Whether there are any of them, of elements that cannot be gathered.
         inputs: Share of the bytes read that are the pipeline's inputs.
@@ -70,6 +74,7 @@ class LaneWork:
     inside: float = 0.0
     near: float = 0.0
     far: float = 0.0
+    chosen: float = 0.0
     periodic: float = 0.0
     bordered: float = 0.0
     inputs: float = 0.0
@@ -142,6 +147,15 @@ class LaneWorks:
         spot = self._model.structure.spot(func)
         return spot is not None and spot.level is Level.THREAD
 
+    def _is_large(self, source: str) -> bool:
+        """Whether what is read comes from an array in memory that is too large for a core's caches."""
+        bound = self._model.bound
+        if source in bound.inputs:
+            return prod(bound.inputs[source].shape) * bound.inputs[source].dtype.bytes_ > NEAR_BYTES
+        func = bound.funcs[source]
+        in_memory = self._model.structure.spot(source) is None
+        return in_memory and prod(func.extents) * max(d.bytes_ for d in func.dtypes) > NEAR_BYTES
+
     def _moves_of(self, stage: StageId, lane: str | None) -> Moves:
         key = stage, lane
         if key not in self._moves:
@@ -179,6 +193,8 @@ class LaneWorks:
             found.inside += times
             return
         step = self._lane_step(group, moves, wild)
+        if not store and None in group.rows and step is not None and self._is_large(group.source):
+            found.chosen += times
         if step is None or step > NARROW_STRIDE:
             found.far += times
             if step is None:

@@ -116,12 +116,12 @@ def _nodes(stage: BoundStage) -> Iterator[tuple[Expr, bool]]:
 
 
 def _is_free(e: Expr, indexing: bool, moves: bool, data: bool) -> bool:
-    """Whether a node costs nothing: affine indices go into addresses, conditions on indices are decided in advance."""
+    """Whether a node costs nothing: affine indices go into addresses, conditions on them are hoisted out of rows."""
     if isinstance(e, Const | Param | ShapeDim | Var | RVar):
         return True
     if indexing:
         return not data and not (moves and isinstance(e, Binary) and e.op in ("floordiv", "mod"))
-    return not data and isinstance(e, Binary) and e.dtype.kind == "b"
+    return not moves and not data and isinstance(e, Binary) and e.dtype.kind == "b"
 
 
 def _cost(e: Expr) -> tuple[float, float, float, float, float]:
@@ -133,7 +133,7 @@ def _cost(e: Expr) -> tuple[float, float, float, float, float]:
 
 
 def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
-    wide = 2.0 if e.dtype.bits == 64 else 1.0
+    wide = e.dtype.bits / 32 if e.dtype.is_int else 2.0 if e.dtype.bits == 64 else 1.0
     match e:
         case Load():
             return 0, 0, 0, 0, 0
@@ -147,14 +147,16 @@ def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
             if not isinstance(e.b, Const):
                 return 0, 0, 16, 0, 1
             value = int(e.b.value)
-            return (1, 0, 1, 0, 0) if value > 0 and not value & (value - 1) else (6, 0, 8, 0, 0)
+            return (wide, 0, 1, 0, 0) if value > 0 and not value & (value - 1) else (6 * wide, 0, 8, 0, 0)
         case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # of a NaN and a number, as NumPy has it
             return 2 * wide, 0, 5, 0, 0
         case Select():
             return wide, 0, 5, 0, 0
         case Cast() if e.a.dtype.is_float and e.dtype.is_int:  # saturates
             return (6, 0, 12, 0, 0) if e.dtype.bits < 32 else (10, 0, 36, 0, 0)
-        case Binary() | Unary() | Cast():
+        case Cast():  # between vectors of different lengths
+            return max(wide, 1.0), 0, 2, 0, 0
+        case Binary() | Unary():
             return wide, 0, 2, 0, 0
     return 0, 0, 0, 0, 0
 

@@ -37,7 +37,10 @@ def test_defaults() -> None:
     ("override", "expected"),
     [
         ("model=paper", TrainSettings(model=ModelSettings(form="paper", standardise=False))),
-        ("train_loss@loss=paper", TrainSettings(loss=LossSettings(time=0.0, kernel=0.0, resources=0.0))),
+        (
+            "train_loss@loss=paper",
+            TrainSettings(loss=LossSettings(throughput=1.0, time=0.0, order=0.0, kernel=0.0, resources=0.0)),
+        ),
         (
             "optimiser=paper",
             TrainSettings(

@@ -9,7 +9,7 @@ import pytest
 
 from autosched.errors import CacheError, InputError
 from autosched.featurize import schema
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
 from autosched.model import store as store_module
@@ -45,6 +45,7 @@ def test_labels_and_features_belong_together(store: FeatureStore) -> None:
         f = featurizers.setdefault(s.problem.text(), Featurizer(bound, H200))
         for k, kernel in zip(d.entry_kernel[entries], from_json(s.schedule, bound).kernels, strict=True):
             structure, params = describe_kernel(bound, kernel)
+            params = (*params, *described_points(bound, kernel))
             model = f.model(structure)
             expected = model.evaluate(np.array([params], np.int64)).features[0]
             rows = slice(d.row_start[k], d.row_start[k + 1])

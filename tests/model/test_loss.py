@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
-from autosched.model.loss import Labels, kernel_loss, resource_loss, schedule_seconds, throughput_loss, total_loss
+from autosched.model.loss import (
+    Labels,
+    kernel_loss,
+    order_loss,
+    resource_loss,
+    schedule_seconds,
+    throughput_loss,
+    total_loss,
+)
 from autosched.model.network import Predicted
 from autosched.model.settings import LossSettings
 
@@ -32,9 +43,10 @@ def test_schedules_are_sums_of_kernels() -> None:
 
 
 def test_the_truth_costs_nothing() -> None:
-    loss, terms = total_loss(predicted(TRUE), LABELS, LossSettings())
+    loss, terms = total_loss(predicted(TRUE), LABELS, LossSettings(order=0.0))
     assert float(loss) == pytest.approx(0.0, abs=1e-10)
-    assert set(terms) == {"throughput", "time", "kernel", "resources", "negative"}
+    assert set(terms) == {"throughput", "time", "order", "kernel", "resources", "negative"}
+    assert terms["order"] < 0.01  # 5 s and 3 s are as good as certain
 
 
 def test_throughput_is_relative_to_the_best_of_the_pipeline() -> None:
@@ -57,6 +69,18 @@ def test_much_too_fast_still_pulls() -> None:
     throughput_loss(seconds, LABELS).backward()
     assert seconds.grad is not None
     assert seconds.grad[0] < 0  # a longer time would be better
+
+
+def test_order_counts_within_a_pipeline_alone() -> None:
+    right, alike, wrong = (float(order_loss(torch.tensor([3.0, t, 7.0]), LABELS)) for t in (5.0, 3.0, 2.0))
+    assert right < alike < wrong
+    assert alike == pytest.approx(math.log(2))
+    assert float(order_loss(torch.tensor([3.0, 5.0, 0.1]), LABELS)) == pytest.approx(right)
+
+
+def test_pairs_that_noise_can_turn_around_do_not_count() -> None:
+    alike = replace(LABELS, seconds=torch.tensor([3.0, 3.01, 7.0]))
+    assert float(order_loss(torch.tensor([5.0, 3.0, 7.0]), alike)) == 0.0
 
 
 def test_unknown_labels_of_kernels_do_not_count() -> None:

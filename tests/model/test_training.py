@@ -42,7 +42,8 @@ def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
 
 def test_what_is_trained_with_is_learned(dataset: Dataset, parts: Split) -> None:
     model = replace(SHORT.model, correction=30.0)  # the formula behind these labels is far from any device
-    settings = replace(SHORT, model=model, optimiser=OptimiserSettings(epochs=40, pipelines=2, learning_rate=5e-3))
+    optimiser = OptimiserSettings(epochs=40, pipelines=2, learning_rate=5e-3)
+    settings = replace(SHORT, model=model, loss=LossSettings(resources=0.1), optimiser=optimiser)
     seen = Split(parts.training, parts.training, parts.held_out)  # the weights that fit best are taken
     network = Training(dataset, seen, settings).run()
     learned = predict(network, dataset, parts.training).summary()

@@ -1,0 +1,41 @@
+"""Points that a schedule's threads compute beyond what blocks need: code runs its loops over them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.describe import describe_kernel, described_points
+from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.schema import INDEX
+from autosched.schedule.types import Level
+from tests.featurize.drawing import H200, bound_app, states_of
+
+
+def member_model(bound: BoundPipeline) -> tuple[KernelModel, tuple[int, ...], tuple[int, ...]]:
+    """Return a kernel with BLOCK Members, its tile sizes and the points of the Members' threads."""
+    featurizer, states = Featurizer(bound, H200), states_of(bound)
+    for seed in range(20):
+        drawn = states.draw_legal(np.random.default_rng(seed))
+        for kernel in drawn[1].kernels if drawn is not None else ():
+            if any(m.at.level is Level.BLOCK for m in kernel.members):
+                structure, params = describe_kernel(bound, kernel)
+                return featurizer.model(structure), params, described_points(bound, kernel)
+    raise AssertionError("no kernel with a BLOCK Member among 20 random schedules")
+
+
+def test_what_a_search_would_choose_changes_nothing() -> None:
+    model, params, points = member_model(bound_app("unsharp"))
+    assert len(points) == model.layout.count - model.layout.root_serial.stop
+    alone, told = (model.evaluate(np.array([p], np.int64)).features for p in (params, (*params, *points)))
+    same = [k for name, k in INDEX.items() if name != "index_instructions_per_block"]
+    np.testing.assert_array_equal(alone[:, :, same], told[:, :, same])
+
+
+def test_more_points_than_needed_cost_instructions_but_no_traffic() -> None:
+    model, params, points = member_model(bound_app("unsharp"))
+    more = tuple(4 * n for n in points)
+    few, many = (model.evaluate(np.array([(*params, *p)], np.int64)).features[0].sum(axis=0) for p in (points, more))
+    assert many[INDEX["index_instructions_per_block"]] > few[INDEX["index_instructions_per_block"]]
+    for name in ("global_bytes_written_by_kernel", "num_global_mem_stores_per_block", "shared_bytes_at_task"):
+        assert many[INDEX[name]] == few[INDEX[name]], name
