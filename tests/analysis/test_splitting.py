@@ -99,14 +99,14 @@ def test_all_witnesses(name: str, splits: tuple[Split, ...]) -> None:
     view = with_splits(bound, splits)
     (got,) = interpret(view.pipeline, inputs).values()
     assert_same(name, got, expected)
-    for schedule in (schedule_roots(view, H200), *_random(view, 3)):
+    for schedule in (schedule_roots(view, H200), *_random(view, 2)):
         assert schedule.splits == splits
         assert from_json(to_json(bound, schedule), bound) == schedule
         scheduled = ScheduledPipeline(bound, schedule, H200)
         in_c, emulated = scheduled.compile("cpu")(inputs), scheduled.compile("emulator")(inputs)
         np.testing.assert_array_equal(in_c, emulated)
         assert_same(name, in_c, expected)
-        scheduled.compile("cuda")  # every kernel goes through NVRTC
+    scheduled.compile("cuda")  # through NVRTC
 
 
 def _random(view: BoundPipeline, count: int) -> list[Schedule]:

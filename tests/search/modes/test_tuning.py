@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from autosched.model.checkpoint import load_checkpoint
 from autosched.search.modes.tuning import Tuner, TuneReport, TuneSettings
 from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, QuickBackend, tuned
 
+REPORTS: dict[Path, list[TuneReport]] = {}
+"""What runs said of themselves."""
 Rows = dict[str, tuple[str, float | None]]
 
 
@@ -32,7 +35,8 @@ def rows(directory: Path) -> Rows:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("undisturbed")
-    tuned(directory)
+    REPORTS[directory] = []
+    tuned(directory, report=REPORTS[directory].append)
     return directory
 
 
@@ -78,9 +82,10 @@ def test_new_weights(tmp_path: Path) -> None:
 
 def test_failures_are_counted_and_not_fatal(tmp_path: Path) -> None:
     backend = QuickBackend(refused=2)
-    found = Tuner(PROBLEM, TARGET, backend, tmp_path / "t.sqlite", SETTINGS, measure=MEASURE).run()
+    settings = TuneSettings(1, 10, search=SETTINGS.search)
+    found = Tuner(PROBLEM, TARGET, backend, tmp_path / "t.sqlite", settings, measure=MEASURE).run()
     assert found.failures[Status.COMPILE] == sum(s == Status.COMPILE for s, _ in rows(tmp_path).values()) > 0
-    assert found.measured == 3 * SETTINGS.samples
+    assert found.measured == 10
 
 
 def test_no_time_for_anything(tmp_path: Path) -> None:
@@ -89,8 +94,10 @@ def test_no_time_for_anything(tmp_path: Path) -> None:
         tuner.run(seconds=0.0)
 
 
-def test_time_budget(tmp_path: Path) -> None:
-    found = tuned(tmp_path, 1)
+def test_time_budget(tmp_path: Path, undisturbed: Path) -> None:
+    for file in undisturbed.iterdir():
+        shutil.copy(file, tmp_path)
+    found = tuned(tmp_path)
     again = Tuner(
         PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", TuneSettings(9, 4, search=SETTINGS.search),
         measure=MEASURE, resume=True,
@@ -99,13 +106,12 @@ def test_time_budget(tmp_path: Path) -> None:
     assert again.seconds <= found.seconds
 
 
-def test_reports(tmp_path: Path) -> None:
-    seen: list[TuneReport] = []
-    tuned(tmp_path, 2, report=seen.append)
-    assert [r.activity for r in seen if r.activity != "measure"] == ["search", "train"] * 2
+def test_reports(undisturbed: Path) -> None:
+    seen = REPORTS[undisturbed]
+    assert [r.activity for r in seen if r.activity != "measure"] == ["search", "train"] * 3
     bests = [r.best for r in seen]
     assert bests == sorted(bests, reverse=True)
-    assert seen[-1].measured == seen[-1].total == 2 * SETTINGS.samples
+    assert seen[-1].measured == seen[-1].total == 3 * SETTINGS.samples
     assert all(r.rate > 0 for r in seen if r.activity == "measure")
 
 
@@ -134,7 +140,7 @@ def kill_and_resume(directory: Path, expected: Path, kills: int, *options: str) 
 
 
 def test_killed_and_resumed(tmp_path: Path, undisturbed: Path) -> None:
-    kill_and_resume(tmp_path, undisturbed, 3)
+    kill_and_resume(tmp_path, undisturbed, 2)
 
 
 @pytest.mark.fuzz
