@@ -16,7 +16,8 @@
 # `make test PYTHON=/path/to/python3.11`; everything is installed into VENV.
 
 VENV ?= .venv
-JOBS ?= 2
+# More than two cores: tests wait for compilers much of their time.
+JOBS ?= 3
 # For example TORCH_FLAGS="--index-url https://download.pytorch.org/whl/cpu" to avoid the CUDA build.
 TORCH_FLAGS ?=
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)

@@ -30,7 +30,7 @@ def tuned(config: DictConfig) -> Tuned:
     OmegaConf.resolve(config)
     target = get_target(config.target)
     settings = TuneSettings(
-        config.iterations, config.samples, config.mutations, config.weights, config.seed,
+        config.iterations, config.samples, config.searches, config.mutations, config.weights, config.seed,
         instantiate(config.search, _convert_="all"), TuningSettings(**config.training),
     )  # fmt: skip
     problem = Problem.app(config.app, dict(config.sizes), dict(config.params))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from autosched.measure.keys import schedule_text
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
-from autosched.search.modes.samples import Sampler
+from autosched.search.modes.samples import Sampler, draw_samples
 from autosched.search.modes.tuning_state import Drawn
 from autosched.search.mutations import Mutator
 
@@ -26,6 +27,10 @@ CHOICE = 4
 TRIES = 3
 """Searches for each sample that is wanted, before a batch is smaller: late ones find much that is known."""
 MUTATION_SEED = 1 << 20
+MOST_SEARCHES = 4
+"""Searches for each candidate of the first batch at most."""
+BEST_SHARE = 0.75
+"""Share of the first batch that is predicted to be fastest; the rest is spread over all that was found."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,14 @@ class BatchSettings:
 
     Attributes:
         samples: Candidates of a batch.
+        searches: Searches of the first batch, of which so many are taken: those that one-shot mode would rank best,
+            and some of the others, from which the model learns.
         mutations: Share of them, after the first batch, that are changes of the fastest so far. The paper has none.
         seed: Source of randomness.
     """
 
     samples: int
+    searches: int
     mutations: float
     seed: int
 
@@ -63,10 +71,12 @@ def draw_batch(
     """
     batch: dict[str, Drawn] = {}
     changes = round(settings.mutations * settings.samples) if fastest else 0
-    for drawn in _searched(samplers, settings, iteration, settings.samples - changes, deadline):
+    wanted = settings.samples - changes
+    first = _first(samplers, settings, deadline) if iteration == 0 else ()
+    for drawn in itertools.chain(first, _searched(samplers, settings, iteration, wanted, deadline)):
         if drawn.schedule not in known:
             batch.setdefault(drawn.schedule, drawn)
-        if len(batch) >= settings.samples - changes:
+        if len(batch) >= wanted:
             break
     rng = np.random.default_rng([settings.seed, iteration, MUTATION_SEED])
     for drawn in _changed(samplers, fastest[:PARENTS], CHOICE * changes, rng, deadline):
@@ -75,6 +85,19 @@ def draw_batch(
         if drawn.schedule not in known:
             batch.setdefault(drawn.schedule, drawn)
     return list(batch.values())
+
+
+def _first(samplers: Sequence[Sampler], settings: BatchSettings, deadline: float | None) -> Iterator[Drawn]:
+    """Yield what one-shot mode finds with the same seed: its best, and others spread over its ranking."""
+    left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
+    searches = max(settings.samples, min(settings.searches, MOST_SEARCHES * settings.samples))
+    found = draw_samples(samplers, samples=searches, seed=settings.seed, seconds=left)
+    ranked = [r for r in found.ranked if np.isfinite(r.seconds)]
+    best = round(BEST_SHARE * settings.samples)
+    rest = ranked[best:]
+    step = max(len(rest) // max(settings.samples - best, 1), 1)
+    for k, r in enumerate([*ranked[:best], *rest[::step]]):
+        yield Drawn("beam" if k == 0 else "greedy", r.seconds, schedule_text(samplers[0].bound, r.schedule))
 
 
 def _searched(

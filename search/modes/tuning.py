@@ -22,7 +22,7 @@ from autosched.model.tuning import RANDOM, TunedWeights, TuningSettings
 from autosched.schedule.serialise import from_json, save_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.modes.batches import BatchSettings, baseline, draw_batch
-from autosched.search.modes.samples import samplers_of
+from autosched.search.modes.samples import SAMPLES, samplers_of
 from autosched.search.modes.tuning_results import TuningResults
 from autosched.search.modes.tuning_state import Drawn, TuningFiles, TuningState, with_batch
 from autosched.search.roots import schedule_roots
@@ -37,6 +37,7 @@ class TuneSettings:
     Attributes:
         iterations: Batches.
         samples: Candidates of a batch.
+        searches: Searches of the first batch, of which the best and some others are measured; as in one-shot mode.
         mutations: Share of a batch that are changes of the fastest schedules so far; 0 as in the paper.
         weights: A file of weights to begin with; None for those that come with the package, or new ones if there are
             none; ``random`` for new ones.
@@ -47,6 +48,7 @@ class TuneSettings:
 
     iterations: int = 20
     samples: int = 80
+    searches: int = SAMPLES
     mutations: float = 0.25
     weights: str | None = None
     seed: int = 0
@@ -227,7 +229,7 @@ class Tuner:
         known = {d.schedule for batch in self.state.drawn for d in batch}
         found = [self._baseline] if iteration == 0 else []
         known.add(self._baseline.schedule)
-        settings = BatchSettings(s.samples - len(found), s.mutations, s.seed)
+        settings = BatchSettings(s.samples - len(found), s.searches, s.mutations, s.seed)
         fastest = [text for _, text in self._results.fastest(self._all_drawn)]
         return found + draw_batch(samplers, settings, iteration, known, fastest, deadline)
 

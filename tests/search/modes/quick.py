@@ -24,7 +24,7 @@ from autosched.target import get_target
 
 PROBLEM = Problem.app("harris", small=True)
 TARGET = get_target("h200")
-SETTINGS = TuneSettings(iterations=3, samples=4, search=SearchSettings(beam_size=2, passes=1, refine=0))
+SETTINGS = TuneSettings(iterations=3, samples=4, searches=5, search=SearchSettings(beam_size=2, passes=1, refine=0))
 MEASURE = MeasureSettings(compile_processes=1)
 
 
@@ -74,7 +74,7 @@ def tuned(
 ) -> Tuned:
     """Tune, going on with what is in the directory."""
     backend = backend_for(TARGET, "simulated") if simulated else QuickBackend()
-    settings = TuneSettings(iterations, SETTINGS.samples, search=SETTINGS.search)
+    settings = TuneSettings(iterations, SETTINGS.samples, SETTINGS.searches, search=SETTINGS.search)
     tuner = Tuner(
         PROBLEM, TARGET, backend, directory / "t.sqlite", settings, measure=MEASURE, resume=True,
         report=report if callable(report) else None,

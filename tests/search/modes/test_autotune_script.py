@@ -15,7 +15,15 @@ def tune(*overrides: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_tunes_with_settings_of_the_configuration(tmp_path: Path) -> None:
-    small = ("+sizes.H=34", "+sizes.W=66", "iterations=1", "samples=3", "search=greedy", "training.passes=1")
+    small = (
+        "+sizes.H=34",
+        "+sizes.W=66",
+        "iterations=1",
+        "samples=3",
+        "searches=3",
+        "search=greedy",
+        "training.passes=1",
+    )
     done = tune(*small, f"database={tmp_path / 't.sqlite'}")
     assert done.returncode == 0, done.stderr
     assert "simulated:H200" in done.stdout

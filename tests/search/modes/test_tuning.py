@@ -63,7 +63,7 @@ def test_weights_are_trained(undisturbed: Path) -> None:
 
 def test_a_run_is_told_apart_from_others(undisturbed: Path) -> None:
     def begin(**changes: object) -> Tuner:
-        settings = TuneSettings(**{"iterations": 3, "samples": 4, "search": SETTINGS.search, **changes})  # type: ignore[arg-type]
+        settings = TuneSettings(**{"iterations": 3, "samples": 4, "searches": 5, "search": SETTINGS.search, **changes})  # type: ignore[arg-type]
         return Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", settings, measure=MEASURE, resume=True)
 
     assert begin().state.iteration == 3
@@ -75,14 +75,14 @@ def test_a_run_is_told_apart_from_others(undisturbed: Path) -> None:
 
 
 def test_new_weights(tmp_path: Path) -> None:
-    settings = TuneSettings(1, 4, weights="random", search=SETTINGS.search)
+    settings = TuneSettings(1, 4, 5, weights="random", search=SETTINGS.search)
     found = Tuner(PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", settings, measure=MEASURE).run()
     assert load_checkpoint(found.files.weights, TARGET).provenance.data.startswith("4 schedules of 1 pipelines")
 
 
 def test_failures_are_counted_and_not_fatal(tmp_path: Path) -> None:
     backend = QuickBackend(refused=2)
-    settings = TuneSettings(1, 10, search=SETTINGS.search)
+    settings = TuneSettings(1, 10, 10, search=SETTINGS.search)
     found = Tuner(PROBLEM, TARGET, backend, tmp_path / "t.sqlite", settings, measure=MEASURE).run()
     assert found.failures[Status.COMPILE] == sum(s == Status.COMPILE for s, _ in rows(tmp_path).values()) > 0
     assert found.measured == 10
@@ -99,7 +99,7 @@ def test_time_budget(tmp_path: Path, undisturbed: Path) -> None:
         shutil.copy(file, tmp_path)
     found = tuned(tmp_path)
     again = Tuner(
-        PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", TuneSettings(9, 4, search=SETTINGS.search),
+        PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", TuneSettings(9, 4, 5, search=SETTINGS.search),
         measure=MEASURE, resume=True,
     ).run(seconds=0.01)  # fmt: skip
     assert again.cut_short
