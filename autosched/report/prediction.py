@@ -11,12 +11,13 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import NAMES
+from autosched.model.shipped import find_weights
 from autosched.report.measured import SIMULATED
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.cost import CostModel
-from autosched.search.modes.models import cost_model, has_weights
+from autosched.search.modes.models import cost_model
 from autosched.search.strategy import Found
 from autosched.target import Target
 
@@ -78,6 +79,8 @@ def predict(
             or else the target's analytical model is used.
     """
     evaluator = None if found is None else found.evaluator
+    if evaluator is not None and evaluator.bound.splits != schedule.splits:  # of another way of computing reductions
+        evaluator = None
     model = _model(model_name, target) if evaluator is None else evaluator.model
     featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer
     source = getattr(model, "source", "")
@@ -86,7 +89,7 @@ def predict(
 
 
 def _model(name: str, target: Target) -> CostModel:
-    if name and has_weights(target):
+    if name and find_weights(target.name):
         shipped = cost_model(None, target)
         if shipped.name == name:
             return shipped

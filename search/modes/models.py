@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from autosched.errors import InputError
-from autosched.model.shipped import SUFFIX, shipped_weights
+from autosched.model.shipped import SUFFIX, find_weights
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.target import Target
@@ -26,7 +26,7 @@ def cost_model(choice: Choice, target: Target) -> CostModel:
         InputError: If there are no such weights, or they cannot be used.
     """
     if choice is None:
-        choice = LEARNED if has_weights(target) else ANALYTICAL
+        choice = LEARNED if find_weights(target.name) else ANALYTICAL
     if choice == ANALYTICAL:
         return analytical_model(target)
     if isinstance(choice, str | os.PathLike):
@@ -40,12 +40,3 @@ def cost_model(choice: Choice, target: Target) -> CostModel:
             )
         return load_model(choice, target)
     return choice
-
-
-def has_weights(target: Target) -> bool:
-    """Return whether weights for a target come with the package."""
-    try:
-        shipped_weights(target.name)
-    except InputError:
-        return False
-    return True

@@ -12,11 +12,11 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.measure.keys import digest
-from autosched.model.shipped import SUFFIX, shipped_weights
+from autosched.model.shipped import SUFFIX, find_weights, shipped_weights
 from autosched.schedule.types import Schedule
 from autosched.search.cost import CostModel
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched
-from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model, has_weights
+from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
 from autosched.search.modes.spills import without_spills
@@ -172,7 +172,7 @@ def _question(request: Request, target: Target) -> dict[str, object] | None:
         return None
     cost = request.cost
     if cost is None:
-        cost = LEARNED if has_weights(target) else ANALYTICAL
+        cost = LEARNED if find_weights(target.name) else ANALYTICAL
     if not isinstance(cost, str | os.PathLike):
         return None
     if cost not in (ANALYTICAL, LEARNED) and not os.fspath(cost).endswith(SUFFIX):

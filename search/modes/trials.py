@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosched.errors import MeasureError
 from autosched.measure.backend import Backend
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, Result, Status
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
@@ -72,7 +71,8 @@ class Trials:
         """Return a search's result with its schedules in the order of their measured times."""
         by_trial = [t.ranked or Ranked(t.schedule, t.predicted) for t in self.trials if not t.problem]
         rest = [r for r in found.ranked if all(r is not t.ranked for t in self.trials)]
-        return Found(tuple(by_trial + rest), found.counts, found.seconds, found.cut_short, found.note, found.evaluator)
+        evaluator = by_trial[0].evaluator or found.evaluator
+        return replace(found, ranked=tuple(by_trial + rest), evaluator=evaluator)
 
 
 def measure_ranked(
@@ -104,7 +104,8 @@ def measure_ranked(
     wanted = [(r.schedule, "search", r.seconds, r) for r in ranked if r.schedule != baseline]
     jobs = [Job.of(problem, s, target, seed=seed, origin=o) for s, o, _, _ in wanted]
     roots = Job.of(problem, baseline, target, seed=seed, origin=ROOTS)
-    results = measured(backend, [roots, *jobs], roots, settings=settings)
+    measurer = Measurer(backend, lambda _: roots, settings=settings)
+    results = {r.job.schedule_hash: r for r in measurer.run([roots, *jobs])}
     of_roots = next((r for r in ranked if r.schedule == baseline), None)
     entries = [(baseline, ROOTS, math.nan if of_roots is None else of_roots.seconds, of_roots), *wanted]
     trials = [_trial(entry, results.get(job.schedule_hash)) for entry, job in zip(entries, [roots, *jobs], strict=True)]
@@ -113,20 +114,6 @@ def measure_ranked(
         raise MeasureError(f"no schedule of {problem.title} has a time: {trials[0].problem}")
     wrong = sum(r.status is Status.WRONG_RESULT for r in results.values())
     return Trials(backend.source, tuple(trials), wrong)
-
-
-def measured(
-    backend: Backend,
-    jobs: Sequence[Job],
-    roots: Job,
-    *,
-    database: ResultsDatabase | None = None,
-    settings: MeasureSettings | None = None,
-    seconds: float | None = None,
-) -> dict[str, Result]:
-    """Measure candidates of one problem and return the new results by the hash of the schedule."""
-    measurer = Measurer(backend, lambda _: roots, database, settings)
-    return {r.job.schedule_hash: r for r in measurer.run(jobs, seconds=seconds)}
 
 
 def _trial(entry: tuple[Schedule, str, float, Ranked | None], result: Result | None) -> Trial:

@@ -18,6 +18,7 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.model.checkpoint import load_checkpoint
+from autosched.model.shipped import find_weights
 from autosched.model.tuning import RANDOM, TunedWeights, TuningSettings
 from autosched.schedule.serialise import from_json, save_schedule
 from autosched.schedule.types import Schedule
@@ -204,7 +205,6 @@ class Tuner:
 
     def _iterate(self, database: ResultsDatabase, deadline: float | None) -> bool:
         """Do one iteration; returns whether it was finished before the deadline."""
-        started = time.perf_counter()
         k = self.state.iteration
         if len(self.state.drawn) == k:
             self._tell("search")
@@ -217,9 +217,8 @@ class Tuner:
         self._error = self._results.model_error(batch)
         self._weights.train(self._results.samples(self._all_drawn), k)
         self._weights.save(self.files.weights_of(k + 1))
-        spent = self.state.spent_s + time.perf_counter() - started
         error = self._error if math.isfinite(self._error) else None
-        self._save(replace(self.state, iteration=k + 1, errors=(*self.state.errors, error), spent_s=spent))
+        self._save(replace(self.state, iteration=k + 1, errors=(*self.state.errors, error)))
         self.files.weights_of(k).unlink(missing_ok=True)
         return not _is_over(deadline)
 
@@ -286,16 +285,10 @@ class Tuner:
 
     def _first_weights(self) -> Path | None:
         """Return the file of the weights to begin with, or None for new ones."""
-        from autosched.model.shipped import shipped_weights
-
         if self.settings.weights == RANDOM:
             return None
-        if self.settings.weights is not None:
-            return Path(self.settings.weights)
-        try:
-            return shipped_weights(self._target.name)
-        except InputError:
-            return None
+        chosen = self.settings.weights
+        return find_weights(self._target.name) if chosen is None else Path(chosen)
 
     def _begun(self, resume: bool, first: Path | None) -> TuningState:
         weights = RANDOM if first is None else digest(first.read_bytes().hex())

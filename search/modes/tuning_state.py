@@ -39,14 +39,12 @@ class TuningState:
         iteration: The one that is under way, or the number of iterations when all are done.
         drawn: Candidates of each iteration so far, that under way included once they are drawn.
         errors: Mean factor by which the model was off in each finished iteration.
-        spent_s: Seconds of all finished iterations.
     """
 
     fingerprint: str
     iteration: int = 0
     drawn: tuple[tuple[Drawn, ...], ...] = ()
     errors: tuple[float | None, ...] = ()
-    spent_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,7 @@ class TuningFiles:
             if (document["format"], document["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
             drawn = tuple(tuple(Drawn(**d) for d in batch) for batch in document["drawn"])
-            return TuningState(
-                document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]), document["spent_s"]
-            )
+            return TuningState(document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{self.state} is no state of a tuning run ({error!r}): delete it to start again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,3 +79,16 @@ def test_every_kind_of_search_explains_itself() -> None:
     assert "total_part" in found._repr_html_()
     again = autosched.ScheduledPipeline(found.bound.original, found.schedule, H200)
     assert again.text() == found.text()
+
+
+def test_the_best_of_several_ways_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way of computing reductions is fastest, its report predicts its own kernels."""
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+    found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=4, top_k=4, measure="simulated")
+    assert found.found is not None and found.found.evaluator is not None
+    assert found.found.evaluator.bound.splits == found.schedule.splits
+    found.report(tmp_path / "mean.html")
+    whole = found.bound.original
+    baseline = autosched.ScheduledPipeline(whole, schedule_roots(whole, H200), H200, found=found.found)
+    baseline.report(tmp_path / "roots.html")
+    assert "total_part" in (tmp_path / "mean.html").read_text()

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import InputError
-from autosched.model.shipped import shipped_weights
-from autosched.search.modes.models import cost_model, has_weights
+from autosched.model.shipped import find_weights, shipped_weights
+from autosched.search.modes.models import cost_model
 from autosched.target import get_target
 
 H200 = get_target("h200")
 
 
 def test_the_learned_model_is_used_where_there_are_weights() -> None:
-    assert has_weights(H200)
+    assert find_weights(H200.name) == shipped_weights(H200.name)
     assert cost_model(None, H200).name.startswith("learned model")
     unknown = replace(H200, name="H2000")
-    assert not has_weights(unknown)
+    assert find_weights(unknown.name) is None
     assert "analytical" in cost_model(None, unknown).name
 
 

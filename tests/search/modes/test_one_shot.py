@@ -11,8 +11,6 @@ import autosched
 from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import InputError
-from autosched.search.modes import one_shot
-from autosched.search.modes.one_shot import Request
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import Beam
 
@@ -121,7 +119,3 @@ def test_mistakes(options: dict[str, object], message: str) -> None:
 def test_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="schedules for V100 cannot be measured"):
         find(target="v100", top_k=2)
-
-
-def test_a_request_checks_itself() -> None:
-    assert Request().samples == one_shot.SAMPLES == 80
