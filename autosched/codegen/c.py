@@ -10,6 +10,7 @@ from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.codegen.private import spread_over_threads
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt
@@ -87,7 +88,7 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
 
 class _Printer:
     def __init__(self, kernel: KernelIR, writer: Writer) -> None:
-        self.kernel = kernel
+        self.kernel = spread_over_threads(kernel)
         self.w = writer
 
     def kernel_function(self) -> None:

@@ -1,7 +1,7 @@
 """Kernel IR: a small typed tree of loops, allocations, barriers and stores.
 
 Index arithmetic is kept symbolic (`autosched.analysis.index`), values are typed operations. Thread loops are explicit,
-one nest around each stage; barriers stand only between thread nests.
+one nest around each stage; barriers stand only between thread nests, as STREAM loops stand only around them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Memory(Enum):
     GLOBAL = "global"
     SHARED = "shared"
     REGISTER = "register"
+    PRIVATE = "private"
+    """Registers of each thread that outlive a thread nest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ class Buffer:
     dtype: DType
     count: int
     memory: Memory
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether every thread has the array for itself."""
+        return self.memory in (Memory.REGISTER, Memory.PRIVATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +110,10 @@ Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex | Element
 
 
 class LoopRole(Enum):
-    """How a loop is run."""
+    """How a loop is run; STREAM loops are serial, around thread loops: all threads of a block walk them together."""
 
     BLOCK = "block"
+    STREAM = "stream"
     THREAD = "thread"
     SERIAL = "serial"
     UNROLLED = "unrolled"
@@ -160,7 +168,7 @@ class LetIndex:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Declare a per-thread array in registers."""
+    """Declare an array that every thread has for itself: inside a thread nest, or (PRIVATE) around several."""
 
     buffer: Buffer
 

@@ -27,11 +27,12 @@ from autosched.lower.ir import (
 from autosched.lower.layout import GlobalArray
 from autosched.lower.nests import NestEmitter
 from autosched.lower.scope import Emitter
+from autosched.lower.streamed import emit_streamed, held_from
 from autosched.lower.values import Point, ValueLowerer
 from autosched.lower.verify import verify
 from autosched.schedule.placement import SharedLayout, shared_layout
 from autosched.schedule.plan import KernelPlan, plan_kernel
-from autosched.schedule.types import Kernel, Level
+from autosched.schedule.types import IN_SHARED_MEMORY, Kernel
 
 Arrays = Mapping[tuple[str, int], GlobalArray]
 
@@ -54,13 +55,20 @@ class BodyBuilder:
         self.accumulators: dict[str, tuple[tuple[Buffer, ...], ix.Index]] = {}
         self.writing: str = ""
 
-    def build(self) -> list[tuple[Stmt, ...]]:
-        """Return the steps in order."""
+    def build(self, layout: SharedLayout) -> tuple[Stmt, ...]:
+        """Return the steps in order, with barriers where the layout asks for them."""
         self.out.push(name for name, _ in self._grid_names())
         nests = NestEmitter(self)
-        steps = [nests.emit(group) for group in self.plan.steps]
+        statements: list[Stmt] = []
+        unheld = self.plan.steps[: held_from(self.plan)]
+        for group, barrier in zip(unheld, layout.barriers, strict=False):
+            if barrier:
+                statements.append(Barrier())
+            statements += nests.emit(group)
+        if self.plan.streamed is not None:
+            statements += emit_streamed(nests, layout.barriers)
         self.out.pop()
-        return steps
+        return tuple(statements)
 
     def _grid_names(self) -> list[tuple[str, int]]:
         return [(p.name, p.extent) for p in self.plan.grid]
@@ -71,7 +79,7 @@ class BodyBuilder:
 
     def read(self, name: str, at: Sequence[ix.Index], component: int, p: Point) -> Value:
         """Return a value of an input, a Func in memory, or the Func being updated."""
-        if name == p.stage.func and name in self.accumulators:
+        if name in self.accumulators:  # only ever read at the thread's own point
             buffers, own = self.accumulators[name]
             return self.out.read(buffers[component], own, self.names[name], fixed=False)
         buffer, index = self.place(name, at, component)
@@ -93,7 +101,7 @@ class BodyBuilder:
         known = self.local.get((name, component))
         if known is None:
             a = self.plan.allocations[name]
-            memory = Memory.SHARED if a.level is Level.BLOCK else Memory.REGISTER
+            memory = Memory.SHARED if a.level in IN_SHARED_MEMORY else Memory.REGISTER
             label = component_label(self.names, name, len(a.func.dtypes), component)
             known = self.local[name, component] = Buffer(label, a.func.dtypes[component], a.count, memory)
         return known
@@ -122,7 +130,7 @@ def lower_kernel(
     names = {**plan.bound.identifiers, **names}
     border = BodyBuilder(plan, arrays, names)
     layout = shared_layout(plan)
-    body = _joined(border.build(), layout)
+    body = border.build(layout)
     grid = tuple((p.name, p.extent) for p in plan.grid)
     box = interior_box(border.out.conditions.values(), grid) if split_interior and border.out.conditions else None
     sites = border.out.site_depths
@@ -161,7 +169,7 @@ def _split(
     whole = all(box.get(loop.name, (0, loop.extent - 1)) == (0, loop.extent - 1) for loop in plan.grid)
     if not whole:
         inner.out.site_depths = border.out.site_depths  # both bodies stay: sites go on counting
-    inside = _joined(inner.build(), layout)
+    inside = inner.build(layout)
     if whole:
         return inside, inner.out.site_depths
     condition: Value = ConstValue(True, bool_)
@@ -183,16 +191,6 @@ def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> 
         buffer = Buffer(label, func.dtypes[component], plan.allocations[name].count, Memory.SHARED)
         slots.append(Slot(buffer, placed.offset))
     return tuple(slots)
-
-
-def _joined(steps: Sequence[tuple[Stmt, ...]], layout: SharedLayout) -> tuple[Stmt, ...]:
-    """Join steps, with a barrier where the layout asks for one."""
-    statements: list[Stmt] = []
-    for step, barrier in zip(steps, layout.barriers, strict=True):
-        if barrier:
-            statements.append(Barrier())
-        statements += step
-    return tuple(statements)
 
 
 def _title(kernel: Kernel) -> str:

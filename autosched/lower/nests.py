@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from autosched.analysis import index as ix
 from autosched.lang.dtypes import bool_
+from autosched.lower.held import promoted
 from autosched.lower.ir import Alloc, Buffer, Comment, CompareIndex, For, If, LoopRole, Memory, Op, Stmt, Store, Value
 from autosched.lower.scope import Condition
 from autosched.lower.values import Point
-from autosched.schedule.derived import is_promoted, is_unrolled, reduction_is_unrolled
+from autosched.schedule.derived import is_promoted, is_unrolled
 from autosched.schedule.plan import Nest, NestLoop, owns_tile
-from autosched.schedule.types import Level, LoopKind
+from autosched.schedule.types import LoopKind
 
 if TYPE_CHECKING:
     from autosched.lower.kernel import BodyBuilder
@@ -31,12 +32,17 @@ class NestEmitter:
         self.out = body.out
         self.plan = body.plan
 
-    def emit(self, group: Group) -> tuple[Stmt, ...]:
-        """Return the statements of one step: the thread loops around all stages of the group."""
+    def emit(self, group: Group, work: _Action | None = None) -> tuple[Stmt, ...]:
+        """Return the statements of one step: the thread loops around all stages of the group, or around other work."""
         threads = self._thread_axes(group[0])
         self.out.push((), fence=True)
         self.out.push((p.name for p in threads if p is not None), fence=True)
-        self._stages(group)
+        self.body.writing = group[0].stage.func
+        if work is None:
+            self._stages(group)
+        else:
+            work()
+        self.body.writing = ""
         statements = self.out.pop()
         for axis in range(3):
             loop = threads[axis]
@@ -63,61 +69,15 @@ class NestEmitter:
 
     def _stages(self, group: Group) -> None:
         func = self.body.bound.funcs[group[0].stage.func]
-        self.body.writing = func.name
         owns = all(owns_tile(func, n.stage) for n in group)
         repeated = len(group) > 1 or group[0].stage.is_update
         if owns and repeated and bool(is_promoted(group[0].serial_points, len(func.dtypes))):
-            self._promoted(group)
+            promoted(self, group)
         else:
             for n in group:
-                self._stage(n, None)
-        self.body.writing = ""
+                self.stage(n, None)
 
-    def _promoted(self, group: Group) -> None:
-        """Keep the thread's points in registers over all stages; read them first if the first stage does."""
-        first = group[0]
-        func = self.body.bound.funcs[first.stage.func]
-        layout = _register_layout(first)
-        count = first.serial_points
-        label = self.body.names[func.name]
-        buffers = tuple(
-            Buffer(self.body.namer(label if len(func.dtypes) == 1 else f"{label}_{k}", "r"), d, count, Memory.REGISTER)
-            for k, d in enumerate(func.dtypes)
-        )
-        for b in buffers:
-            self.out.append(Alloc(b))
-        if func.name in first.stage.sources:  # otherwise it overwrites every point
-            self._over_points(
-                first, lambda at: self._copy(func.name, buffers, _register_index(first, layout), at, False)
-            )
-        for n in group:
-            self.body.accumulators[func.name] = (buffers, _register_index(n, layout))
-            self._stage(n, buffers)
-        del self.body.accumulators[func.name]
-        last = group[-1]
-        end = _register_index(last, layout)
-        self._over_points(last, lambda at: self._copy(func.name, buffers, end, at, True))
-
-    def _copy(
-        self, name: str, registers: Sequence[Buffer], own: ix.Index, at: Mapping[str, ix.Index], out: bool
-    ) -> None:
-        """Move one point between registers and memory."""
-        func = self.body.bound.funcs[name]
-        index = [at[d] for d in func.dims]
-        for k, register in enumerate(registers):
-            buffer, flat = self._target(name, index, k)
-            if out:
-                self._store(buffer, flat, self.out.read(register, own, name, fixed=False), name)
-            else:
-                self._touch_read(buffer)
-                value = self.out.read(buffer, flat, self.body.names[name], fixed=False)
-                self.out.append(Store(register, own, value, self.out.new_site(self.out.scope.depth)))
-
-    def _touch_read(self, buffer: Buffer) -> None:
-        if buffer.memory is Memory.GLOBAL:
-            self.body.used.setdefault(buffer.name, buffer)
-
-    def _over_points(self, n: Nest, visit: _Visit) -> None:
+    def over_points(self, n: Nest, visit: _Visit) -> None:
         """Run ``visit`` at each point of the thread (no reduction loops)."""
         loops = [p for p in n.inner if p.kind is LoopKind.SERIAL]
         self._open(n, loops, 0, lambda: self._guarded(n, visit))
@@ -139,17 +99,14 @@ class NestEmitter:
         self.out.append(For(loop.name, loop.extent, role, body, depth=depth, comment=_note(loop), few_points=few))
 
     def _role(self, n: Nest, loop: NestLoop) -> LoopRole:
-        at_thread = n.at is not None and n.at.level is Level.THREAD
-        if loop.kind is LoopKind.REDUCTION:
-            unrolled = bool(reduction_is_unrolled(n.serial_points, n.reduction_points))
-        else:
-            unrolled = at_thread or bool(is_unrolled(n.serial_points))
+        unrolled = n.unrolls_terms if loop.kind is LoopKind.REDUCTION else n.unrolls_points
         return LoopRole.UNROLLED if unrolled else LoopRole.SERIAL
 
-    def _stage(self, n: Nest, registers: Sequence[Buffer] | None) -> None:
+    def stage(self, n: Nest, registers: Sequence[Buffer] | None) -> None:
         """Emit one stage's loops inside the thread, THREAD members at their depths, and the definition itself."""
         loops = list(n.loops)
-        start = 1 + max((k for k, p in enumerate(loops) if p.kind in (LoopKind.BLOCK, LoopKind.THREAD)), default=-1)
+        outside = (LoopKind.BLOCK, LoopKind.THREAD)
+        start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.stream_loops), default=-1)
         early = [p for p in loops[:start] if p in n.inner]
         self._open(n, early, 0, lambda: self._from(n, start, registers))
 
@@ -170,7 +127,7 @@ class NestEmitter:
             self.out.append(Alloc(self.body.local_buffer(func.name, k)))
         for n in group:
             if n.stage.values and not n.stage.is_empty:
-                self._stage(n, None)
+                self.stage(n, None)
         self.body.writing = outer
 
     def _guarded(self, n: Nest, visit: _Visit) -> None:
@@ -212,18 +169,16 @@ class NestEmitter:
                 own = self.body.accumulators[n.stage.func][1]
                 self.out.append(Store(registers[k], own, v, self.out.new_site(self.out.scope.depth)))
             else:
-                buffer, flat = self._target(n.stage.func, index, k)
-                self._store(buffer, flat, v, n.stage.func)
+                buffer, flat = self.body.place(n.stage.func, index, k)
+                self.store(buffer, flat, v, n.stage.func)
 
-    def _target(self, name: str, index: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
-        return self.body.place(name, index, component)
-
-    def _store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str) -> None:
+    def store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str) -> None:
+        """Write one element of what is to hold a Func."""
         self.out.note(flat)
         if buffer.memory is Memory.GLOBAL:
             self.body.used.setdefault(buffer.name, buffer)
             self.body.written.add(buffer.name)
-        if buffer.memory is not Memory.REGISTER:
+        if not buffer.in_registers:
             flat = self.out.base_index(flat, self.body.names[name])
         self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth)))
 
@@ -243,24 +198,6 @@ def _alternatives(limit: ix.Index) -> list[ix.Index]:
             parts = [part for a in t.args for part in _alternatives(ix.add(rest, a))]
             return list({ix.key(p): p for p in parts}.values())
     return [limit]
-
-
-def _register_layout(n: Nest) -> dict[tuple[str, int], int]:
-    """Return the stride of each serial loop, by (dimension, points per iteration), in a thread's registers."""
-    layout: dict[tuple[str, int], int] = {}
-    total = 1
-    for loop in reversed([p for p in n.inner if p.kind is LoopKind.SERIAL and p.extent > 1]):
-        layout[loop.dim, loop.stride] = total
-        total *= loop.extent
-    return layout
-
-
-def _register_index(n: Nest, layout: Mapping[tuple[str, int], int]) -> ix.Index:
-    total: ix.Index = 0
-    for loop in n.inner:
-        if loop.kind is LoopKind.SERIAL and loop.extent > 1:
-            total = ix.add(total, ix.scale(ix.var(loop.name, 0, loop.extent - 1), layout[loop.dim, loop.stride]))
-    return total
 
 
 def _note(loop: NestLoop) -> str:

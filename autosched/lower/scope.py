@@ -19,7 +19,6 @@ from autosched.lower.ir import (
     IndexValue,
     Let,
     LetIndex,
-    Memory,
     Op,
     Read,
     Ref,
@@ -66,7 +65,7 @@ class Emitter:
         self, loops: Iterable[str] = (), *, guard: bool = False, serial: bool = False, fence: bool = False
     ) -> None:
         """Open a scope; ``fence`` starts a nest out of which nothing is hoisted."""
-        depth = 0 if fence or not self.scopes else self.scope.depth
+        depth = self.scope.depth if self.scopes else 0
         names = frozenset(loops)
         for name in names:
             self._deps[name] = frozenset((name,))
@@ -122,7 +121,7 @@ class Emitter:
     def read(self, buffer: Buffer, index: ix.Index, hint: str, *, fixed: bool) -> Value:
         """Return the element of a buffer; when nothing in this nest writes it (``fixed``), it is read only once."""
         self.note(index)
-        if buffer.memory is Memory.REGISTER:  # stays where it is: what fills the registers stands before it
+        if buffer.in_registers:  # stays where it is: what fills the registers stands before it
             return self._bind_here(Read(buffer, index, self.new_site(self.scope.depth)), hint)
         if not fixed:
             at = self.base_index(index, hint)
@@ -173,7 +172,7 @@ class Emitter:
             case IndexValue():
                 return self.index_deps(value.index)
             case Read(buffer=buffer):
-                if buffer.memory is Memory.REGISTER:
+                if buffer.in_registers:
                     return frozenset().union(*(s.loops for s in self.scopes))
                 return self.index_deps(value.index)
             case Op():

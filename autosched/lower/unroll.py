@@ -27,7 +27,6 @@ from autosched.lower.ir import (
     Let,
     LetIndex,
     LoopRole,
-    Memory,
     Op,
     Read,
     Ref,
@@ -155,7 +154,7 @@ class _Run:
         self.values[s.name] = self.known[key]
 
     def _changes(self, buffer: Buffer) -> bool:
-        return buffer.memory is Memory.REGISTER or buffer.name in self.stored
+        return buffer.in_registers or buffer.name in self.stored
 
     def _let_index(self, s: LetIndex) -> None:
         index = self._index(s.index)

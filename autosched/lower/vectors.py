@@ -28,7 +28,6 @@ from autosched.lower.ir import (
     LetIndex,
     LetVector,
     LoopRole,
-    Memory,
     Op,
     Read,
     Ref,
@@ -123,9 +122,9 @@ class _Vectoriser:
         stores: dict[Run, dict[int, list[int]]] = {}
         for k, s in enumerate(body):
             match s:
-                case Let(value=Read(buffer=b, index=i)) if b.memory is not Memory.REGISTER and b.name not in stored:
+                case Let(value=Read(buffer=b, index=i)) if not b.in_registers and b.name not in stored:
                     loads.setdefault(_run(b, i), []).append((k, i, b))
-                case Store(buffer=b, index=i, value=v) if b.memory is not Memory.REGISTER and b.name not in loaded:
+                case Store(buffer=b, index=i, value=v) if not b.in_registers and b.name not in loaded:
                     if not any(isinstance(part, Read) for part in walk_values(v)):
                         stores.setdefault(_run(b, i), {}).setdefault(_offset(i), []).append(k)
         rewritten: dict[int, list[Stmt]] = {}
@@ -181,7 +180,7 @@ def walks_along_memory(loop: For) -> bool:
     steps: dict[str, int] = {loop.name: 1}
 
     def bytes_(buffer: Buffer, e: ix.Index) -> int:
-        return abs(step(e)) * buffer.dtype.bytes_ if buffer.memory is not Memory.REGISTER else 0
+        return abs(step(e)) * buffer.dtype.bytes_ if not buffer.in_registers else 0
 
     def step(e: ix.Index) -> int:
         return sum(c * steps.get(t.name, 0) for t, c in ix.terms_of(e) if isinstance(t, ix.LoopVar))

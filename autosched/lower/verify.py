@@ -3,7 +3,7 @@
 * Every name is bound before it is used, once in its scope, and lies in the range that indices assume of it.
 * Buffers are declared before they are accessed; inputs are never stored to; register indices stay within their array.
 * Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
-* Barriers stand between thread nests, in control flow that is uniform over the block.
+* Barriers stand between thread nests, in control flow that is uniform over the block: STREAM loops and conditions.
 * Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
 * Shared buffers that are alive at the same time do not overlap, and a barrier stands between touching bytes and
@@ -68,11 +68,12 @@ def verify(kernel: KernelIR) -> None:
 class _Where:
     """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block.
 
-    ``tests`` are comparisons known to hold here.
+    ``tests`` are comparisons known to hold here; ``streamed`` counts the serial loops that the block walks together.
     """
 
     axes: tuple[int, ...] = ()
     depth: int = 0
+    streamed: int = 0
     varying: bool = False
     tests: tuple[CompareIndex, ...] = ()
 
@@ -125,6 +126,10 @@ class _Verifier:
                         then = self._paths(s.then)
                     branches = then + self._paths(s.orelse)
                     paths = [before + after for before in paths for after in branches]
+                elif isinstance(s, For) and s.role is LoopRole.STREAM:
+                    paths = [before + twice + twice for before in paths for twice in self._stream(s)]
+                elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:
+                    self._declare(s.buffer, Memory.PRIVATE)
                 elif isinstance(s, Barrier):
                     paths = [[*p, s] for p in paths]
                 else:
@@ -132,6 +137,14 @@ class _Verifier:
                     self._statement(s)
                     paths = [[*p, self.shared] for p in paths]
         return paths
+
+    def _stream(self, s: For) -> list[list[SharedUse | Barrier]]:
+        """Check a loop around thread nests; return the paths through one step."""
+        if s.depth != self.where.depth:
+            self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
+        with self._inside(_Where(depth=s.depth + 1, streamed=s.depth + 1)), self._scope():
+            self._loop_variable(s)
+            return self._paths(s.body)
 
     def _uniform_condition(self, v: Value) -> None:
         self._value(v)
@@ -198,13 +211,14 @@ class _Verifier:
                 self._fail(f"{s} has no place in a kernel's body")
 
     def _threads(self, s: For) -> None:
-        if self.where.depth or self.where.varying:
+        if self.where.depth > self.where.streamed or self.where.varying:
             self._fail(f"thread loop {s.name} stands inside a serial loop or a condition")
         if s.axis not in (0, 1, 2) or any(axis <= s.axis for axis in self.where.axes):
             self._fail(f"thread loop {s.name} over axis {s.axis} stands inside those over {self.where.axes}")
         if s.extent > self.kernel.block[s.axis]:
             self._fail(f"thread loop {s.name} has {s.extent} iterations, axis {s.axis} {self.kernel.block[s.axis]}")
-        with self._inside(_Where((*self.where.axes, s.axis))), self._scope():
+        walked = self.where.streamed
+        with self._inside(_Where((*self.where.axes, s.axis), walked, walked)), self._scope():
             self._loop_variable(s)
             self._body(s.body)
 
@@ -227,9 +241,9 @@ class _Verifier:
         self._value(s.condition)
         tests = (t for t in _conjunction(s.condition) if isinstance(t, CompareIndex))
         here = self.where
-        with self._inside(_Where(here.axes, here.depth, True, (*here.tests, *tests))):
+        with self._inside(replace(here, varying=True, tests=(*here.tests, *tests))):
             self._body(s.then)
-        with self._inside(_Where(here.axes, here.depth, True, here.tests)):
+        with self._inside(replace(here, varying=True)):
             self._body(s.orelse)
 
     def _store(self, s: Store | StoreVector, values: Sequence[Value]) -> None:
@@ -287,7 +301,7 @@ class _Verifier:
         if self.buffers.get(buffer.name) != buffer:
             self._fail(f"{buffer} is accessed, but the declaration is {self.buffers.get(buffer.name)}")
         self._index(index)
-        if buffer.memory is Memory.REGISTER:
+        if buffer.in_registers:
             self._register_index(buffer, index)
         if site in self.sites:
             self._fail(f"site {site} is used twice")
@@ -298,7 +312,7 @@ class _Verifier:
             self.shared.reads.add(buffer.name)
 
     def _vector(self, buffer: Buffer, index: ix.Index, length: int, site: int) -> None:
-        if buffer.memory is Memory.REGISTER or length not in (2, 4, 8, 16):
+        if buffer.in_registers or length not in (2, 4, 8, 16):
             self._fail(f"{length} elements of {buffer.name} in {buffer.memory.value} memory are accessed at once")
         if length * buffer.dtype.bytes_ > MAX_VECTOR_BYTES:
             self._fail(f"{length} elements of {buffer.name} are more than {MAX_VECTOR_BYTES} bytes")

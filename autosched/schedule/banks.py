@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence, Set
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.schedule.types import Kernel, Level, LoopKind, StageId
+from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Level, LoopKind, StageId
 
 
 def walked_across(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
-    """Return the BLOCK members that some nest writes or reads across rows.
+    """Return the Members in shared memory that some nest writes or reads across rows.
 
     That is where going to the next thread (threadIdx.x) changes an index, but not that of the fastest dimension in
     memory; reads through inlined Funcs and THREAD members count too.
     """
-    shared = {m.func: m.storage_order for m in kernel.members if m.at.level is Level.BLOCK and m.storage_order}
+    shared = {m.func: m.storage_order for m in kernel.members if m.at.level in IN_SHARED_MEMORY and m.storage_order}
     passed_on = {i.func for i in kernel.inlined} | {m.func for m in kernel.members if m.at.level is Level.THREAD}
     nests = {t.stage: [p.dim for p in t.of_kind(LoopKind.THREAD) if p.extent > 1] for t in kernel.tilings()}
     lanes = {stage: dims[0] if dims else None for stage, dims in nests.items() if stage.func not in passed_on}

@@ -12,6 +12,8 @@ MAX_UNROLL = 16
 """Serial loops inside a thread are unrolled up to this many points together (Anderson, section 6.7)."""
 MAX_UNROLLED_REDUCTION = 32
 """A reduction loop is unrolled when its points times the serial points stay within this."""
+MAX_STREAMED_REDUCTION = 1024
+"""The same where the block stages the terms of each step in shared memory."""
 MAX_PROMOTED = 64
 """Accumulators are kept in registers up to this many elements a thread."""
 PITCH_BYTES = 128
@@ -24,19 +26,22 @@ SHORT_ROW_BYTES = 32
 BANK_BYTES = 4
 
 
-def is_unrolled(serial_points: Any) -> Any:
-    """Return whether the serial loops of a thread nest are unrolled, given the product of their extents."""
-    return serial_points <= MAX_UNROLL
+def is_unrolled(serial_points: Any, streamed: bool = False) -> Any:
+    """Return whether the serial loops of a thread nest are unrolled, given the product of their extents.
+
+    A ``streamed`` nest (of which the block stages the terms in steps) keeps all of its points in registers.
+    """
+    return serial_points <= (MAX_PROMOTED if streamed else MAX_UNROLL)
 
 
-def reduction_is_unrolled(serial_points: Any, reduction_points: Any) -> Any:
+def reduction_is_unrolled(serial_points: Any, reduction_points: Any, streamed: bool = False) -> Any:
     """Return whether a nest's reduction loops are unrolled too."""
-    return serial_points * reduction_points <= MAX_UNROLLED_REDUCTION
+    return serial_points * reduction_points <= (MAX_STREAMED_REDUCTION if streamed else MAX_UNROLLED_REDUCTION)
 
 
-def is_promoted(serial_points: Any, components: Any = 1) -> Any:
+def is_promoted(serial_points: Any, components: Any = 1, streamed: bool = False) -> Any:
     """Return whether a thread keeps the points it updates in registers."""
-    return (serial_points * components <= MAX_PROMOTED) & is_unrolled(serial_points)
+    return (serial_points * components <= MAX_PROMOTED) & is_unrolled(serial_points, streamed)
 
 
 def row_pitch(extent: Any, itemsize: int) -> Any:
@@ -66,14 +71,20 @@ def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tu
     return tuple(strides), count
 
 
-def shared_pitch(extent: Any, itemsize: int, walked_across: bool) -> Any:
+def shared_pitch(extent: Any, itemsize: int, walked_across: bool, streamed: bool = False) -> Any:
     """Return the row length of a shared buffer in elements.
 
     Rows that threads walk along are padded to a multiple of `SHARED_ALIGN` bytes, so that vectors that are aligned in
     one row are so in all; short rows, of which that would waste much, are left as they are. Where neighbouring threads
     walk across rows (``walked_across``), rows are padded to an odd number of banks (of elements, if these are wider):
-    then the threads of a warp meet in no bank, as every odd number is a unit modulo 32.
+    then the threads of a warp meet in no bank, as every odd number is a unit modulo 32. What is ``streamed`` is read
+    many times for each time it is written, by vectors along its rows: these are padded to an odd number of vectors, so
+    that at most four of the threads that walk across meet in a bank.
     """
+    if streamed and walked_across:
+        per_vector = SHARED_ALIGN // itemsize
+        vectors = -(-extent // per_vector)
+        return (vectors + (vectors + 1) % 2) * per_vector
     if not walked_across:
         vector = SHARED_ALIGN // itemsize
         return extent + -extent % vector * (extent >= SHORT_ROW_BYTES // itemsize)

@@ -9,7 +9,7 @@ from enum import Enum
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.placement import SharedLayout
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop
-from autosched.schedule.types import Aligned, Level, LoopKind
+from autosched.schedule.types import IN_SHARED_MEMORY, Aligned, LoopKind
 
 
 class NodeKind(Enum):
@@ -50,12 +50,21 @@ def kernel_nest(plan: KernelPlan, layout: SharedLayout) -> tuple[NestNode, ...]:
         plan: The kernel.
         layout: Its shared memory, which says where barriers stand.
     """
+    steps = range(len(plan.steps))
     body: list[NestNode] = []
-    for group, barrier in zip(plan.steps, layout.barriers, strict=True):
-        if barrier:
-            body.append(NestNode(NodeKind.BARRIER, "barrier"))
-        body.append(_step(plan, group))
+    for k in (k for k in steps if k not in plan.repeated):
+        if k == plan.repeated.stop:
+            body += _repeated(plan, layout)
+        body += _step(plan, layout, k)
+    if plan.repeated.stop == len(steps):
+        body += _repeated(plan, layout)
     return _enclosed(plan.grid, tuple(body))
+
+
+def _repeated(plan: KernelPlan, layout: SharedLayout) -> _Nodes:
+    """The steps inside loops that the whole block walks together."""
+    loops = plan.streamed.stream_loops if plan.streamed is not None else ()
+    return _enclosed(loops, tuple(node for k in plan.repeated for node in _step(plan, layout, k)), note="all threads")
 
 
 def box_text(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
@@ -63,17 +72,19 @@ def box_text(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
     return f"{name}[{', '.join(f'{d} {e}' for d, e in zip(dims, extents, strict=True))}]" if dims else name
 
 
-def _step(plan: KernelPlan, group: Sequence[Nest]) -> NestNode:
-    """One thread nest: the threads' loops around the stages that share them."""
+def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
+    """One thread nest: the threads' loops around the stages that share them, after a barrier where one is needed."""
+    group = plan.steps[k]
     body = tuple(node for n in group for node in _in_thread(plan, n))
     loops = [p for p in group[0].thread_loops if p.extent > 1]
-    return NestNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(loops, body, "xyz"))
+    stage = NestNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(loops, body, "xyz"))
+    return (NestNode(NodeKind.BARRIER, "barrier"), stage) if layout.barriers[k] else (stage,)
 
 
 def _in_thread(plan: KernelPlan, n: Nest) -> _Nodes:
     """The loops that one thread runs; those listed before a thread loop come first, as in generated code."""
-    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE), default=-1)
-    first = [p for p in n.loops[:start] if p.kind not in _OUTSIDE]
+    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE or p in n.stream_loops), default=-1)
+    first = [p for p in n.loops[:start] if p in n.inner]
     return _enclosed(first, _from_loop(plan, n, start))
 
 
@@ -90,11 +101,11 @@ def _thread_member(plan: KernelPlan, group: Sequence[Nest]) -> NestNode:
     return NestNode(NodeKind.STAGE, _title(plan, group[0]), tuple(x for n in computed for x in _in_thread(plan, n)))
 
 
-def _enclosed(loops: Sequence[NestLoop], body: _Nodes, axes: str = "") -> _Nodes:
-    """Return a body inside loops, outermost first; thread axes are noted where they are given."""
+def _enclosed(loops: Sequence[NestLoop], body: _Nodes, axes: str = "", note: str = "") -> _Nodes:
+    """Return a body inside loops, outermost first; thread axes are noted where they are given, or one note for all."""
     wanted = [p for p in loops if p.extent > 1]
     for k in reversed(range(len(wanted))):
-        note = f"threadIdx.{axes[k]}" if k < len(axes) else ""
+        note = f"threadIdx.{axes[k]}" if k < len(axes) else note
         body = (NestNode(NodeKind(wanted[k].kind.value), _loop_text(wanted[k], note), body),)
     return body
 
@@ -112,13 +123,15 @@ def _title(plan: KernelPlan, n: Nest) -> str:
     else:
         box = box_text(str(n.id), allocation.dims, allocation.extents)
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
-        shared = allocation.level is Level.BLOCK
+        shared = allocation.level in IN_SHARED_MEMORY
         places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
         member = plan.kernel.member(n.stage.func)
         if shared and member is not None and member.aligned is not None:
             places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"
     if n.stage.func in stored:
         places.append("to global memory")
+    elif allocation is None:
+        places.append("in registers")
     return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
 
 

@@ -9,7 +9,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.schedule.derived import SHARED_ALIGN, array_strides
 from autosched.schedule.plan import KernelPlan, Nest
-from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Level, Schedule
 
 WORKSPACE_ALIGN = 256
 
@@ -83,8 +83,8 @@ def _by_component(placed: Sequence[Placed]) -> dict[tuple[str, int], Placed]:
 class SharedLayout:
     """A block's shared memory: slots by ``(Func, tuple component)`` and bytes in all.
 
-    ``barriers`` says which steps need a barrier before them; ``accesses`` gives for every step the BLOCK Funcs it reads
-    and the one it writes.
+    ``barriers`` says which steps need a barrier before them; ``accesses`` gives for every step the Funcs in shared
+    memory that it reads and the one it writes.
     """
 
     slots: Mapping[tuple[str, int], Placed]
@@ -99,17 +99,25 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
     requests = []
     for name, a in plan.allocations.items():
         steps = [k for k, (reads, writes) in enumerate(accesses) if name in reads or name in writes]
-        if a.level is Level.BLOCK and steps:
+        if a.level in IN_SHARED_MEMORY and steps:
+            first, last = _lifetime(steps, plan.repeated)
             for c, dtype in enumerate(a.func.dtypes):
-                requests.append(Placed(f"{name}\n{c}", a.count * dtype.bytes_, steps[0], steps[-1]))
+                requests.append(Placed(f"{name}\n{c}", a.count * dtype.bytes_, first, last))
     placed, total = place(requests, SHARED_ALIGN)
     slots = _by_component(placed)
-    return SharedLayout(slots, total, _barriers(accesses, slots), accesses)
+    return SharedLayout(slots, total, _barriers(accesses, slots, plan.repeated), accesses)
+
+
+def _lifetime(steps: Sequence[int], repeated: range) -> tuple[int, int]:
+    """Return the first and last step that need a buffer; what repeated steps touch is needed in all of them."""
+    if not any(k in repeated for k in steps):
+        return steps[0], steps[-1]
+    return min(steps[0], repeated[0]), max(steps[-1], repeated[-1])
 
 
 def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the BLOCK Funcs a step reads (also through inlined Funcs and THREAD members) and writes."""
-    shared = {n for n, a in plan.allocations.items() if a.level is Level.BLOCK}
+    """Return the Funcs in shared memory that a step reads (through inlined Funcs and THREAD members too) and writes."""
+    shared = {n for n, a in plan.allocations.items() if a.level in IN_SHARED_MEMORY}
     reads: set[str] = set()
     seen: set[str] = set()
     queue = [s for n in group for s in n.stage.sources]
@@ -127,9 +135,13 @@ def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], 
 
 
 def _barriers(
-    accesses: Sequence[tuple[frozenset[str], frozenset[str]]], slots: Mapping[tuple[str, int], Placed]
-) -> tuple[bool, ...]:
-    """A step needs a barrier before it when it touches bytes written, or writes bytes read, since the last one."""
+    accesses: Sequence[tuple[frozenset[str], frozenset[str]]], slots: Mapping[tuple[str, int], Placed],
+    repeated: range,
+) -> tuple[bool, ...]:  # fmt: skip
+    """A step needs a barrier before it when it touches bytes written, or writes bytes read, since the last one.
+
+    Each of the ``repeated`` steps also follows those after it, of the round before.
+    """
     bytes_of: dict[str, list[Placed]] = {}
     for (name, _), p in slots.items():
         bytes_of.setdefault(name, []).append(p)
@@ -139,12 +151,13 @@ def _barriers(
 
     reads: set[str] = set()
     writes: set[str] = set()
-    needed = []
-    for r, w in accesses:
-        here = clash(writes, r | w) or clash(reads, w)
-        if here:
+    needed = [False] * len(accesses)
+    order = range(len(accesses))
+    for k in (*order[: repeated.stop], *repeated, *order[repeated.stop :]):
+        r, w = accesses[k]
+        if needed[k] or clash(writes, r | w) or clash(reads, w):
+            needed[k] = True
             reads, writes = set(), set()
-        needed.append(here)
         reads |= r
         writes |= w
     return tuple(needed)

@@ -17,8 +17,8 @@ from autosched.analysis.regions import Range, Region, WholeGroups, demanded_regi
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
-from autosched.schedule.derived import shared_pitch
-from autosched.schedule.types import At, Kernel, Level, LoopKind, Member, StageId, StageTiling
+from autosched.schedule.derived import is_unrolled, reduction_is_unrolled, shared_pitch
+from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
 GRID = (LoopKind.BLOCK,)
 
@@ -45,7 +45,8 @@ class Nest:
     """One stage's loops and the box it computes there.
 
     ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops),
-    ``extents`` the largest extent; ``at`` is None for a root.
+    ``extents`` the largest extent; ``at`` is None for a root. ``streamed`` counts the loops, after those over blocks,
+    that all threads of a block walk together.
     """
 
     stage: BoundStage
@@ -54,6 +55,7 @@ class Nest:
     limit: Mapping[str, ix.Index]
     extents: Mapping[str, int]
     at: At | None
+    streamed: int = 0
 
     @property
     def id(self) -> StageId:
@@ -68,17 +70,35 @@ class Nest:
     @cached_property
     def inner(self) -> tuple[NestLoop, ...]:
         """Serial and reduction loops inside the thread loops, in order."""
-        return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION))
+        walked = self.stream_loops
+        return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION) and p not in walked)
+
+    @cached_property
+    def stream_loops(self) -> tuple[NestLoop, ...]:
+        """The loops that all threads of a block walk together, in order."""
+        return tuple(p for p in self.loops if p.kind is not LoopKind.BLOCK)[: self.streamed]
 
     @cached_property
     def serial_points(self) -> int:
         """Points one thread computes."""
-        return _product(p.extent for p in self.loops if p.kind is LoopKind.SERIAL)
+        return _product(p.extent for p in self.inner if p.kind is LoopKind.SERIAL)
 
     @cached_property
     def reduction_points(self) -> int:
-        """Iterations of the reduction loops per point."""
-        return _product(p.extent for p in self.loops if p.kind is LoopKind.REDUCTION)
+        """Iterations of the reduction loops per point, in each step of the loops that the block walks together."""
+        return _product(p.extent for p in self.inner if p.kind is LoopKind.REDUCTION)
+
+    @cached_property
+    def unrolls_points(self) -> bool:
+        """Whether the loops over a thread's points are unrolled."""
+        if self.at is not None and self.at.level is Level.THREAD:
+            return True
+        return bool(is_unrolled(self.serial_points, self.streamed > 0))
+
+    @cached_property
+    def unrolls_terms(self) -> bool:
+        """Whether the reduction loops inside a thread are unrolled."""
+        return bool(reduction_is_unrolled(self.serial_points, self.reduction_points, self.streamed > 0))
 
     def cover(self, dim: str) -> int:
         """Return how many points of a dimension the nest's own loops walk."""
@@ -138,6 +158,10 @@ class KernelPlan:
     ``bound`` is the pipeline with the copies of sources that the kernel makes; ``steps`` are the thread nests in order
     (each a group of stages that share their thread loops), ``grid`` the block loops from outer to inner;
     ``thread_nests`` those of THREAD members.
+
+    With STREAM Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
+    those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
+    each thread holds in registers all the time.
     """
 
     bound: BoundPipeline
@@ -148,11 +172,22 @@ class KernelPlan:
     allocations: Mapping[str, Allocation]
     block: tuple[int, int, int]
     regions: Mapping[str, Region] = field(repr=False)
+    repeated: range = range(0)
+
+    @cached_property
+    def streamed(self) -> Nest | None:
+        """The nest whose first loops the whole block walks together, if there is one."""
+        return self.steps[self.repeated[-1]][0] if self.repeated else None
 
     @cached_property
     def inlined(self) -> frozenset[str]:
         """Names of inlined Funcs."""
         return frozenset(i.func for i in self.kernel.inlined)
+
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        """Names of Funcs that are stored to global memory."""
+        return frozenset(r.tiling.stage.func for r in self.kernel.roots if r.stored)
 
     @cached_property
     def root_funcs(self) -> frozenset[str]:
@@ -208,17 +243,17 @@ class _Planner:
         first = self.kernel.roots[0].tiling
         grid = self._grid(first)
         roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
-        block_level = {m.func for m in self.members if m.at.level is Level.BLOCK}
         inside = {m.func for m in self.members} | self.inlined
         grouped = {m.func: g for m in self.members if (g := self._groups_of_points(m)) is not None}
         regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, grouped)
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
-        for m in (m for m in self.members if m.func in block_level):
-            nests = [self._member_nest(m, t, self._required(regions, m)) for t in m.tilings]
-            allocations[m.func] = self._allocation(m, self._required(regions, m))
-            steps += self._groups(nests)
-        steps += self._groups(roots)
+        self._shared_members(Level.BLOCK, regions, steps, allocations)
+        repeated = range(0)
+        if self.kernel.stream is None:
+            steps += self._groups(roots)
+        else:
+            repeated = self._stream(self.kernel.stream, roots, steps, allocations)
         threads = self._thread_members(allocations)
         block = [1, 1, 1]
         for group in steps:
@@ -226,8 +261,38 @@ class _Planner:
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
-            regions,
+            regions, repeated,
         )  # fmt: skip
+
+    def _shared_members(
+        self, level: Level, regions: Mapping[str, Region], steps: list[tuple[Nest, ...]],
+        allocations: dict[str, Allocation],
+    ) -> None:  # fmt: skip
+        """Add the steps of the Members at one level in shared memory."""
+        for m in (m for m in self.members if m.at.level is level):
+            nests = [self._member_nest(m, t, self._required(regions, m)) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, self._required(regions, m))
+            steps += self._groups(nests)
+
+    def _stream(
+        self, at: At, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
+    ) -> range:
+        """Add the steps of STREAM Members and root stages; return those that are repeated."""
+        sharing = [_share_threads(roots[0], n) for n in roots]
+        self.nests.update({n.id: n for n in sharing})
+        place = [n.id for n in sharing].index(at.host)
+        before, host, after = sharing[:place], sharing[place], sharing[place + 1 :]
+        if before:
+            steps.append(tuple(before))
+        begin = len(steps)
+        inside = {m.func for m in self.members if m.at.level in (Level.STREAM, Level.THREAD)} | self.inlined
+        regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(at.depth))], inside)
+        self._shared_members(Level.STREAM, regions, steps, allocations)
+        steps.append((host,))
+        end = len(steps)
+        if after:
+            steps.append(tuple(after))
+        return range(begin, end)
 
     def _groups_of_points(self, m: Member) -> WholeGroups | None:
         """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
@@ -270,7 +335,9 @@ class _Planner:
             span = _product(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
             base[dim], limit[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
         own = self._loops(tiling)
-        nest = Nest(stage, (*grid, *own), base, limit, extents, None)
+        at = self.kernel.stream
+        streamed = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
+        nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed)
         self.nests[nest.id] = nest
         return nest
 
@@ -308,8 +375,8 @@ class _Planner:
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 > 0 and m.at.level is Level.BLOCK:
-                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across)
+            if k == len(extents) - 1 > 0 and m.at.level in IN_SHARED_MEMORY:
+                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, m.at.level is Level.STREAM)
             total *= length
         base = {d: by_dim[d][0] for d in func.dims}
         return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base)

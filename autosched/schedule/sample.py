@@ -14,6 +14,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile, plan_kernel
+from autosched.schedule.sample_stream import held_kernel, streamed_kernel
 from autosched.schedule.tiles import (
     calls_through,
     factor,
@@ -42,6 +43,8 @@ from autosched.target import Target
 
 MAX_INLINED_LOADS = 400
 TRIES = 12
+STREAMED_SHARE = 0.5
+"""Share of the kernels of which reductions are computed in steps, if they have any."""
 STAGED_SHARE = 0.4
 """Share of the kernels that get a copy of a source, if it fits."""
 
@@ -105,8 +108,24 @@ class _Sampler:
             self._place(func)
         for draft in self.drafts if self.varied else ():
             self._stage_a_source(draft)
-        kernels = tuple(self._kernel(d) for d in reversed(self.drafts))
-        return Schedule.of(self.bound, kernels)
+        kernels = [self._kernel(d) for d in reversed(self.drafts)]
+        return Schedule.of(self.bound, self._streamed(kernels) if self.varied else kernels)
+
+    def _streamed(self, kernels: Sequence[Kernel]) -> list[Kernel]:
+        """Compute some reductions in steps, now and then together with the kernel after them that reads the sums."""
+        found: list[Kernel] = []
+        for k in kernels:
+            if found and self.rng.random() < STREAMED_SHARE:
+                both = held_kernel(self.bound, found[-1], k)
+                held = None if both is None else streamed_kernel(self.bound, both, self.target, self.rng)
+                if held is not None:
+                    found[-1] = held
+                    continue
+            streamed = (
+                streamed_kernel(self.bound, k, self.target, self.rng) if self.rng.random() < STREAMED_SHARE else None
+            )
+            found.append(k if streamed is None else streamed)
+        return found
 
     def _kernel(
         self, draft: _Draft, members: Sequence[Member] | None = None, inlined: set[str] | None = None

@@ -18,7 +18,10 @@ from autosched.analysis.staging import staged_source
 
 
 class Level(IntEnum):
-    """Where a Func is computed, from outside in; each level has its memory."""
+    """Where a Func is computed, from outside in; each level has its memory.
+
+    STREAM is once per step of reduction loops that all threads of a block walk together, in shared memory.
+    """
 
     ROOT = 0
     BLOCK = 1
@@ -26,6 +29,10 @@ class Level(IntEnum):
     WARP = 3
     THREAD = 4
     INLINE = 5
+
+
+IN_SHARED_MEMORY = (Level.BLOCK, Level.STREAM)
+"""Levels whose results all threads of a block see."""
 
 
 class LoopKind(Enum):
@@ -110,7 +117,7 @@ class Aligned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A stage that spans the kernel's grid."""
+    """A stage that spans the kernel's grid; what is not ``stored`` stays in the registers of its thread."""
 
     tiling: StageTiling
     stored: bool = True
@@ -161,6 +168,11 @@ class Kernel:
         """Names of the inputs and Funcs of which the kernel computes copies (`autosched.analysis.staging`)."""
         return frozenset(s for m in self.members if m.tilings and (s := staged_source(m.func)) is not None)
 
+    @property
+    def stream(self) -> At | None:
+        """Where the kernel's STREAM Members are computed (all at one place), None if it has none."""
+        return next((m.at for m in self.members if m.at.level is Level.STREAM), None)
+
     def member(self, func: str) -> Member | None:
         """Return the Member that computes a Func, if there is one."""
         return next((m for m in self.members if m.func == func), None)
@@ -207,6 +219,6 @@ class Schedule:
                 levels.setdefault(i.func, Level.INLINE)
             for m in k.members:
                 levels[m.func] = m.at.level
-            for f in k.root_funcs:
-                levels[f] = Level.ROOT
+            for r in k.roots:
+                levels[r.tiling.stage.func] = Level.ROOT if r.stored else Level.THREAD
         return levels

@@ -11,7 +11,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.splitting import split_error, with_splits
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
-from autosched.schedule.checks import loops, members, resources, structure
+from autosched.schedule.checks import loops, members, resources, streams, structure
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import Target
@@ -31,6 +31,10 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     members.levels_are_supported,
     members.aligned_tiles_have_columns,
     members.hosts_enclose_consumers,
+    streams.streams_have_one_host,
+    streams.streamed_points_are_held,
+    streams.what_follows_reads_held_points,
+    streams.stream_members_are_read_in_steps,
 )
 """Checks that need no regions; the others rely on them."""
 

@@ -155,7 +155,7 @@ class _Run:
     def _loop(self, s: For, lanes: Lanes) -> None:
         for k in range(s.extent):
             self.index[s.name] = k
-            if s.role is LoopRole.SERIAL:
+            if s.role in (LoopRole.SERIAL, LoopRole.STREAM):
                 self.iterations[s.name] = k
             self.statements(s.body, lanes)
         self.iterations.pop(s.name, None)
@@ -175,7 +175,7 @@ class _Run:
     def _store(self, s: Store, lanes: Lanes) -> None:
         value = self._as_node(self._value(s.value, lanes), s.buffer.dtype, lanes)
         at = self._at(s.index, lanes)
-        if s.buffer.memory is Memory.REGISTER:
+        if s.buffer.in_registers:
             place = s.buffer.name, int(at)
             old = self.registers.get(place)
             if old is not None and not self.nodes[value].lanes.all() and not lanes.all():
@@ -269,7 +269,7 @@ class _Run:
 
     def _read(self, v: Read, lanes: Lanes) -> int:
         at = self._at(v.index, lanes)
-        if v.buffer.memory is Memory.REGISTER:
+        if v.buffer.in_registers:
             return self.registers[v.buffer.name, int(at)]
         loops = tuple((n, self.iterations[n]) for n in sorted(self._serial(v.index)))
         key = (v.buffer.name, _key(at), self.versions.get(v.buffer.name, 0), loops)

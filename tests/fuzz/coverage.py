@@ -106,6 +106,8 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
         yield "several Funcs inlined"
     if len(kernel.roots) > 1:
         yield "stages of a Func share a kernel"
+    if len(kernel.root_funcs) > 1:
+        yield "points held for another Func"
     for root in kernel.roots:
         yield from _of_tiling(bound, root.tiling)
 

@@ -52,6 +52,7 @@ KERNEL_INSTRUCTIONS = 12.0
 """Of a warp, to find out its block and threads and the addresses of arrays: counted in the SASS of small kernels."""
 LOOP_INSTRUCTIONS = 1.0
 """Of a loop that is not unrolled, an iteration: counter, comparison and branch, the compiler unrolling it a little."""
+LONG_LOOPS = (LoopRole.SERIAL, LoopRole.STREAM)
 _STRETCHES = (33, 17, 9, 5, 3, 2)
 """Iterations of a long loop that are executed: one more than a power of two shows how sectors begin and end."""
 
@@ -172,7 +173,7 @@ class Body:
 
     def _loop(self, s: For, c: Context) -> None:
         executed, start = s.extent, 0
-        if s.role is LoopRole.SERIAL:
+        if s.role in LONG_LOOPS:
             self._serial.add(s.name)
             executed = self._stretch(s, c)
             start = (s.extent - executed) // 2 // executed * executed
@@ -180,7 +181,7 @@ class Body:
         self._eval.bind_loop(s.name, at)
         inside = c.loop(s.extent, executed, unrolled=s.role is LoopRole.UNROLLED)
         self._indexing.enter(s.name, inside.frame, s.role)
-        if s.role is LoopRole.SERIAL:
+        if s.role in LONG_LOOPS:
             self._charge("integer", LOOP_INSTRUCTIONS, inside)
         self._statements(s.body, inside)
 
@@ -223,7 +224,7 @@ class Body:
 
     def _access(self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool) -> None:
         """Count a load or store."""
-        if buffer.memory is Memory.REGISTER:
+        if buffer.in_registers:
             if any(name in self._serial for name in ix.loop_vars(e)):
                 self._charge("register_array_requests", 1.0, c, instructions=0.0)
             return
@@ -281,7 +282,7 @@ def _loop_depth(s: For) -> int:
     while pending:
         x, depth = pending.pop()
         if isinstance(x, For):
-            depth += x.role is LoopRole.SERIAL
+            depth += x.role in LONG_LOOPS
             inner = max(inner, depth)
             pending += [(y, depth) for y in x.body]
         elif isinstance(x, If):

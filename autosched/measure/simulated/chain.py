@@ -48,16 +48,38 @@ _Place = tuple[str, str]
 
 def phase_chains(body: Sequence[Stmt]) -> list[dict[str, float]]:
     """Return the chain of each phase of a kernel body, as the fields of `work.Phase` that describe it."""
-    found: list[_Time] = []
-    walker = _Walker()
-    for s in body:
-        if isinstance(s, Barrier):
-            found.append(walker.end)
-            walker.next_phase()
-        else:
-            walker.statements((s,), _START)
-    found.append(walker.end)
+    phases = _Phases()
+    phases.visit(body, 1)
+    found = phases.ended()
     return [{"chain_cycles": t[1], "chain_global": t[2], "chain_shared": t[3]} for t in found]
+
+
+@dataclass
+class _Phases:
+    """Chains from barrier to barrier; what stands in loops around thread nests is walked once and counts often."""
+
+    found: list[_Time] = field(default_factory=lambda: [_START])
+    walker: _Walker = field(default_factory=lambda: _Walker())
+
+    def visit(self, body: Sequence[Stmt], times: int) -> None:
+        for s in body:
+            if isinstance(s, Barrier):
+                self._end(times)
+                self.found.append(_START)
+            elif isinstance(s, For) and s.role is LoopRole.STREAM:
+                self._end(times)
+                self.visit(s.body, times * s.extent)
+                self._end(times * s.extent)
+            else:
+                self.walker.statements((s,), _START)
+
+    def ended(self) -> list[_Time]:
+        self._end(1)
+        return self.found
+
+    def _end(self, times: int) -> None:
+        self.found[-1] = _repeated(self.found[-1], self.walker.end, times)
+        self.walker.next_phase()
 
 
 def _after(t: _Time, cycles: float) -> _Time:
@@ -129,7 +151,7 @@ class _Walker:
     def _store(self, buffer: Buffer, e: ix.Index, value: _Time, start: _Time) -> None:
         at = max(value, self._index(e, start))
         self.end = max(self.end, at)
-        if buffer.memory is Memory.REGISTER:
+        if buffer.in_registers:
             self.registers[buffer.name, ix.key(e)] = at
             self.variables[buffer.name, ix.key(e)] = frozenset(ix.loop_vars(e))
             self.registers[buffer.name, ""] = max(at, self.registers.get((buffer.name, ""), _START))
@@ -197,7 +219,7 @@ class _Walker:
         return start
 
     def _read(self, v: Read, start: _Time) -> _Time:
-        if v.buffer.memory is not Memory.REGISTER:
+        if not v.buffer.in_registers:
             return _loaded(self._index(v.index, start), v.buffer.memory)
         known = self.registers.get((v.buffer.name, ix.key(v.index)))
         if known is None:

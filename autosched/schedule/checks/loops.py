@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.types import Kernel, LoopKind
@@ -44,16 +45,16 @@ def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target)
 
 
 def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Reduction loops are whole and keep the order of the reduction domain."""
+    """Reduction loops have exactly their terms, in one loop or several, and keep the order of the reduction domain."""
     for t in kernel.tilings():
         stage = bound.stage(t.stage.func, t.stage.number)
-        order = [p.dim for p in t.loops if p.kind is LoopKind.REDUCTION]
-        if order != [d.name for d in stage.reductions if d.name in order] or len(set(order)) < len(order):
+        order = [dim for dim, _ in groupby(p.dim for p in t.loops if p.kind is LoopKind.REDUCTION)]
+        if order != [d.name for d in stage.reductions if d.name in order]:
             yield f"reduction loops of {t.stage} must keep the order of their domain"
         for d in stage.reductions:
             whole = t.extent(d.name, LoopKind.REDUCTION)
             if d.name in order and (whole != d.extent or t.extent(d.name) != d.extent):
-                yield f"reduction loop {d.name} of {t.stage} must have its {d.extent} iterations in one loop"
+                yield f"reduction loops {d.name} of {t.stage} must have its {d.extent} iterations, and no other loops"
             if d.name not in order and not any(p.dim == d.name for p in t.loops):
                 yield f"{t.stage} lacks its loop {d.name}"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop, owns_tile
 from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
@@ -20,9 +19,9 @@ MAX_UNROLLED_LOADS = 2048
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Members are at BLOCK or THREAD; the other levels are named by the types but have no lowering yet."""
+    """Members are at BLOCK, STREAM or THREAD; the other levels are named by the types but have no lowering yet."""
     for m in kernel.members:
-        if m.at.level not in (Level.BLOCK, Level.THREAD):
+        if m.at.level not in (Level.BLOCK, Level.STREAM, Level.THREAD):
             yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
 
 
@@ -58,6 +57,8 @@ def hosts_enclose_consumers(bound: BoundPipeline, kernel: Kernel, target: Target
             if m.at.host not in roots or m.at.depth != blocks:
                 yield f"{m.func} at BLOCK must be in a root, inside its {blocks} block loops"
             continue
+        if m.at.level is Level.STREAM:
+            continue  # `autosched.schedule.checks.streams`
         parent = by_func.get(m.at.host.func)
         least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(host)
         if not least <= m.at.depth <= len(host.loops):
@@ -189,7 +190,8 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
 def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
     """A kernel's unrolled loops, THREAD members inside each other's included, do not repeat code without end.
 
-    Compilers take minutes for tens of thousands of loads in one kernel, twice where it has an interior of its own.
+    Compilers take minutes for tens of thousands of loads in one kernel, twice where it has an interior of its own. The
+    terms of a nest that is computed in steps are not counted: what they repeat is limited by itself.
     """
     nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
     copies = {n.id: math.prod(loop.extent for loop in _unrolled_loops(n, nests)) for n in nests.values()}
@@ -211,10 +213,11 @@ def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
         at = current.at
         in_thread = at is not None and at.level is Level.THREAD
         unrolled = {
-            LoopKind.SERIAL: in_thread or bool(is_unrolled(current.serial_points)),
-            LoopKind.REDUCTION: bool(reduction_is_unrolled(current.serial_points, current.reduction_points)),
+            LoopKind.SERIAL: current.unrolls_points,
+            LoopKind.REDUCTION: current.unrolls_terms and not current.streamed,
         }
-        found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False)]
+        walked = current.stream_loops
+        found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in walked]
         if at is None or not in_thread:
             break
         current, depth = nests.get(at.host), at.depth

@@ -8,7 +8,7 @@ from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile
-from autosched.schedule.types import Kernel, Level, LoopKind, Schedule, StageId, StageTiling
+from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, LoopKind, Schedule, StageId, StageTiling
 from autosched.target import Target
 
 
@@ -82,20 +82,20 @@ def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> It
         t = root.tiling
         if [(p.dim, p.extent) for p in t.of_kind(LoopKind.BLOCK)] != grid:
             yield f"{t.stage} has other block loops than {first.stage}"
-        if t.stage.func != first.stage.func:
-            yield f"{t.stage} and {first.stage} are different Funcs; several roots in one kernel are not supported yet"
+        if t.stage.func != first.stage.func and kernel.stream is None:
+            yield f"{t.stage} and {first.stage} are different Funcs, which share a kernel only around STREAM Members"
             return
+    if len(kernel.root_funcs) > 1:
+        return  # `autosched.schedule.checks.streams`
     if len(kernel.roots) > 1:
         func = bound.funcs[first.stage.func]
         if not all(owns_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
             yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
-        elif len({_points(r.tiling) for r in kernel.roots}) > 1:
+        elif len({points_of_threads(r.tiling) for r in kernel.roots}) > 1:
             yield f"stages of {func.name} in one kernel need the same thread and serial loops"
-    if any(not r.stored for r in kernel.roots):
-        yield "a root that is not stored has no readers"
 
 
-def _points(t: StageTiling) -> tuple[object, ...]:
+def points_of_threads(t: StageTiling) -> tuple[object, ...]:
     """Return what decides which points a thread computes: thread loops in order, serial loops in any order."""
     own = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
     serial = sorted(p[:3] for p in own if p[3] is LoopKind.SERIAL)
@@ -138,11 +138,11 @@ def staged_sources_lie_outside(bound: BoundPipeline, kernel: Kernel, target: Tar
             continue
         if source in inside:
             yield f"it stages {source}, which it computes itself"
-        if m.at.level is not Level.BLOCK:
-            yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK"
+        if m.at.level not in IN_SHARED_MEMORY:
+            yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK or STREAM"
     for name in inside - {m.func for m in kernel.members}:
         if staged_source(name) is not None:
-            yield f"{name} is no Member at BLOCK, and only such are copies of sources"
+            yield f"{name} is no Member at BLOCK or STREAM, and only such are copies of sources"
 
 
 def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

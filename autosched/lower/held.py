@@ -1,0 +1,111 @@
+"""A thread's points held in registers while several stages, or many steps of one, update them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autosched.analysis import index as ix
+from autosched.lower.ir import Alloc, Buffer, Memory, Store
+from autosched.schedule.plan import Nest
+from autosched.schedule.types import LoopKind
+
+if TYPE_CHECKING:
+    from autosched.lower.nests import NestEmitter
+
+Layout = Mapping[tuple[str, int], int]
+"""Stride of each serial loop, by (dimension, points per iteration), in a thread's registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The points of a Func that a thread holds: one buffer for each tuple component, all with one layout."""
+
+    func: str
+    buffers: tuple[Buffer, ...]
+    layout: Layout
+
+    def index(self, n: Nest) -> ix.Index:
+        """Return where a nest's point is held."""
+        total: ix.Index = 0
+        for loop in n.inner:
+            if loop.kind is LoopKind.SERIAL and loop.extent > 1:
+                at = ix.var(loop.name, 0, loop.extent - 1)
+                total = ix.add(total, ix.scale(at, self.layout[loop.dim, loop.stride]))
+        return total
+
+
+def hold(nests: NestEmitter, n: Nest, memory: Memory) -> Held:
+    """Return room for a thread's points of the Func that a nest computes a stage of."""
+    layout: dict[tuple[str, int], int] = {}
+    count = 1
+    for loop in reversed([p for p in n.inner if p.kind is LoopKind.SERIAL and p.extent > 1]):
+        layout[loop.dim, loop.stride] = count
+        count *= loop.extent
+    func = nests.body.bound.funcs[n.stage.func]
+    label = nests.body.names[func.name]
+    buffers = tuple(
+        Buffer(nests.body.namer(label if len(func.dtypes) == 1 else f"{label}_{k}", "r"), d, count, memory)
+        for k, d in enumerate(func.dtypes)
+    )
+    return Held(func.name, buffers, layout)
+
+
+def promoted(nests: NestEmitter, group: Sequence[Nest]) -> None:
+    """Emit stages with the thread's points in registers over all of them."""
+    held = hold(nests, group[0], Memory.REGISTER)
+    for b in held.buffers:
+        nests.out.append(Alloc(b))
+    fetch_if_read(nests, held, group[0])
+    for n in group:
+        update(nests, held, n)
+    write_back(nests, held, group[-1])
+
+
+def fetch_if_read(nests: NestEmitter, held: Held, first: Nest) -> None:
+    """Read the thread's points if the first stage does; otherwise it overwrites every one of them."""
+    if held.func in first.stage.sources:
+        nests.over_points(first, lambda at: _fetch(nests, held, first, at))
+
+
+def update(nests: NestEmitter, held: Held, n: Nest) -> None:
+    """Emit one stage on the points that are held."""
+    nests.body.accumulators[held.func] = (held.buffers, held.index(n))
+    nests.stage(n, held.buffers)
+    del nests.body.accumulators[held.func]
+
+
+def read_held(nests: NestEmitter, held: Held, n: Nest) -> None:
+    """Emit a stage of another Func, which reads the points that are held where it computes its own."""
+    outer, nests.body.writing = nests.body.writing, n.stage.func
+    nests.body.accumulators[held.func] = (held.buffers, held.index(n))
+    nests.stage(n, None)
+    del nests.body.accumulators[held.func]
+    nests.body.writing = outer
+
+
+def write_back(nests: NestEmitter, held: Held, last: Nest) -> None:
+    """Store the thread's points."""
+    nests.over_points(last, lambda at: _store(nests, held, last, at))
+
+
+def _fetch(nests: NestEmitter, held: Held, n: Nest, at: Mapping[str, ix.Index]) -> None:
+    own = held.index(n)
+    for k, register in enumerate(held.buffers):
+        buffer, flat = nests.body.place(held.func, _point(nests, held, at), k)
+        if buffer.memory is Memory.GLOBAL:
+            nests.body.used.setdefault(buffer.name, buffer)
+        value = nests.out.read(buffer, flat, nests.body.names[held.func], fixed=False)
+        nests.out.append(Store(register, own, value, nests.out.new_site(nests.out.scope.depth)))
+
+
+def _store(nests: NestEmitter, held: Held, n: Nest, at: Mapping[str, ix.Index]) -> None:
+    own = held.index(n)
+    for k, register in enumerate(held.buffers):
+        buffer, flat = nests.body.place(held.func, _point(nests, held, at), k)
+        nests.store(buffer, flat, nests.out.read(register, own, held.func, fixed=False), held.func)
+
+
+def _point(nests: NestEmitter, held: Held, at: Mapping[str, ix.Index]) -> list[ix.Index]:
+    return [at[d] for d in nests.body.bound.funcs[held.func].dims]

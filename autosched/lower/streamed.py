@@ -1,0 +1,89 @@
+"""Reductions that a whole block walks together: stage a chunk of the terms in shared memory, add it up, go on.
+
+acc[points] = start value                              each thread, in registers that outlive the nest
+for k0 in steps:                                       all threads together
+    barrier; shared a, b = this step's chunks          each thread some of their elements
+    barrier; for k1 in chunk: acc[points] += ...       each thread, from shared memory
+out[points] = acc                                      each thread
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from autosched.lower.held import fetch_if_read, hold, read_held, update, write_back
+from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
+from autosched.schedule.plan import KernelPlan, NestLoop
+
+if TYPE_CHECKING:
+    from autosched.lower.nests import NestEmitter
+
+
+def held_from(plan: KernelPlan) -> int:
+    """Return the number of the first step that works on held points: of the stages before the streamed one, if any."""
+    if not plan.repeated:
+        return len(plan.steps)
+    begin = plan.repeated[0]
+    shares = begin > 0 and plan.steps[begin - 1][0].at is None
+    return begin - 1 if shares else begin
+
+
+def emit_streamed(nests: NestEmitter, barriers: Sequence[bool]) -> tuple[Stmt, ...]:
+    """Return the statements of a plan's steps from `held_from` on.
+
+    Args:
+        nests: Emits the nests themselves.
+        barriers: Which of the plan's steps have a barrier before them.
+    """
+    plan, host = nests.plan, nests.plan.streamed
+    assert host is not None
+    held = hold(nests, host, Memory.PRIVATE)
+    begin, end = plan.repeated.start, plan.repeated.stop
+    earlier = plan.steps[held_from(plan)] if held_from(plan) < begin else ()
+    later = plan.steps[end] if end < len(plan.steps) else ()
+
+    def met(k: int) -> list[Stmt]:
+        return [Barrier()] if k < len(barriers) and barriers[k] else []
+
+    def prepare() -> None:
+        fetch_if_read(nests, held, earlier[0] if earlier else host)
+        for n in earlier:
+            update(nests, held, n)
+
+    def step() -> tuple[Stmt, ...]:
+        body: list[Stmt] = []
+        for k in plan.repeated:
+            group = plan.steps[k]
+            body += met(k)
+            body += nests.emit(group, (lambda: update(nests, held, host)) if group[0] is host else None)
+        return tuple(body)
+
+    def finish() -> None:
+        for n in later:
+            if n.stage.func == held.func:
+                update(nests, held, n)
+        if held.func in plan.stored:
+            write_back(nests, held, host)
+        for n in later:
+            if n.stage.func != held.func:
+                read_held(nests, held, n)
+
+    statements: list[Stmt] = [Alloc(b) for b in held.buffers]
+    statements += (*(met(begin - 1) if earlier else ()), *nests.emit(earlier or (host,), prepare))
+    statements += _inside(nests, host.stream_loops, step)
+    statements += (*(met(end) if later else ()), *nests.emit(later or (host,), finish))
+    return tuple(statements)
+
+
+def _inside(nests: NestEmitter, loops: Sequence[NestLoop], body: Callable[[], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """Return loops that the block walks around statements."""
+    if not loops:
+        return body()
+    loop = loops[0]
+    depth = nests.out.scope.depth
+    nests.out.push((loop.name,), fence=True, serial=True)
+    statements = _inside(nests, loops[1:], body)
+    assert not nests.out.pop(), "nothing is hoisted out of a nest"
+    note = f"{loop.dim}: {loop.extent} steps"
+    return (For(loop.name, loop.extent, LoopRole.STREAM, statements, depth=depth, comment=note),)

@@ -1,0 +1,104 @@
+"""STREAM Members: staged once per step of reduction loops that all threads of a block walk together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.checks.members import readers
+from autosched.schedule.checks.structure import points_of_threads
+from autosched.schedule.derived import is_promoted
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.types import Kernel, Level, LoopKind, StageId
+from autosched.target import Target
+
+
+def streams_have_one_host(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """STREAM Members of a kernel stand at one place: in a root stage, inside loops the block can walk together."""
+    at = kernel.stream
+    if at is None:
+        return
+    host = next((r.tiling for r in kernel.roots if r.tiling.stage == at.host), None)
+    apart = [m.func for m in kernel.members if m.at.level is Level.STREAM and m.at != at]
+    if host is None or apart:
+        yield f"{apart[0] if apart else at.host} must be at the one root stage and depth of all STREAM Members"
+        return
+    blocks = len(host.of_kind(LoopKind.BLOCK))
+    walked = host.loops[blocks : at.depth]
+    if not walked or at.depth > len(host.loops) or any(p.kind is not LoopKind.REDUCTION for p in walked):
+        yield (
+            f"STREAM Members in {at.host} stand inside {at.depth} loops; between its {blocks} block loops and there "
+            "must be reduction loops, and only such"
+        )
+
+
+def streamed_points_are_held(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """All root stages around STREAM Members compute the same points in each thread, few enough for its registers."""
+    at = kernel.stream
+    if at is None:
+        return
+    func = bound.funcs[at.host.func]
+    own = [r.tiling for r in kernel.roots if r.tiling.stage.func == func.name]
+    points = math.prod(p.extent for p in own[0].of_kind(LoopKind.SERIAL))
+    if not all(owns_tile(func, func.stages[t.stage.number]) for t in own):
+        yield f"stages of {func.name} touch each other's points, so no thread can hold its own over several steps"
+    elif not is_promoted(points, len(func.dtypes), True):
+        yield f"threads of {at.host} compute {points} points, too many to hold them in registers over several steps"
+    elif len({points_of_threads(r.tiling) for r in kernel.roots}) > 1:
+        yield "root stages around STREAM Members need the same thread and serial loops"
+
+
+def what_follows_reads_held_points(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """A root that is not stored is held in registers, for one more root that reads it at its own points."""
+    first, *others = kernel.root_funcs
+    unstored = {r.tiling.stage.func for r in kernel.roots if not r.stored}
+    if unstored != ({first} if others else set()) or len(others) > 1:
+        yield "a root is not stored just where the points its threads hold are read by the one other root"
+        return
+    if not others or kernel.stream is None:
+        return
+    if kernel.stream.host.func != first:
+        yield f"STREAM Members are computed in {kernel.stream.host}, but {first} is the Func that threads hold"
+    held, reader = bound.funcs[first], bound.funcs[others[0]]
+    if held.is_output:
+        yield f"output {first} must be stored"
+    if not reader.is_pure or held.dims != reader.dims or held.region != reader.region:
+        yield f"{reader.name} must be pure and have the dimensions and the region of {first}, whose points it reads"
+        return
+    own = [f"({d})" for d in reader.dims]
+    for f in reader.stages[0].footprints:
+        if f.source == first and [[ix.key(i) for i in dim] for dim in f.dims] != [[o] for o in own]:
+            yield f"{reader.name} reads {first} at other points than its own, which other threads hold"
+    outside = [c for c in held.consumers if c not in (first, reader.name)]
+    if outside:
+        yield f"{first} is held in registers, but {', '.join(outside)} read it too"
+
+
+def stream_members_are_read_in_steps(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """What a STREAM Member holds is only read in the same step: by its host or by other STREAM Members."""
+    at = kernel.stream
+    if at is None:
+        return
+    inside = {m.func for m in kernel.members if m.at.level is Level.STREAM}
+    within: set[StageId] = {at.host}
+    for m in kernel.members:
+        if m.at.level is Level.THREAD:  # inside a nest of the step or not, as its host is
+            home = _home(kernel, m.at.host)
+            if home == at.host or home.func in inside:
+                within |= {t.stage for t in m.tilings}
+    for name in sorted(inside):
+        for reader in readers(bound, kernel, name):
+            if reader not in within and reader.func not in inside:
+                yield f"{reader} reads {name} outside the steps of {at.host} in which it is computed"
+
+
+def _home(kernel: Kernel, stage: StageId) -> StageId:
+    """Return the nest with thread loops that a stage is computed in."""
+    for _ in kernel.members:
+        m = kernel.member(stage.func)
+        if m is None or m.at.level is not Level.THREAD:
+            break
+        stage = m.at.host
+    return stage

@@ -1,0 +1,180 @@
+"""Random schedules that compute reductions in steps: what STREAM Members and held points can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_name, with_staged
+from autosched.errors import ScheduleError
+from autosched.schedule.checks.members import readers, sources_through
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.tiles import member_tiling
+from autosched.schedule.types import (
+    At,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    StageId,
+    StageTiling,
+)
+from autosched.schedule.validate import kernel_reasons
+from autosched.target import Target
+
+TRIES = 6
+
+
+def streamed_kernel(
+    bound: BoundPipeline, kernel: Kernel, target: Target, rng: np.random.Generator
+) -> Kernel | None:  # fmt: skip
+    """Return a kernel that stages some of what it reads in steps of its last update's reduction, if it has one.
+
+    Args:
+        bound: The pipeline.
+        kernel: A legal kernel without STREAM Members.
+        target: Device limits.
+        rng: Source of randomness.
+    """
+    host = _host(kernel)
+    if host is None:
+        return None
+    walked, inner = _cut([p for p in host.loops if p.kind is LoopKind.REDUCTION], rng)
+    blocks = host.of_kind(LoopKind.BLOCK)
+    rest = [p for p in host.loops if p.kind is not LoopKind.BLOCK]
+    names = {p.dim for p in walked}
+    kept = [p for p in rest if p.kind is not LoopKind.REDUCTION or p.dim not in names]
+    place = next((k for k, p in enumerate(kept) if p.kind is LoopKind.REDUCTION), len(kept))
+    if place < len(kept) and any(p.kind is LoopKind.THREAD for p in kept[place:]):
+        return None
+    place = max(place, 1 + max((k for k, p in enumerate(kept) if p.kind is LoopKind.THREAD), default=-1))
+    loops = (*blocks, *walked, *kept[:place], *inner, *kept[place:])
+    tiling = StageTiling(host.stage, loops)
+    at = At(Level.STREAM, host.stage, len(blocks) + len(walked))
+    roots = tuple(replace(r, tiling=tiling) if r.tiling.stage == host.stage else r for r in kernel.roots)
+    moved = tuple(_hosted_deeper(m, host, tiling) for m in kernel.members)
+    found = _with_members(bound, replace(kernel, roots=roots, members=moved), at, target, rng)
+    return None if found is None or kernel_reasons(bound, found, target) else found
+
+
+def held_kernel(bound: BoundPipeline, first: Kernel, second: Kernel) -> Kernel | None:
+    """Return one kernel for two, of which the second reads what the first computes at its own points alone.
+
+    It is legal only once some of its Members are computed in steps (`streamed_kernel`).
+    """
+    if first.members or first.inlined or len(second.roots) != 1 or len(first.root_funcs) != 1:
+        return None
+    held, reader = bound.funcs[first.root_funcs[0]], second.roots[0].tiling
+    func = bound.funcs[reader.stage.func]
+    inlined = {i.func for i in second.inlined}
+    sources = sources_through(bound, bound.stage(*reader.stage), inlined)
+    if held.is_output or set(held.consumers) - {held.name, func.name}:
+        return None
+    if held.dims != func.dims or held.region != func.region or held.name not in sources or not func.is_pure:
+        return None
+    roots = []
+    for r in first.roots:
+        terms = tuple(p for p in r.tiling.loops if p.kind is LoopKind.REDUCTION)
+        if {p.dim for p in terms} != {d.name for d in bound.stage(*r.tiling.stage).reductions}:
+            return None  # blocks or threads share the reduction
+        last = 1 + max((k for k, p in enumerate(reader.loops) if p.kind is not LoopKind.SERIAL), default=-1)
+        roots.append(
+            Root(StageTiling(r.tiling.stage, (*reader.loops[:last], *terms, *reader.loops[last:])), stored=False)
+        )
+    return replace(second, roots=(*roots, *second.roots))
+
+
+def _host(kernel: Kernel) -> StageTiling | None:
+    """Return the last stage of the first Func, if it has reduction loops."""
+    first = kernel.root_funcs[0]
+    last = [r.tiling for r in kernel.roots if r.tiling.stage.func == first][-1]
+    return last if kernel.stream is None and last.of_kind(LoopKind.REDUCTION) else None
+
+
+def _cut(terms: Sequence[Loop], rng: np.random.Generator) -> tuple[list[Loop], list[Loop]]:
+    """Draw which reduction loops the block walks: some of the outermost, and perhaps a part of the next."""
+    whole = int(rng.integers(0, len(terms) + 1))
+    walked, inner = list(terms[:whole]), []
+    if whole < len(terms) and (whole == 0 or rng.random() < 0.5):
+        n = terms[whole].extent
+        steps = int(rng.choice([d for d in range(1, n + 1) if n % d == 0]))
+        walked.append(replace(terms[whole], extent=steps))
+        inner.append(replace(terms[whole], extent=n // steps))
+    return walked, inner
+
+
+def _hosted_deeper(m: Member, host: StageTiling, tiling: StageTiling) -> Member:
+    """Return a THREAD Member of the host inside as many of its loops as before, cut ones counted twice."""
+    if m.at.level is not Level.THREAD or m.at.host != host.stage:
+        return m
+    return replace(m, at=replace(m.at, depth=m.at.depth + len(tiling.loops) - len(host.loops)))
+
+
+def _with_members(
+    bound: BoundPipeline, kernel: Kernel, at: At, target: Target, rng: np.random.Generator
+) -> Kernel | None:  # fmt: skip
+    """Return a kernel with some of what its host reads at STREAM, None if nothing fits."""
+    changed = False
+    for member in rng.permutation(np.array(list(_candidates(bound, kernel, at)), object)):
+        if changed and rng.random() < 0.4:
+            continue
+        found = _placed(bound, kernel, member, at, target, rng)
+        if found is not None:
+            kernel, changed = found, True
+    return kernel if changed else None
+
+
+def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
+    """Yield sources to copy, and BLOCK Members that the host alone reads."""
+    inlined = {i.func for i in kernel.inlined}
+    viewed = with_staged(bound, kernel.staged)
+    members = {m.func: m for m in kernel.members}
+    for name in sorted(sources_through(viewed, viewed.stage(*at.host), inlined) - inlined - {at.host.func}):
+        if name in members:
+            if members[name].at.level is Level.BLOCK and readers(viewed, kernel, name) == [at.host]:
+                yield name
+        elif name in viewed.inputs or name in viewed.funcs:
+            yield staged_name(name)
+
+
+def _placed(
+    bound: BoundPipeline, kernel: Kernel, name: str, at: At, target: Target, rng: np.random.Generator
+) -> Kernel | None:  # fmt: skip
+    """Return a kernel with one Func computed at STREAM, with random loops, if that is legal."""
+    own = kernel.member(name)
+    source = name.removesuffix(".staged")
+    viewed = with_staged(bound, {*kernel.staged, *((source,) if own is None else ())})
+    func = viewed.funcs.get(name)
+    if func is None or not func.dims:
+        return None
+    stages = [s for s in func.stages if s.values and not s.is_empty]
+    order = tuple(func.dims[k] for k in rng.permutation(len(func.dims))) if rng.random() < 0.4 else func.dims
+    terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in stages]
+    probe = Member(
+        tuple(StageTiling(StageId(name, s.number), t) for s, t in zip(stages, terms, strict=True)), at, order
+    )
+    others = tuple(m for m in kernel.members if m.func != name)
+    funcs = list(viewed.funcs)
+
+    def members(m: Member) -> tuple[Member, ...]:
+        return tuple(sorted((*others, m), key=lambda m: funcs.index(m.func)))
+
+    try:
+        plan = plan_kernel(viewed, replace(kernel, members=members(probe)))
+    except ScheduleError:
+        return None
+    extents = dict(zip(order, plan.allocations[name].extents, strict=True))
+    for _ in range(TRIES):
+        tilings = [
+            StageTiling(StageId(name, s.number), member_tiling(rng, func, s, extents, plan.block, target))
+            for s in stages
+        ]
+        found = replace(kernel, members=members(replace(probe, tilings=tuple(tilings))))
+        if not kernel_reasons(bound, found, target):
+            return found
+    return None

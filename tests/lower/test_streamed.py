@@ -1,0 +1,115 @@
+"""Reductions in steps: what the block stages in shared memory, barriers, sums that stay in registers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_name, with_staged
+from autosched.apps import get_app
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
+from autosched.lower.program import lower
+from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import At, Member, Schedule
+from autosched.schedule.validate import reasons
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+from tests.schedule.building import block, kernel, member, root, schedule
+from tests.schedule.streams import in_steps, product, stream
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+
+
+def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
+    assert reasons(bound, found, H200) == []
+    assert from_json(to_json(bound, found), bound) == found
+    return found
+
+
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
+def test_products_in_steps(rows: int, columns: int, terms: int) -> None:
+    bound = product(rows, columns, terms)
+    found = legal(bound, schedule(bound, in_steps(bound)))
+    program = lower(bound, found)
+    assert_backends_agree(bound, program)
+    (ir,) = program.kernels
+    loops = [s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.STREAM]
+    assert {(p.name, p.extent) for p in loops} == {("r_k", 6)}
+    for loop in loops:  # the interior's and the border's
+        assert [isinstance(s, Barrier) for s in loop.body].count(True) == 2
+    held = [s.buffer for s in walk(ir.body) if isinstance(s, Alloc)]
+    assert held and all((b.count, b.memory) == (12, Memory.PRIVATE) for b in held)
+    assert [b.name for b in ir.writes] == ["out"]  # the sums never leave the registers
+    if have_nvrtc():
+        assert compile_cubin(print_cuda(ir).source, H200.arch).code
+
+
+def test_text_shows_the_steps() -> None:
+    bound = product()
+    text = schedule_text(bound, schedule(bound, in_steps(bound)))
+    assert "reduction r.k 6  (all threads, step 4)" in text
+    assert "dot.1[y 16, x 24]: in registers" in text
+    assert text.index("(all threads") < text.index("barrier") < text.index("a.staged[x 4, y 16]: in shared memory")
+
+
+def test_one_thread_a_block() -> None:
+    bound = product(3, 4, 6)
+    found = in_steps(bound, "by=3 bx=4", "", "", "rr.k=3", "rr.k=2", "sy=1 sx=2")
+    whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.members]
+    found = kernel(bound, found.roots, whole)
+    assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
+
+
+def test_several_loops_are_walked_and_a_copy_is_staged_once() -> None:
+    """Rows of taps are walked, the weights of all of them are there from the start."""
+    image, weights, out = Input("image", float32, 3), Input("weights", float32, 3), Func("out")
+    r = RDom("r", y=3, x=3, c=4)
+    out[y, x] = 0.5
+    out[y, x] += weights[r.y, r.x, r.c] * image[y + r.y, x + r.x, r.c]
+    bound = bind(Pipeline(out.over(y=(0, 19), x=(0, 30)), name="taps"), {"image": (21, 32, 4), "weights": (3, 3, 4)})
+    tile, points = "by=3 bx=2 ", "tx=8 ty=4 {} sy=2 sx=2"
+    found = kernel(
+        bound,
+        [
+            root("out", tile + points.format("")),
+            root("out.1", tile + "rr.y=3 rr.x=3 " + points.format("rr.c=4")),
+        ],
+        [
+            copy(bound, stream("out.1", 4), "image", "t2=4 t1=4 s0=8 s1=4"),
+            copy(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
+        ],
+    )
+    assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
+
+
+def copy(bound: BoundPipeline, at: At, source: str, text: str) -> Member:
+    """Return the copy of an input; dimensions are given by number."""
+    dims = with_staged(bound, [source]).funcs[staged_name(source)].dims
+    named = re.sub(r"([ts])(\d)=", lambda found: f"{found[1]}{dims[int(found[2])]}=", text)
+    return member(at, dims, **{staged_name(source): named})
+
+
+@pytest.mark.parametrize(("app", "least"), [("sgemm", 4), ("conv_layer", 3)])
+def test_random_schedules(app: str, least: int) -> None:
+    """Sums in steps, alone or with the Func that reads them, agree with the interpreter bit for bit."""
+    one = get_app(app)
+    bound = bind(one.build(), {name: a.shape for name, a in one.generate(one.small_sizes, 0).items()})
+    seen: Counter[bool] = Counter()
+    for seed in range(24):
+        found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
+        streamed = [k for k in found.kernels if k.stream is not None]
+        if streamed and sum(seen.values()) < least:
+            seen[any(len(k.root_funcs) > 1 for k in streamed)] += 1
+            assert_backends_agree(bound, lower(bound, legal(bound, found)))
+    assert sum(seen.values()) == least

@@ -1,0 +1,108 @@
+"""Rules about what is computed in steps of a reduction, and about points that are held in registers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched.analysis.bind import bind
+from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.validate import reasons
+from autosched.target import get_target
+from tests.schedule.building import kernel, member, root, schedule, thread
+from tests.schedule.streams import in_steps, product, stream, unstored
+
+H200 = get_target("h200")
+BOUND = product()
+GOOD = in_steps(BOUND)
+A, B = GOOD.members
+
+
+def roots(*found: tuple[str, str]) -> Kernel:
+    """Return the good kernel with other root stages; those but the last are not stored."""
+    *first, last = found
+    return kernel(BOUND, [*(unstored(*r) for r in first), root(*last)], GOOD.members)
+
+
+TILE = "by=3 bx=3 {} tx=8 ty=4 {} sy=4 sx=3"
+FREE, STEPS = TILE.format("", ""), TILE.format("rr.k=6", "rr.k=4")
+
+BROKEN: dict[str, tuple[Kernel, str]] = {
+    "two places": (
+        kernel(BOUND, GOOD.roots, [A, replace(B, at=stream("dot.1", 2))]),
+        "b.staged must be at the one root stage and depth of all STREAM Members",
+    ),
+    "no loop is walked": (
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 2)) for m in GOOD.members]),
+        "STREAM Members in dot.1 stand inside 2 loops; between its 2 block loops and there must be reduction loops",
+    ),
+    "a thread loop is walked": (
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 4)) for m in GOOD.members]),
+        "must be reduction loops, and only such",
+    ),
+    "other points before": (
+        roots(("dot", "by=3 bx=3 tx=8 ty=8 sy=2 sx=3"), ("dot.1", STEPS), ("out", FREE)),
+        "root stages around STREAM Members need the same thread and serial loops",
+    ),
+    "too many points": (
+        roots(*((s, "by=3 bx=1 {} tx=1 ty=1 {} sy=16 sx=72".format(*t)) for s, t in (
+            ("dot", ("", "")), ("dot.1", ("rr.k=6", "rr.k=4")), ("out", ("", ""))))),
+        "threads of dot.1 compute 1152 points, too many to hold them in registers over several steps",
+    ),
+    "the sums are stored": (
+        replace(GOOD, roots=tuple(replace(r, stored=True) for r in GOOD.roots)),
+        "a root is not stored just where the points its threads hold are read by the one other root",
+    ),
+    "the host comes last": (
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("out", 3)) for m in GOOD.members]),
+        "STREAM Members in out stand inside 3 loops",
+    ),
+    "loops of two Funcs without steps": (
+        kernel(BOUND, GOOD.roots),
+        "out and dot are different Funcs, which share a kernel only around STREAM Members",
+    ),
+    "a copy in a thread": (
+        kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
+        "b.staged is computed at THREAD; sources are staged at BLOCK or STREAM",
+    ),
+    "the chunk is not covered": (
+        kernel(BOUND, GOOD.roots, [replace(A, tilings=(replace(A.tilings[0], loops=A.tilings[0].loops[:2]),)), B]),
+        "a.staged needs 16 points of y, its loops cover 8",
+    ),
+}  # fmt: skip
+
+
+def only(found: Kernel) -> Schedule:
+    return schedule(BOUND, found)
+
+
+def test_the_unbroken_one_is_legal() -> None:
+    assert reasons(BOUND, only(GOOD), H200) == []
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_one_broken_rule_gives_its_reason(case: str) -> None:
+    found, wanted = BROKEN[case]
+    given = reasons(BOUND, only(found), H200)
+    assert any(re.search(re.escape(wanted), r) for r in given), given
+
+
+def test_sums_that_others_read_are_not_held() -> None:
+    """``out`` may read sums at its own points alone: others' are in the registers of other threads."""
+    y, x = Var("y"), Var("x")
+    a, dot, out = Input("a", float32, 2), Func("dot"), Func("out")
+    r = RDom("r", k=8)
+    dot[y, x] = 0.0
+    dot[y, x] += a[y, x + r.k]
+    out[y, x] = dot[y, 15 - x]
+    bound = bind(Pipeline(out.over(y=(0, 16), x=(0, 16)), name="turned"), {"a": (16, 32)})
+    text = "by=1 bx=1 {} tx=16 ty=16"
+    found = kernel(
+        bound,
+        [unstored("dot", text.format("")), unstored("dot.1", text.format("rr.k=8")), root("out", text.format(""))],
+        [member(stream("dot.1", 3), ("y", "x"), **{"a.staged": "ty=16 tx=16"})],
+    )
+    assert any("reads dot at other points than its own" in r for r in reasons(bound, schedule(bound, found), H200))
