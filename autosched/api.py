@@ -30,13 +30,14 @@ from autosched.search.modes.one_shot import Answer, Request, find_schedule
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import SAMPLES, Progress
 from autosched.search.modes.trials import Trials
-from autosched.search.strategy import Found, Strategy
+from autosched.search.ranked import Found
+from autosched.search.strategy import Strategy
 from autosched.target import Target, get_target
 
 if TYPE_CHECKING:
     from autosched.export import Exported
     from autosched.report.measured import Measured
-    from autosched.search.modes.tuning import Tuned, TuneReport
+    from autosched.search.modes.tuning_reports import Tuned, TuneReport
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -314,7 +315,9 @@ def autotune(
         bound, chosen, params, iterations=iterations, samples=samples, seconds=seconds, database=database,
         resume=resume, weights=weights, measure=measure, seed=seed, keep=keep, report=report,
     )  # fmt: skip
-    return ScheduledPipeline(bound, tuned.schedule, chosen, params, origin=origin, tuned=tuned)
+    return ScheduledPipeline(
+        bound, tuned.schedule, chosen, params, origin=origin, trials=tuned.trials, tuned=tuned
+    )  # fmt: skip
 
 
 def load_schedule(
@@ -357,6 +360,11 @@ def _shapes_of(pipeline: Pipeline, shapes: Shapes | None, inputs: Mapping[str, A
         raise InputError("give either shapes or inputs, not both")
     if inputs is not None:
         return {name: _shape_of(name, value) for name, value in inputs.items()}
+    if shapes is not None and not isinstance(shapes, Mapping):
+        raise InputError(
+            f"shapes is a {type(shapes).__qualname__}, expected a shape for every input by name; arrays to take the "
+            "shapes from go to inputs={...}"
+        )
     if shapes is None and pipeline.inputs:
         example = ", ".join(f"{i.name!r}: ({', '.join(i.dims)}{',' * (i.ndim == 1)})" for i in pipeline.inputs)
         raise InputError(

@@ -21,7 +21,9 @@ from autosched.errors import AutoschedError
 from autosched.measure.choose import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.tuning import TuningSettings
-from autosched.search.modes.tuning import Tuned, Tuner, TuneSettings
+from autosched.search.modes.tuning import Tuner
+from autosched.search.modes.tuning_reports import Tuned
+from autosched.search.modes.tuning_settings import TuneSettings
 from autosched.target import get_target
 
 

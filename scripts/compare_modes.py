@@ -3,19 +3,20 @@
     python scripts/compare_modes.py --apps harris,unsharp,camera_pipe --target cpu
     python scripts/compare_modes.py --apps harris,unsharp,camera_pipe --target h200 --simulated
 
-On a processor the schedules of all modes are timed once more in the end, in turn in one process, and the medians
-printed; on the simulated device, which gives the same time each time, its times are. Nothing is taken from the user's
-cache or kept there.
+The schedules of all modes are timed once more in the end, in turns, in some processes one after the other, with inputs
+as cold as they are while searching; medians and half the distance between the quartiles are printed, and ratios within
+a round. The simulated device gives the same time each time. Nothing is taken from the user's cache or kept there.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import itertools
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,12 @@ from autosched.api import ScheduledPipeline, autotune, schedule
 from autosched.apps import App, get_app
 from autosched.commands.show import time_text
 from autosched.errors import AutoschedError
-from autosched.measure.simulated.simulate import simulate
+from autosched.measure.choose import backend_for
+from autosched.measure.comparison import Comparer
+from autosched.measure.job import Job
+from autosched.measure.keys import schedule_text
+from autosched.measure.problem import Problem
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 from autosched.target import Target, get_target
 
 MODES = ("roots", "one-shot", "top-5", "autotune")
@@ -33,7 +39,7 @@ def found_by(app: App, target: Target, options: argparse.Namespace, directory: P
     """Return the schedule of each mode, and print what finding it took."""
     pipeline, params = app.configure({})
     given: tuple[Any, ...] = (pipeline, app.shapes(), target, params)
-    where = "simulated" if options.simulated else "device"
+    where = _where(options)
     searched = {"samples": options.samples, "seed": options.seed, "reuse": False, "measure": where}
     ways = {
         "roots": lambda: schedule(*given, strategy="roots"),
@@ -56,7 +62,8 @@ def found_by(app: App, target: Target, options: argparse.Namespace, directory: P
 def describe(found: ScheduledPipeline) -> None:
     """Print predicted beside measured times, where there are any."""
     for t in found.trials.trials if found.trials else ():
-        print(f"  {t.origin}: predicted {t.predicted:.4g} s, {t.seconds:.4g} s {t.problem}", file=sys.stderr)
+        again = "" if t.again_s is None else f", again {t.again_s:.4g} s"
+        print(f"  {t.origin}: predicted {t.predicted:.4g} s, {t.first_s:.4g} s{again} {t.problem}", file=sys.stderr)
     if found.tuned is not None:
         errors = [None if e is None else round(e, 2) for e in found.tuned.errors]
         print(
@@ -65,27 +72,59 @@ def describe(found: ScheduledPipeline) -> None:
         )
 
 
-def timed(app: App, found: Mapping[str, ScheduledPipeline], options: argparse.Namespace) -> dict[str, float]:
-    """Return the seconds of each mode's schedule, all taken in the same way."""
-    if options.simulated:
-        return {mode: simulate(s.bound, s.schedule, s.target).seconds for mode, s in found.items()}
-    kernels = {mode: s.compile("cpu") for mode, s in found.items()}
-    inputs = app.make_inputs()
-    samples: dict[str, list[float]] = {mode: [] for mode in found}
-    for round_ in range(options.rounds + 1):
-        for mode, kernel in kernels.items():
-            started = time.perf_counter()
-            kernel(inputs)
-            if round_:  # not the first: arrays are touched for the first time
-                samples[mode].append(time.perf_counter() - started)
-    return {mode: statistics.median(s) for mode, s in samples.items()}
+@dataclass(frozen=True)
+class Row:
+    """Times of an app's schedules, all taken in the same way.
+
+    Attributes:
+        columns: Column of each mode's schedule in the rounds; modes that found the same schedule share one.
+        rounds: The times.
+    """
+
+    columns: Mapping[str, int]
+    rounds: Rounds
+
+    def cells(self) -> list[str]:
+        """Return the median and the spread of each mode; no spread where times are the same each time."""
+        found = [self.rounds.median_and_spread(self.columns[mode]) for mode in MODES]
+        return [time_text(median) + (f" (±{spread / 2:.0%})" if spread else "") for median, spread in found]
+
+    def ratios(self) -> list[str]:
+        """Return each mode's time as a fraction of that of the mode before, with a 95 % interval."""
+        return [self._ratio(one, other) for other, one in itertools.pairwise(MODES)]
+
+    def _ratio(self, one: str, other: str) -> str:
+        a, b = self.columns[one], self.columns[other]
+        if a == b:
+            return f"{one} is {other}"
+        low, high = self.rounds.interval(a, b)
+        interval = f" ({low:.3f} to {high:.3f})" if high > low else ""
+        return f"{one} / {other} {self.rounds.ratio(a, b):.3f}{interval}"
 
 
-def table(rows: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the times as a Markdown table."""
+def timed(found: Mapping[str, ScheduledPipeline], options: argparse.Namespace) -> Row:
+    """Time the schedules of all modes in turns, each distinct one once in a round, with cold inputs."""
+    first = found[MODES[0]]
+    problem = Problem.of(first.bound, {name: value.item() for name, value in first.signature.defaults.items()})
+    texts = {mode: schedule_text(s.bound, s.schedule) for mode, s in found.items()}
+    distinct = list(dict.fromkeys(texts.values()))
+    jobs = [Job(problem, text, first.target) for text in distinct]
+    rounds = Rounds(())
+    for _ in range(1 if options.simulated else options.processes):
+        with Comparer(backend_for(first.target, _where(options))) as comparer:
+            rounds += comparer.compare(jobs, RoundsRule(options.rounds, options.rounds))
+    return Row({mode: distinct.index(text) for mode, text in texts.items()}, rounds)
+
+
+def _where(options: argparse.Namespace) -> str:
+    return "simulated" if options.simulated else "device"
+
+
+def table(rows: Mapping[str, Row]) -> str:
+    """Return the times as a Markdown table, and below it what is how much faster than what."""
     lines = ["| app | " + " | ".join(MODES) + " |", "|---|" + "---|" * len(MODES)]
-    lines += [f"| {app} | " + " | ".join(time_text(row[m]) for m in MODES) + " |" for app, row in rows.items()]
-    return "\n".join(lines)
+    lines += [f"| {app} | " + " | ".join(row.cells()) + " |" for app, row in rows.items()]
+    return "\n".join([*lines, "", *(f"{app}: {', '.join(row.ratios())}" for app, row in rows.items())])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,7 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=80, help="searches of the first two modes (default 80)")
     parser.add_argument("--iterations", type=int, default=5, help="batches of tuning (default 5)")
     parser.add_argument("--batch", type=int, default=20, help="schedules of a batch (default 20)")
-    parser.add_argument("--rounds", type=int, default=20, help="runs of each schedule in the end (default 20)")
+    parser.add_argument("--rounds", type=int, default=31, help="runs of each schedule in a process (default 31)")
+    parser.add_argument("--processes", type=int, default=3, help="processes in which they are timed (default 3)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     rows = {}
@@ -105,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="autosched-modes-") as directory:
             for name in options.apps.split(","):
                 app = get_app(name)
-                rows[name] = timed(app, found_by(app, target, options, Path(directory)), options)
+                rows[name] = timed(found_by(app, target, options, Path(directory)), options)
     except AutoschedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

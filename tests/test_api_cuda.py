@@ -38,6 +38,7 @@ class EmulatedDevice:
         self.allocated: list[np.ndarray[Any, Any]] = []
         self.stream = SimpleNamespace(ptr=0, recorded=None)
         self.graphs_launched = 0
+        self.graph_streams: list[int] = []
 
     def current_device(self) -> int:
         return 0
@@ -47,6 +48,9 @@ class EmulatedDevice:
 
     def current_stream(self) -> Any:
         return self.stream
+
+    def foreign_stream(self, pointer: int, device: int) -> Any:
+        return SimpleNamespace(ptr=pointer, recorded=None)
 
     def private_stream(self) -> Any:
         return SimpleNamespace(ptr=100, recorded=None)
@@ -63,6 +67,7 @@ class EmulatedDevice:
 
     def launch_graph(self, graph: Any, stream: Any) -> None:
         self.graphs_launched += 1
+        self.graph_streams.append(stream.ptr)
         for arguments in graph:
             self.launch(*arguments, stream)
 
@@ -198,6 +203,11 @@ def test_graph_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline
     graph.launch()
     assert device.graphs_launched == 1
     np.testing.assert_array_equal(_on_host(graph.outputs), autosched.interpret(app.build(), {"input": image})["output"])
+    graph.launch(stream=0x1234)
+    graph.launch(SimpleNamespace(__cuda_stream__=lambda: (0, 0x5678)))
+    assert device.graph_streams == [0, 0x1234, 0x5678]
+    with pytest.raises(autosched.InputError, match="a str is no CUDA stream"):
+        graph.launch(stream="fast")
     with pytest.raises(autosched.InputError, match="got an array on the CPU, expected an array on the GPU"):
         kernel.graph(input=image)
 

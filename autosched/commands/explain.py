@@ -39,6 +39,7 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
     """Print what a search did and how its best schedule is predicted to spend its time."""
     found = scheduled.found
     if found is None:
+        click.echo("nothing was searched for, so there is nothing to explain: --no-reuse searches again")
         return
     if found.note:
         click.echo(found.note)

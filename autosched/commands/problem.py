@@ -130,7 +130,7 @@ def _found(problem: Problem, target: Target, strategy: str | None) -> ScheduledP
     return (
         baseline
         if tuned is None
-        else ScheduledPipeline(baseline.bound, tuned[0], target, problem.params, origin=tuned[1])
+        else ScheduledPipeline(baseline.bound, tuned[0], target, problem.params, origin=tuned[1], trials=tuned[2])
     )
 
 

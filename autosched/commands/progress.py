@@ -13,7 +13,7 @@ import click
 from autosched.commands.show import time_text
 
 if TYPE_CHECKING:
-    from autosched.search.modes.tuning import TuneReport
+    from autosched.search.modes.tuning_reports import TuneReport
 
 SearchProgress = Callable[[int, int], None]
 

@@ -9,6 +9,7 @@ import click
 
 from autosched.api import ScheduledPipeline
 from autosched.commands.show import print_table, time_text
+from autosched.search.modes.trials import ROOTS
 
 
 def how_text(scheduled: ScheduledPipeline) -> str:
@@ -26,21 +27,24 @@ def how_text(scheduled: ScheduledPipeline) -> str:
 
 
 def print_trials(scheduled: ScheduledPipeline) -> None:
-    """Print predicted beside measured times of the schedules that were timed."""
+    """Print predicted beside measured times of the schedules that were timed, or how to get them if some were."""
     if scheduled.trials is None:
+        if scheduled.origin is not None and scheduled.origin.measured_s is not None:
+            click.echo("the times of the schedules it was chosen from were not kept: --no-reuse measures them again")
         return
     verb = "simulated" if scheduled.trials.source.startswith("simulated") else "measured"
     rows = [
         (
             str(number),
             "-" if math.isnan(t.predicted) else time_text(t.predicted),
-            "-" if t.problem else time_text(t.seconds),
-            t.problem or t.note,
+            "-" if t.problem else time_text(t.first_s),
+            "" if t.again_s is None else time_text(t.again_s),
+            t.problem or ("baseline" if t.origin == ROOTS else t.origin),
         )
         for number, t in enumerate(scheduled.trials.trials, 1)
     ]
-    print_table(("", "predicted", verb, ""), rows)
-    click.echo(f"times are {scheduled.trials.source}")
+    print_table(("", "predicted", verb, "again, in turns" if any(row[3] for row in rows) else "", ""), rows)
+    click.echo(f"times are {scheduled.trials.verdict}")
 
 
 def trials_data(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
@@ -55,6 +59,8 @@ def trials_data(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
                 "origin": t.origin,
                 "predicted_seconds": t.predicted,
                 "seconds": t.seconds,
+                "first_seconds": t.first_s,
+                "again_seconds": t.again_s,
                 "kernel_seconds": list(t.kernel_seconds),
                 "problem": t.problem,
             }

@@ -16,10 +16,11 @@ from autosched.commands.options import PATH, Pairs, json_option, problem_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import print_json, print_table, time_text
+from autosched.commands.trials import print_trials, trials_data
 from autosched.search.modes.samples import SAMPLES
 
 if TYPE_CHECKING:
-    from autosched.search.modes.tuning import Tuned
+    from autosched.search.modes.tuning_reports import Tuned
 
 ITERATIONS = 20
 INTERRUPTED = 130
@@ -108,6 +109,7 @@ def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
         ("predicted", "" if tuned.predicted is None else time_text(tuned.predicted)),
     ]
     print_table(("", f"time, {tuned.source}"), rows)
+    print_trials(found)
     errors = ", ".join("-" if e is None else f"{e:.2f}" for e in tuned.errors)
     click.echo(f"{tuned.measured} schedules measured; the model was off by a factor of {errors or '-'} (by batch)")
     if tuned.failures:
@@ -132,6 +134,7 @@ def _as_dict(app: str, found: ScheduledPipeline, tuned: Tuned, taken: float) -> 
         "failures": dict(tuned.failures),
         "model_error": list(tuned.errors),
         "cut_short": tuned.cut_short,
+        "trials": trials_data(found),
         "schedule": str(tuned.files.schedule),
         "weights": str(tuned.files.weights),
         "database": str(tuned.files.database),

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from autosched.measure.job import Job, Prepared, Timing
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 
 Outputs = Mapping[str, NDArray[Any]]
 
@@ -69,6 +70,14 @@ class Backend(Protocol):
 
     def time(self, prepared: Prepared) -> Timing:
         """Time a candidate.
+
+        Raises:
+            LaunchError: If the device refuses.
+            DeviceLostError: If the process cannot use the device any more.
+        """
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates of one problem in turns, each as cold as `time` does it.
 
         Raises:
             LaunchError: If the device refuses.

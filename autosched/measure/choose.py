@@ -41,7 +41,10 @@ def backend_for(target: Target, where: Where | str = "device", *, fast_math: boo
 def _gpu(target: Target, fast_math: bool) -> Backend:
     from autosched.measure.cuda import CudaBackend
 
-    way_out = f"measure on the simulated device, or schedule for {target.name} without measuring"
+    way_out = (
+        f'measure on the simulated device (measure="simulated", --simulated), or schedule for {target.name} without '
+        "measuring"
+    )
     try:
         installed = Target.detect()
     except InputError as error:

@@ -27,6 +27,7 @@ from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library, find_compiler
 from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.host_arrays import HostArrays
+from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
 from autosched.schedule.validate import validate
 from autosched.settings import openmp_threads_sleep
@@ -133,22 +134,13 @@ class CpuBackend:
 
     def time(self, prepared: Prepared) -> Timing:
         """Time a candidate on cold inputs; see `Backend.time`."""
-        arrays = _arrays(prepared.job.problem, prepared.job.seed, read_host())
-        copies = [_calls(prepared.payload, arrays, c) for c in range(arrays.rotation.copies)]
-        for call in copies[0]:  # loads the code, starts the threads
-            call()
-        rounds: list[list[float]] = []
+        runner = _ColdRunner(_arrays(prepared.job.problem, prepared.job.seed, read_host()))
+        copies = runner.warmed(prepared.payload)
+        runs: list[list[float]] = []
 
         def sample() -> float:
-            turn = len(rounds) % len(copies)
-            if turn == 0:
-                arrays.flush()
-            stamps = [time.perf_counter()]
-            for call in copies[turn]:
-                call()
-                stamps.append(time.perf_counter())
-            rounds.append([b - a for a, b in itertools.pairwise(stamps)])
-            return stamps[-1] - stamps[0]
+            runs.append(runner.run(copies))
+            return sum(runs[-1])
 
         samples = collect(sample, self.rule, time.perf_counter)
         seconds, spread = median_and_spread(samples)
@@ -156,10 +148,53 @@ class CpuBackend:
         return Timing(
             seconds,
             spread,
-            tuple(float(s) for s in np.median(np.asarray(rounds), axis=0)),
+            tuple(float(s) for s in np.median(np.asarray(runs), axis=0)),
             samples=len(samples),
             conditions={**conditions, "load": os.getloadavg()[0]},
         )
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates in turns on cold inputs; see `Backend.time_in_turns`."""
+        arrays = _arrays(prepared[0].job.problem, prepared[0].job.seed, read_host())
+        arrays.scratch(max(p.payload.workspace_bytes for p in prepared))  # once: no candidate's may move later
+        runner = _ColdRunner(arrays)
+        candidates = [runner.warmed(p.payload) for p in prepared]
+        return take_rounds([lambda c=c: sum(runner.run(c)) for c in candidates], rule, time.perf_counter)  # type: ignore[misc]
+
+
+Calls = list[Callable[[], None]]
+"""A function for each kernel of a candidate."""
+
+
+class _ColdRunner:
+    """Runs candidates on the copies of the arrays in turn, whichever candidate it is.
+
+    Args:
+        arrays: The copies.
+    """
+
+    def __init__(self, arrays: HostArrays) -> None:
+        self._arrays = arrays
+        self._turn = 0
+
+    def warmed(self, compiled: _Compiled) -> list[Calls]:
+        """Return a candidate's calls for each copy, after a run that loads the code and starts the threads."""
+        copies = [_calls(compiled, self._arrays, c) for c in range(self._arrays.rotation.copies)]
+        for call in copies[0]:
+            call()
+        return copies
+
+    def run(self, copies: Sequence[Calls]) -> list[float]:
+        """Run a candidate on the copy whose turn it is; returns the seconds of each kernel."""
+        turn = self._turn % len(copies)
+        self._turn += 1
+        if turn == 0:
+            self._arrays.flush()
+        stamps = [time.perf_counter()]
+        for call in copies[turn]:
+            call()
+            stamps.append(time.perf_counter())
+        return [b - a for a, b in itertools.pairwise(stamps)]
 
 
 @lru_cache(maxsize=1)
@@ -168,10 +203,10 @@ def _arrays(problem: Problem, seed: int, host: Host) -> HostArrays:
     return HostArrays(opened.make_inputs(seed), output_specs(opened.bound), host)
 
 
-def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> list[Callable[[], None]]:
+def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> Calls:
     """Return a function a kernel that runs it on a copy of the arrays."""
     base = arrays.scratch(compiled.workspace_bytes)
-    calls: list[Callable[[], None]] = []
+    calls: Calls = []
     for k in compiled.kernels:
         addresses = [
             arrays.address(copy, compiled.public[n]) if n in compiled.public else base + compiled.workspace[n]

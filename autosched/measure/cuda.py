@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +24,7 @@ from autosched.runtime.timing.gpu_arrays import GpuArrays
 from autosched.runtime.timing.gpu_device import GpuDevice
 from autosched.runtime.timing.gpu_timer import GpuTimer
 from autosched.runtime.timing.launches import Launches, launches_on_copies
+from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, median_and_spread
 from autosched.target import Target
 
@@ -114,6 +116,10 @@ class CudaBackend:
         """Time a candidate on cold inputs; see `Backend.time`."""
         return time_launches(_device(self.numbers[0]), prepared, self.rule)
 
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates in turns; see `Backend.time_in_turns`."""
+        return time_launches_in_turns(_device(self.numbers[0]), prepared, rule)
+
 
 def run_once(device: GpuDevice, prepared: Prepared) -> Outputs:
     """Run a candidate once on a device and return its outputs.
@@ -153,6 +159,22 @@ def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timi
         len(samples),
         {"copies": len(launches), **device.conditions()},
     )
+
+
+def time_launches_in_turns(
+    device: GpuDevice, prepared: Sequence[Prepared], rule: RoundsRule, clock: Callable[[], float] = time.perf_counter
+) -> Rounds:
+    """Time candidates of one problem on a device in turns.
+
+    Raises:
+        LaunchError: If the device refuses.
+        DeviceLostError: If a kernel failed.
+    """
+    arrays = _arrays(device, prepared[0].job.problem, prepared[0].job.seed)
+    with _lost_or_refused(device):
+        arrays.workspace(max(p.payload.workspace_bytes for p in prepared))  # once: no candidate's may move later
+        timer = GpuTimer(device, arrays, StopRule())
+        return take_rounds([timer.sampler(_launches(device, arrays, p)) for p in prepared], rule, clock)
 
 
 def _launches(device: GpuDevice, arrays: GpuArrays, prepared: Prepared) -> list[Launches]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 
 from autosched.errors import (
     AutoschedError,
@@ -17,6 +18,7 @@ from autosched.measure.backend import Backend, Outputs
 from autosched.measure.job import Failure, Fatal, Job, Prepared, Status, Timing
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 
 _LONGEST_MESSAGE = 4000
 
@@ -82,6 +84,24 @@ class MeasureService:
                 if wrong is not None:
                     return Failure(Status.WRONG_RESULT, wrong)
             return self.backend.time(prepared)
+        except Exception as error:
+            return as_failure(error)
+
+
+class TurnsService:
+    """Times candidates in turns, in one process; they were measured before, so that their code is in the cache.
+
+    Args:
+        backend: How.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def run(self, jobs: Sequence[Job], rule: RoundsRule) -> Rounds | Failure:
+        """Return the times of candidates of one problem, or why there are none."""
+        try:
+            return self.backend.time_in_turns([self.backend.prepare(job) for job in jobs], rule)
         except Exception as error:
             return as_failure(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
@@ -11,7 +11,9 @@ from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest
 from autosched.measure.simulated.simulate import simulate
+from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 from autosched.target import Target
 
 
@@ -29,8 +31,8 @@ class SimulatedBackend:
 
     @property
     def source(self) -> str:
-        """Where its labels come from."""
-        return f"simulated:{self.target.name}"
+        """Where its labels come from, with the version of the simulation."""
+        return simulated_source(self.target)
 
     @property
     def generator(self) -> str:
@@ -84,3 +86,7 @@ class SimulatedBackend:
         """Return the simulated time."""
         timing: Timing = prepared.payload
         return timing
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Return the simulated times: they are the same in every round."""
+        return Rounds((tuple(self.time(p).seconds for p in prepared),) * rule.least)

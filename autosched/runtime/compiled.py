@@ -144,14 +144,18 @@ class PipelineGraph:
         outputs: What a call would have returned; the arrays hold results once a launch is done.
     """
 
-    def __init__(self, launch: Callable[[], None], outputs: Any) -> None:
+    def __init__(self, launch: Callable[[object], None], outputs: Any) -> None:
         self._launch = launch
         self.outputs = outputs
 
-    def launch(self) -> None:
-        """Launch the pipeline on the caller's current stream.
+    def launch(self, stream: object = None) -> None:
+        """Queue the pipeline on a stream, without waiting for it.
+
+        Args:
+            stream: As for `CompiledPipeline.launch`; the caller's current one when left out.
 
         Raises:
+            InputError: If there is no such stream.
             LaunchError: If the driver refuses.
         """
-        self._launch()
+        self._launch(stream)

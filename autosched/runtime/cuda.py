@@ -18,6 +18,7 @@ from autosched.runtime.caller import Caller, caller_of
 from autosched.runtime.cupy_driver import gpu_driver
 from autosched.runtime.executable import KernelInfo
 from autosched.runtime.foreign import device_of, on_gpu
+from autosched.runtime.gpu_driver import Stream
 from autosched.runtime.launch_plan import (
     Argument,
     BufferArgument,
@@ -97,17 +98,17 @@ class CudaExecutable:
         with _Arrays(self._signature, call, upload=False, stream=handle) as arrays:
             self._run(arrays, call)
 
-    def graph(self, call: Call) -> tuple[Callable[[], None], dict[str, Any]]:
+    def graph(self, call: Call) -> tuple[Callable[[object], None], dict[str, Any]]:
         """Capture one call on arrays that all lie on the GPU, without running it.
 
         Returns:
-            A function that launches the graph on the caller's current stream, and the outputs.
+            A function that launches the graph on a stream, None for the caller's current one; and the outputs.
         """
         with _Arrays(self._signature, call, upload=False) as arrays:
             sequence = self._launches(arrays.pointers)
             keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
-            return lambda: graph.launch(arrays.caller_now().stream), arrays.results()
+            return lambda stream: graph.launch(arrays.stream(stream)), arrays.results()
 
     def _run(self, arrays: _Arrays, call: Call) -> None:
         sequence = self._launches(arrays.pointers)
@@ -179,6 +180,12 @@ class _Arrays:
     def caller_now(self) -> Caller:
         """Return the caller with the stream that was asked for, or else the one that is current now."""
         return caller_of(self._given, self._driver, self.device, self._stream)
+
+    def stream(self, stream: object) -> Stream:
+        """Return a stream of any framework on the GPU of the arrays, or the one that is current now for None."""
+        if stream is None:
+            return self.caller_now().stream
+        return self._driver.foreign_stream(stream_handle(stream), self.device)
 
     def _empty(self, spec: ArraySpec) -> Any:
         if self._example is not None:

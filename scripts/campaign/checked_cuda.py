@@ -8,7 +8,7 @@ its verdict. Several processes take turns on the GPU, one at a time by a lock, w
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.backend import Outputs
-from autosched.measure.cuda import CudaBackend, run_once, time_launches
+from autosched.measure.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
 from autosched.measure.job import Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.timing.cupy_device import CupyDevice
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 
 RTOL, ATOL = 1e-4, 1e-5
 """Floats that differ by less differ by rounding in every measure of agreement of `autosched.measure`."""
@@ -49,6 +50,11 @@ class CheckedCudaBackend(CudaBackend):
         """Time a candidate, alone on the GPU; see `autosched.measure.backend.Backend.time`."""
         with exclusive(self.lock):
             return time_launches(_comparing_device(self.numbers[0]), prepared, self.rule)
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates in turns, alone on the GPU; see `autosched.measure.backend.Backend.time_in_turns`."""
+        with exclusive(self.lock):
+            return time_launches_in_turns(_comparing_device(self.numbers[0]), prepared, rule)
 
 
 class ComparingDevice(CupyDevice):

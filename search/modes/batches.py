@@ -10,15 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.describe import describe_kernel
 from autosched.measure.keys import schedule_text
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
 from autosched.search.modes.samples import Sampler, draw_samples
+from autosched.search.modes.spills import without_spills
 from autosched.search.modes.tuning_state import Drawn
 from autosched.search.mutations import Mutator
+from autosched.search.streams.cost import stepped_seconds
 
 PARENTS = 8
 """Of so many of the fastest schedules changes are tried."""
@@ -26,6 +28,8 @@ CHOICE = 4
 """Changes drawn for each that is measured: those that the model thinks best are."""
 TRIES = 3
 """Searches for each sample that is wanted, before a batch is smaller: late ones find much that is known."""
+TOP = 5
+"""Schedules of the first batch that come first: those that would be measured without tuning."""
 MUTATION_SEED = 1 << 20
 MOST_SEARCHES = 4
 """Searches for each candidate of the first batch at most."""
@@ -39,8 +43,8 @@ class BatchSettings:
 
     Attributes:
         samples: Candidates of a batch.
-        searches: Searches of the first batch, of which so many are taken: those that one-shot mode would rank best,
-            and some of the others, from which the model learns.
+        searches: Searches of the first batch, of which so many are taken: those that one-shot mode would rank best, in
+            its order, and some of the others, from which the model learns.
         mutations: Share of them, after the first batch, that are changes of the fastest so far. The paper has none.
         seed: Source of randomness.
     """
@@ -92,12 +96,17 @@ def _first(samplers: Sequence[Sampler], settings: BatchSettings, deadline: float
     left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
     searches = max(settings.samples, min(settings.searches, MOST_SEARCHES * settings.samples))
     found = draw_samples(samplers, samples=searches, seed=settings.seed, seconds=left)
-    ranked = [r for r in found.ranked if np.isfinite(r.seconds)]
+    bound, target = samplers[0].bound, samplers[0].target
+    try:
+        kept = without_spills(bound, found.ranked, target, TOP).kept
+    except CompileError:  # of all: measuring them will say so of each
+        kept = ()
+    ranked = [r for r in (*kept, *(r for r in found.ranked if r not in kept)) if np.isfinite(r.seconds)]
     best = round(BEST_SHARE * settings.samples)
     rest = ranked[best:]
     step = max(len(rest) // max(settings.samples - best, 1), 1)
     for k, r in enumerate([*ranked[:best], *rest[::step]]):
-        yield Drawn("beam" if k == 0 else "greedy", r.seconds, schedule_text(samplers[0].bound, r.schedule))
+        yield Drawn("beam" if k == 0 else "greedy", r.seconds, schedule_text(bound, r.schedule))
 
 
 def _searched(
@@ -141,11 +150,13 @@ def _changed(
 def predicted_seconds(evaluator: Evaluator, schedule: Schedule) -> float | None:
     """Return what a model says of any schedule; None for one of a kind that features do not describe."""
     try:
-        pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
+        in_steps = [k for k in schedule.kernels if k.stream is not None]
+        pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in in_steps]
         evaluator.evaluate(pieces)
+        seconds = sum(stepped_seconds(evaluator.featurizer, evaluator.model, k) for k in in_steps)
     except AutoschedError:
         return None
-    seconds = sum(evaluator.known(*piece).cost for piece in pieces)
+    seconds += sum(evaluator.known(*piece).cost for piece in pieces)
     return seconds if np.isfinite(seconds) else None
 
 

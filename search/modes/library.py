@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from autosched.analysis.bound import BoundPipeline
@@ -21,6 +21,7 @@ from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
 from autosched.search.modes.origin import Origin
+from autosched.search.modes.trials import Trials
 from autosched.settings import settings
 from autosched.target import Target
 
@@ -33,7 +34,8 @@ _KINDS = ("measured", "simulated")
 TUNED_DIRECTORY = "tuned"
 """In the cache directory, beside the kinds that are a cache and may be cleared."""
 
-Entry = tuple[Schedule, Origin]
+Entry = tuple[Schedule, Origin, Trials | None]
+"""A schedule, where it comes from, and what was timed to choose it, if anything was."""
 
 
 def find_searched(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> Entry | None:
@@ -43,14 +45,15 @@ def find_searched(bound: BoundPipeline, target: Target, question: Mapping[str, o
 
 
 def keep_searched(
-    bound: BoundPipeline, target: Target, question: Mapping[str, object], schedule: Schedule, origin: Origin
-) -> None:
+    bound: BoundPipeline, target: Target, question: Mapping[str, object], schedule: Schedule, origin: Origin,
+    trials: Trials | None = None,
+) -> None:  # fmt: skip
     """Keep what a search found.
 
     Raises:
         CacheError: If the cache directory cannot be written.
     """
-    _SEARCHED.put(_key(bound, target, question), _written(bound, schedule, origin).encode())
+    _SEARCHED.put(_key(bound, target, question), _written(bound, schedule, origin, trials).encode())
 
 
 def find_tuned(bound: BoundPipeline, target: Target) -> Entry | None:
@@ -70,8 +73,24 @@ def find_tuned(bound: BoundPipeline, target: Target) -> Entry | None:
     return None
 
 
-def keep_tuned(bound: BoundPipeline, target: Target, schedule: Schedule, origin: Origin) -> Path:
+def keep_tuned(
+    bound: BoundPipeline,
+    target: Target,
+    schedule: Schedule,
+    origin: Origin,
+    trials: Trials | None = None,
+    is_ahead: Callable[[Schedule], bool] | None = None,
+) -> Path:
     """Keep a tuned schedule, unless a faster one of the same source is there; return its file.
+
+    Args:
+        bound: The pipeline.
+        target: What it was tuned for.
+        schedule: The schedule.
+        origin: Where it comes from.
+        trials: What was timed to choose it.
+        is_ahead: Returns whether a schedule that is there is faster than this one; by the times of both, which were
+            measured at different moments, when left out.
 
     Raises:
         CacheError: If the cache directory cannot be written.
@@ -79,8 +98,8 @@ def keep_tuned(bound: BoundPipeline, target: Target, schedule: Schedule, origin:
     path = _tuned_path(bound, target, origin.source.partition(":")[0])
     try:
         known = _read(path.read_text(encoding="utf-8"), bound, target, str(path)) if path.exists() else None
-        if known is None or known[1].source != origin.source or not _is_faster(known[1], origin):
-            replace_file(path, lambda beside: _write(beside, _written(bound, schedule, origin)))
+        if known is None or known[1].source != origin.source or not _is_faster(known, schedule, origin, is_ahead):
+            replace_file(path, lambda beside: _write(beside, _written(bound, schedule, origin, trials)))
     except OSError as error:
         raise CacheError(
             f"cannot keep the tuned schedule in {path} ({error.strerror or error}): set AUTOSCHED_CACHE_DIR to a "
@@ -94,8 +113,11 @@ def tuned_files() -> list[Path]:
     return sorted((settings().require_cache_dir() / TUNED_DIRECTORY).glob("*.json"))
 
 
-def _is_faster(known: Origin, new: Origin) -> bool:
-    return known.measured_s is not None and new.measured_s is not None and known.measured_s <= new.measured_s
+def _is_faster(known: Entry, schedule: Schedule, new: Origin, is_ahead: Callable[[Schedule], bool] | None) -> bool:
+    there, old, _ = known
+    if is_ahead is not None and there != schedule:
+        return is_ahead(there)
+    return old.measured_s is not None and new.measured_s is not None and old.measured_s <= new.measured_s
 
 
 def _tuned_path(bound: BoundPipeline, target: Target, kind: str) -> Path:
@@ -115,8 +137,13 @@ def _key(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -
     )  # fmt: skip
 
 
-def _written(bound: BoundPipeline, schedule: Schedule, origin: Origin) -> str:
-    return json.dumps({"origin": origin.to_data(), "schedule": to_json(bound, schedule)}, allow_nan=False)
+def _written(bound: BoundPipeline, schedule: Schedule, origin: Origin, trials: Trials | None) -> str:
+    document = {
+        "origin": origin.to_data(),
+        "schedule": to_json(bound, schedule),
+        "trials": None if trials is None else trials.to_data(bound),
+    }
+    return json.dumps(document, allow_nan=False)
 
 
 def _read(text: str, bound: BoundPipeline, target: Target, where: str) -> Entry | None:
@@ -125,7 +152,9 @@ def _read(text: str, bound: BoundPipeline, target: Target, where: str) -> Entry 
         document = json.loads(text)
         schedule = from_json(document["schedule"], bound)
         validate(bound, schedule, target)
-        return schedule, Origin.from_data({**document["origin"], "reused": True})
+        kept = document.get("trials")
+        trials = None if kept is None else Trials.from_data(kept, bound)
+        return schedule, Origin.from_data({**document["origin"], "reused": True}), trials
     except (AutoschedError, ValueError, KeyError, TypeError) as error:
         logger.warning("a schedule in %s cannot be used and is searched for again: %s", where, error)
         return None

@@ -21,7 +21,8 @@ from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
 from autosched.search.modes.spills import without_spills
 from autosched.search.modes.trials import Trials
-from autosched.search.strategy import STRATEGIES, Found, Strategy
+from autosched.search.ranked import Found
+from autosched.search.strategy import STRATEGIES, Strategy
 from autosched.target import Target
 
 ONE_SHOT = "one-shot"
@@ -100,7 +101,8 @@ def find_schedule(
     if question is not None:
         known = find_tuned(bound, target) or find_searched(bound, target, question)
         if known is not None:
-            return Answer(*known)
+            schedule, origin, trials = known
+            return Answer(schedule, origin, trials=trials)
     started = time.perf_counter()
     model, found = _search(bound, target, request, progress)
     notes = [found.note] if found.note else []
@@ -116,6 +118,7 @@ def find_schedule(
         found = trials.reordered(found)
         if trials.wrong:
             notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
+        notes += [trials.note] if trials.note else []
     best = found.ranked[0] if trials is not None else kept[0]
     origin = Origin(
         strategy=_name(request.strategy),
@@ -129,7 +132,7 @@ def find_schedule(
         note="; ".join(notes),
     )
     if question is not None:
-        keep_searched(bound, target, question, best.schedule, origin)
+        keep_searched(bound, target, question, best.schedule, origin, trials)
     return Answer(best.schedule, origin, found, trials)
 
 

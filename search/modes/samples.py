@@ -14,18 +14,24 @@ from autosched.errors import InputError
 from autosched.schedule.types import Schedule
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel, comparable
+from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
+from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.splits import split_views
-from autosched.search.strategy import Found, Ranked
+from autosched.search.state import State
+from autosched.search.streams.ranked import InSteps
+from autosched.search.together import finish_together
 from autosched.target import Target
 
 SAMPLES = 80
 """Schedules that are drawn in the paper."""
 BEAM_SHARE = 0.7
 """Share of a time budget that the beam search may take; the greedy ones are many and short."""
+SIDE_BY_SIDE = 20
+"""Greedy searches that go on at the same time; more would end half-done together when a time budget ends."""
 BEAM_RANKED = 8
 """Schedules of the beam search that are kept: its best ones are often better than any greedy sample."""
 Progress = Callable[[int, int], None]
@@ -48,26 +54,34 @@ class Sampler:
     model: CostModel
     beam: SearchSettings = field(default_factory=SearchSettings)
     evaluator: Evaluator = field(init=False)
+    _decider: Decider = field(init=False)
+    """The greedy searches', which have their settings in common."""
 
     def __post_init__(self) -> None:
         self.evaluator = Evaluator(self.bound, self.target, self.model, self.beam)
+        self._decider = Decider(self.evaluator)
 
     def search(self, *seed: int, deadline: float | None = None) -> tuple[list[Ranked], bool]:
         """Return the best schedules of a beam search, and whether the deadline cut it short."""
-        return self._run(self.beam, seed, deadline, BEAM_RANKED)
+        self.evaluator.settings = self.beam
+        search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
+        return self._ranked(search.run(), BEAM_RANKED), search.cut_short
 
     def greedy(self, *seed: int, deadline: float | None = None) -> Ranked | None:
         """Return the schedule of a greedy search that drops states at random; None if none of its states was legal."""
-        found, _ = self._run(GREEDY, seed, deadline, 1)
-        return found[0] if found else None
+        return self.greedy_ones([seed], deadline=deadline)[0]
 
-    def _run(
-        self, settings: SearchSettings, seed: tuple[int, ...], deadline: float | None, count: int
-    ) -> tuple[list[Ranked], bool]:
-        self.evaluator.settings = settings
-        search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
-        found = itertools.islice(legal_schedules(self.evaluator, search.run()), count)
-        return [Ranked(schedule, state.cost, state, self.evaluator) for schedule, state in found], search.cut_short
+    def greedy_ones(self, seeds: Sequence[tuple[int, ...]], deadline: float | None = None) -> list[Ranked | None]:
+        """Return the schedules of several greedy searches, as `greedy` does; they go on side by side."""
+        self.evaluator.settings = GREEDY
+        rngs = map(np.random.default_rng, seeds)
+        searches = [BeamSearch(self.evaluator, rng, deadline, self._decider).steps() for rng in rngs]
+        found = finish_together(self.evaluator, searches)
+        return [next(iter(self._ranked(states, 1)), None) for states in found]
+
+    def _ranked(self, states: list[State], count: int) -> list[Ranked]:
+        found = itertools.islice(legal_schedules(self.evaluator, states), count)
+        return [Ranked(schedule, state.cost, state, self.evaluator) for schedule, state in found]
 
 
 def samplers_of(
@@ -113,15 +127,19 @@ def draw_samples(
         cut_short |= was_cut
         if progress is not None:
             progress(min(number + 1, samples), samples)
-    for number in range(len(samplers), samples):
+    for first in range(len(samplers), samples, SIDE_BY_SIDE):
         if deadline is not None and time.perf_counter() > deadline:
             cut_short = True
             break
-        sample = samplers[number % len(samplers)].greedy(seed, number, deadline=deadline)
-        found += [] if sample is None else [sample]
+        numbers = range(first, min(first + SIDE_BY_SIDE, samples))
+        for which, sampler in enumerate(samplers):
+            seeds = [(seed, n) for n in numbers if n % len(samplers) == which]
+            found += [sample for sample in sampler.greedy_ones(seeds, deadline) if sample is not None]
         if progress is not None:
-            progress(number + 1, samples)
-    ranked, note = tuple(_distinct(sorted(found, key=lambda r: comparable(r.seconds)))), ""
+            for number in numbers:
+                progress(number + 1, samples)
+    steps = InSteps(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
+    ranked, note = tuple(_distinct(steps.added(sorted(found, key=lambda r: comparable(r.seconds))))), ""
     if not ranked:
         ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"

@@ -11,7 +11,7 @@ from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc_pool import compile_many
 from autosched.schedule.types import Schedule
-from autosched.search.strategy import Ranked
+from autosched.search.ranked import Ranked
 from autosched.target import Target
 
 WITHIN = 1.5

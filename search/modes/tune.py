@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.errors import MeasureError
 from autosched.lang.expr import Scalar
 from autosched.measure.choose import backend_for
+from autosched.measure.comparison import Comparer
+from autosched.measure.job import Job
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
+from autosched.schedule.types import Schedule
 from autosched.search.modes.library import keep_tuned
 from autosched.search.modes.origin import TUNED, Origin
-from autosched.search.modes.tuning import Tuned, Tuner, TuneReport, TuneSettings
+from autosched.search.modes.tuning import Tuner
+from autosched.search.modes.tuning_reports import Tuned, TuneReport
+from autosched.search.modes.tuning_settings import TuneSettings
 from autosched.settings import settings
 from autosched.target import Target
+
+logger = logging.getLogger(__name__)
 
 AUTOTUNE = "autotune"
 
@@ -51,15 +60,26 @@ def tune(
         strategy=AUTOTUNE,
         samples=tuned.measured,
         seed=seed,
-        model=tuner.model_name,
+        model=tuned.model,
         predicted_s=tuned.predicted,
         measured_s=tuned.seconds,
         source=tuned.source,
         took_s=time.perf_counter() - started,
-        note="ended by the time budget" if tuned.cut_short else "",
+        note="; ".join(n for n in ("ended by the time budget" if tuned.cut_short else "", tuned.trials.note) if n),
     )
     if keep:
-        keep_tuned(bound, target, tuned.schedule, origin)
+        with Comparer(backend) as comparer:
+
+            def is_ahead(there: Schedule) -> bool:
+                """Whether the schedule of an earlier run is really faster, timed in turns with this one."""
+                jobs = [Job.of(problem, s, target) for s in (there, tuned.schedule)]
+                try:
+                    return comparer.compare(jobs).is_faster(0, 1)
+                except MeasureError as error:
+                    logger.warning("the schedule that was kept before is replaced without a comparison: %s", error)
+                    return False
+
+            keep_tuned(bound, target, tuned.schedule, origin, tuned.trials, is_ahead if comparer.is_needed else None)
     return tuned, origin
 
 

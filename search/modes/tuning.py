@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autosched.errors import InputError, MeasureError
 from autosched.measure.backend import Backend
+from autosched.measure.comparison import Comparer
 from autosched.measure.database import ResultsDatabase
-from autosched.measure.job import Job
+from autosched.measure.job import Job, Result
 from autosched.measure.kept_pool import KeptPool
 from autosched.measure.keys import digest
 from autosched.measure.measurer import Measurer
@@ -19,104 +20,21 @@ from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.model.checkpoint import load_checkpoint
 from autosched.model.shipped import find_weights
-from autosched.model.tuning import RANDOM, TunedWeights, TuningSettings
+from autosched.model.tuning import RANDOM, TunedWeights
 from autosched.schedule.serialise import from_json, save_schedule
-from autosched.schedule.types import Schedule
+from autosched.search.analytical import analytical_model
+from autosched.search.cost import CostModel
 from autosched.search.modes.batches import BatchSettings, baseline, draw_batch
-from autosched.search.modes.samples import SAMPLES, samplers_of
+from autosched.search.modes.champions import champion_of
+from autosched.search.modes.finalists import Timed
+from autosched.search.modes.samples import samplers_of
+from autosched.search.modes.trials import ROOTS
+from autosched.search.modes.tuning_reports import Tuned, TuneReport
 from autosched.search.modes.tuning_results import TuningResults
-from autosched.search.modes.tuning_state import Drawn, TuningFiles, TuningState, with_batch
+from autosched.search.modes.tuning_settings import TuneSettings
+from autosched.search.modes.tuning_state import Drawn, TuningFiles, TuningState, with_batch, with_champion
 from autosched.search.roots import schedule_roots
-from autosched.search.settings import SearchSettings
 from autosched.target import Target
-
-
-@dataclass(frozen=True)
-class TuneSettings:
-    """What a tuning run does.
-
-    Attributes:
-        iterations: Batches.
-        samples: Candidates of a batch.
-        searches: Searches of the first batch, of which the best and some others are measured; as in one-shot mode.
-        mutations: Share of a batch that are changes of the fastest schedules so far; 0 as in the paper.
-        weights: A file of weights to begin with; None for those that come with the package, or new ones if there are
-            none; ``random`` for new ones.
-        seed: Source of randomness.
-        search: Settings of the one beam search of a batch.
-        training: How weights are trained between batches.
-    """
-
-    iterations: int = 20
-    samples: int = 80
-    searches: int = SAMPLES
-    mutations: float = 0.25
-    weights: str | None = None
-    seed: int = 0
-    search: SearchSettings = field(default_factory=SearchSettings)
-    training: TuningSettings = field(default_factory=TuningSettings)
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1 or self.samples < 2:
-            raise InputError(
-                f"iterations is {self.iterations} and samples {self.samples}: give at least 1 iteration and 2 samples"
-            )
-        if not 0 <= self.mutations < 1:
-            raise InputError(f"mutations is {self.mutations}: give a share of at least 0, below 1")
-
-
-@dataclass(frozen=True)
-class TuneReport:
-    """How a run goes.
-
-    Attributes:
-        iteration: The batch under way, from 1.
-        iterations: Batches in all.
-        measured: Candidates of all batches that have a result.
-        total: Candidates drawn so far.
-        best: Seconds of the fastest so far, infinite before there is one.
-        rate: Candidates measured in a second by this process.
-        error: Mean factor by which the model was off in the last finished batch; NaN before.
-        activity: ``search``, ``measure`` or ``train``.
-    """
-
-    iteration: int
-    iterations: int
-    measured: int
-    total: int
-    best: float
-    rate: float
-    error: float
-    activity: str
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The result of a tuning run.
-
-    Attributes:
-        schedule: The fastest.
-        seconds: Its time.
-        predicted: What the model said when it was drawn; None for the baseline.
-        baseline_seconds: Time of the baseline schedule; NaN if it has none.
-        source: Where times come from.
-        files: Where everything is kept.
-        measured: Candidates with a result, all runs together.
-        failures: How many have no time, by what happened.
-        errors: Mean factor by which the model was off in each batch, before it was trained on it.
-        cut_short: Whether the time budget ended it early.
-    """
-
-    schedule: Schedule
-    seconds: float
-    predicted: float | None
-    baseline_seconds: float
-    source: str
-    files: TuningFiles
-    measured: int
-    failures: Mapping[str, int]
-    errors: tuple[float | None, ...]
-    cut_short: bool
 
 
 class Tuner:
@@ -171,14 +89,10 @@ class Tuner:
         )  # fmt: skip
         self._results = TuningResults(problem, backend.source)
         self._pool = KeptPool()
+        self._comparer = Comparer(backend, self._measure_settings)
         self._error = math.nan
         self._new = 0
         self._measuring_s = 0.0
-
-    @property
-    def model_name(self) -> str:
-        """Name of the cost model with its present weights."""
-        return self._weights.model.name
 
     def run(self, seconds: float | None = None) -> Tuned:
         """Tune until all iterations are done or the time is over.
@@ -193,7 +107,7 @@ class Tuner:
         """
         deadline = None if seconds is None else time.perf_counter() + seconds
         self.files.database.parent.mkdir(parents=True, exist_ok=True)
-        with ResultsDatabase(self.files.database) as database, self._pool:
+        with ResultsDatabase(self.files.database) as database, self._pool, self._comparer:
             self._results.load(database, self._backend, self._target.name)
             if self.state.iteration:
                 self._weights.load(self.files.weights_of(self.state.iteration))
@@ -211,6 +125,7 @@ class Tuner:
             self._save(with_batch(self.state, tuple(self._drawn(k, deadline))))
         batch = self.state.drawn[k]
         self._measure(database, batch, deadline)
+        self._compare(deadline)
         if _is_over(deadline):
             return False
         self._tell("train")
@@ -224,7 +139,7 @@ class Tuner:
 
     def _drawn(self, iteration: int, deadline: float | None) -> list[Drawn]:
         s = self.settings
-        samplers = samplers_of(self._bound, self._target, self._weights.model, s.search)
+        samplers = samplers_of(self._bound, self._target, self._model_of(iteration), s.search)
         known = {d.schedule for batch in self.state.drawn for d in batch}
         found = [self._baseline] if iteration == 0 else []
         known.add(self._baseline.schedule)
@@ -232,27 +147,56 @@ class Tuner:
         fastest = [text for _, text in self._results.fastest(self._all_drawn)]
         return found + draw_batch(samplers, settings, iteration, known, fastest, deadline)
 
+    def _model_of(self, iteration: int) -> CostModel:
+        """Return the model that draws a batch; without weights to begin with, the first as in one-shot mode."""
+        is_untrained = iteration == 0 and self.settings.weights is None and self._first_weights() is None
+        return analytical_model(self._target) if is_untrained else self._weights.model
+
     def _measure(self, database: ResultsDatabase, batch: tuple[Drawn, ...], deadline: float | None) -> None:
         again = self._measure_settings.again
         known = self._results.of
-        jobs = [Job(self._problem, d.schedule, self._target, origin=d.origin) for d in batch]
+        jobs = [self._job(d) for d in batch]
         todo = [j for j in jobs if j.schedule not in known or known[j.schedule].status in again]
         if not todo:
             return
         measurer = Measurer(
             self._backend, lambda _: self._roots, database, self._measure_settings, pool=self._pool.lend
         )
-        best, _ = self._best()
+        best = self._best_saved()
         started = time.perf_counter()
         for result in measurer.run(todo, seconds=None if deadline is None else max(deadline - started, 0.0)):
             self._results.take(result)
             self._new += 1
-            seconds, text = self._best()
-            if seconds < best:
-                best = seconds
-                save_schedule(self.files.schedule, self._bound, from_json(text, self._bound))
+            best = self._save_if_better(result, best)
             self._tell("measure", self._new / (self._measuring_s + time.perf_counter() - started))
         self._measuring_s += time.perf_counter() - started
+
+    def _job(self, drawn: Drawn) -> Job:
+        return Job(self._problem, drawn.schedule, self._target, origin=drawn.origin)
+
+    def _best_saved(self) -> float:
+        """Return the time of the schedule that is on disk, infinite if there is none."""
+        champion = self.state.champion
+        return self._best()[0] if champion is None else champion.seconds
+
+    def _save_if_better(self, result: Result, best: float) -> float:
+        """Put a schedule on disk that is faster than the one there, beyond chance once that was compared."""
+        if result.timing is None:
+            return best
+        timed = Timed(result.job, result.timing.seconds, result.timing.spread)
+        is_tried = self.state.champion is not None and self._comparer.is_needed
+        if (timed.bounds[1] if is_tried else timed.seconds) >= best:
+            return best
+        save_schedule(self.files.schedule, self._bound, result.job.read_schedule())
+        return timed.seconds
+
+    def _compare(self, deadline: float | None) -> None:
+        """Let the best of the batch challenge the champion; the winner goes on disk."""
+        self._tell("compare")
+        champion = champion_of(self.state, self._results, self._job, self._comparer, deadline)
+        if champion is not None:
+            self._save(with_champion(self.state, champion))
+            save_schedule(self.files.schedule, self._bound, from_json(champion.schedule, self._bound))
 
     @property
     def _all_drawn(self) -> list[Drawn]:
@@ -262,26 +206,29 @@ class Tuner:
         return self._results.best(self._all_drawn)
 
     def _tuned(self, cut_short: bool) -> Tuned:
-        drawn = self._all_drawn
-        seconds, text = self._best()
-        if not text:
+        drawn, champion = self._all_drawn, self.state.champion
+        if champion is None:
             said = self._results.first_error(drawn) or "give it more time"
             raise MeasureError(f"no schedule of {self._problem.title} has a time: {said}")
-        schedule = from_json(text, self._bound)
-        save_schedule(self.files.schedule, self._bound, schedule)
-        roots = self._results.of.get(self._baseline.schedule)
+        trials = self._results.trials(drawn, self.state.champions)
         return Tuned(
-            schedule,
-            seconds,
-            next((d.predicted for d in drawn if d.schedule == text), None),
-            math.nan if roots is None or roots.seconds is None else roots.seconds,
+            trials.best.schedule,
+            champion.seconds,
+            *self._predicted(champion.schedule),
+            next((t.seconds for t in trials.trials if t.origin == ROOTS), math.nan),
             self._backend.source,
             self.files,
             sum(d.schedule in self._results.of for d in drawn),
             self._results.failures(drawn),
             self.state.errors,
             cut_short,
+            trials,
         )
+
+    def _predicted(self, schedule: str) -> tuple[float | None, str]:
+        """Return what was predicted of a candidate when it was drawn, and the name of the model that did."""
+        number, drawn = next((k, d) for k, b in enumerate(self.state.drawn) for d in b if d.schedule == schedule)
+        return drawn.predicted, "" if drawn.predicted is None else self._model_of(number).name
 
     def _first_weights(self) -> Path | None:
         """Return the file of the weights to begin with, or None for new ones."""

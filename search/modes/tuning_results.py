@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from autosched.measure.backend import Backend
 from autosched.measure.database import ResultsDatabase, Row
-from autosched.measure.job import Result, Status
+from autosched.measure.job import Job, Result, Status
+from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
 from autosched.model.samples import Sample
-from autosched.search.modes.tuning_state import Drawn
+from autosched.schedule.serialise import from_json
+from autosched.search.modes.finalists import Timed
+from autosched.search.modes.trials import ROOTS, Trial, Trials
+from autosched.search.modes.tuning_state import Champion, Drawn
+
+SHOWN = 12
+"""Schedules of a run that its result lists, the fastest; the baseline comes on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,7 @@ class Outcome:
     Attributes:
         status: How its measurement ended.
         seconds: Its time, or None.
+        spread: Distance between the quartiles of the samples over it, or None.
         kernel_seconds: That of each kernel.
         registers: Registers a thread of each kernel; empty where no compiler told.
         spill_bytes: Bytes spilled by a thread of each kernel; likewise.
@@ -32,6 +40,7 @@ class Outcome:
 
     status: Status
     seconds: float | None
+    spread: float | None
     kernel_seconds: tuple[float, ...]
     registers: tuple[int, ...]
     spill_bytes: tuple[int, ...]
@@ -40,7 +49,9 @@ class Outcome:
     @classmethod
     def of_row(cls, row: Row) -> Outcome:
         """Return the outcome that a database has."""
-        return cls(row.status, row.seconds, row.kernel_seconds, row.registers, row.spill_bytes, row.error)
+        return cls(
+            row.status, row.seconds, row.spread, row.kernel_seconds, row.registers, row.spill_bytes, row.error
+        )  # fmt: skip
 
     @classmethod
     def of_result(cls, result: Result) -> Outcome:
@@ -48,8 +59,9 @@ class Outcome:
         t = result.timing
         registers = t.registers if t and t.registers else _known(k.registers for k in result.kernels)
         spills = t.spill_bytes if t and t.spill_bytes else _known(k.spill_bytes for k in result.kernels)
-        kernel_seconds = t.kernel_seconds if t else ()
-        return cls(result.status, t.seconds if t else None, kernel_seconds, registers, spills, result.error)
+        if t is None:
+            return cls(result.status, None, None, (), registers, spills, result.error)
+        return cls(result.status, t.seconds, t.spread, t.kernel_seconds, registers, spills, result.error)
 
 
 @dataclass
@@ -109,6 +121,42 @@ class TuningResults:
             if r is not None and r.seconds is not None:
                 yield r.seconds, d.schedule
 
+    def timed(self, drawn: Iterable[Drawn], job: Callable[[Drawn], Job]) -> list[Timed]:
+        """Return candidates with a time, in the order they were drawn.
+
+        Args:
+            drawn: Candidates.
+            job: Returns the job of one.
+        """
+        known = ((d, self.of[d.schedule]) for d in drawn if d.schedule in self.of)
+        return [Timed(job(d), r.seconds, r.spread or 0.0) for d, r in known if r.seconds is not None]
+
+    def trials(self, drawn: Sequence[Drawn], champions: Sequence[Champion]) -> Trials:
+        """Return the champion, the baseline and the fastest others, predicted beside measured times; see `chained`.
+
+        Args:
+            drawn: All candidates.
+            champions: The best after each batch; the last one is the champion.
+        """
+        bound = self.problem.bind()
+        again = chained(champions)
+        chosen = champions[-1].schedule
+
+        def order(timed: tuple[float, Drawn]) -> tuple[bool, float, str]:
+            first, d = timed
+            return d.schedule != chosen, again.get(digest(d.schedule), first), d.schedule
+
+        by_text = {d.schedule: d for d in drawn}
+        ranked = sorted(((seconds, by_text[text]) for seconds, text in self._times(drawn)), key=order)
+        trials = []
+        for first, d in ranked[:SHOWN] + [r for r in ranked[SHOWN:] if r[1].origin == ROOTS]:
+            predicted = math.nan if d.predicted is None else d.predicted
+            kernel_seconds = self.of[d.schedule].kernel_seconds
+            trial = Trial(from_json(d.schedule, bound), d.origin, predicted, first, kernel_seconds=kernel_seconds)
+            seconds = again.get(digest(d.schedule))
+            trials.append(trial if seconds is None else trial.timed_again(seconds))
+        return Trials(self.source, tuple(trials), self.failures(drawn)[Status.WRONG_RESULT], champions[-1].note)
+
     def failures(self, drawn: Iterable[Drawn]) -> Counter[str]:
         """Return how many candidates have no time, by what happened."""
         return Counter(
@@ -125,6 +173,23 @@ class TuningResults:
         pairs = ((d.predicted, self.of[d.schedule].seconds) for d in batch if d.schedule in self.of)
         logs = [abs(math.log(p / s)) for p, s in pairs if p is not None and s is not None]
         return math.exp(float(np.mean(logs))) if logs else math.nan
+
+
+def chained(champions: Sequence[Champion]) -> dict[str, float]:
+    """Return the time of each schedule that was compared, by the hash of its text, as if all had been timed at last.
+
+    Comparisons were made at different moments; of the times of an earlier one, only ratios are used. What it was won
+    by took part in the next one, too, which gives the scale.
+
+    Args:
+        champions: The best after each batch, in order.
+    """
+    found: dict[str, float] = {}
+    for c in reversed([c for c in champions if c.again]):
+        winner = digest(c.schedule)
+        scale = found.get(winner, c.again[winner]) / c.again[winner]
+        found = {text: scale * seconds for text, seconds in c.again.items()} | found
+    return found
 
 
 def _known(values: Iterable[int | None]) -> tuple[int, ...]:

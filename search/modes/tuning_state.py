@@ -12,7 +12,7 @@ from autosched.errors import InputError
 from autosched.model.files import replace_file
 
 FORMAT = "autosched-tuning"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,23 @@ class Drawn:
     schedule: str
 
 
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """What a tuning run held to be the fastest after a batch.
+
+    Attributes:
+        schedule: One line of JSON.
+        seconds: Its time: the median of the last comparison, or what it was measured with if there was none.
+        again: Median time of each schedule of the comparison after the batch, by the hash of its JSON text.
+        note: What a user should know, or empty.
+    """
+
+    schedule: str
+    seconds: float
+    again: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class TuningState:
     """Where a tuning run is.
@@ -39,12 +56,19 @@ class TuningState:
         iteration: The one that is under way, or the number of iterations when all are done.
         drawn: Candidates of each iteration so far, that under way included once they are drawn.
         errors: Mean factor by which the model was off in each finished iteration.
+        champions: The best after each iteration so far, that under way included once its candidates are compared.
     """
 
     fingerprint: str
     iteration: int = 0
     drawn: tuple[tuple[Drawn, ...], ...] = ()
     errors: tuple[float | None, ...] = ()
+    champions: tuple[Champion, ...] = ()
+
+    @property
+    def champion(self) -> Champion | None:
+        """The best so far, None before the first candidates were compared."""
+        return self.champions[-1] if self.champions else None
 
 
 @dataclass(frozen=True)
@@ -96,7 +120,10 @@ class TuningFiles:
             if (document["format"], document["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
             drawn = tuple(tuple(Drawn(**d) for d in batch) for batch in document["drawn"])
-            return TuningState(document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]))
+            champions = tuple(Champion(**c) for c in document["champions"])
+            return TuningState(
+                document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]), champions
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{self.state} is no state of a tuning run ({error!r}): delete it to start again"
@@ -121,6 +148,11 @@ class TuningFiles:
 def with_batch(state: TuningState, batch: tuple[Drawn, ...]) -> TuningState:
     """Return the state with the candidates of the iteration under way."""
     return replace(state, drawn=(*state.drawn[: state.iteration], batch))
+
+
+def with_champion(state: TuningState, champion: Champion) -> TuningState:
+    """Return the state with the best after the iteration under way."""
+    return replace(state, champions=(*state.champions[: state.iteration], champion))
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

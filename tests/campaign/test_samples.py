@@ -13,6 +13,7 @@ from campaign.options import Options
 from campaign.report import write_report
 
 from autosched.measure.problem import Problem
+from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.nvrtc import have_nvrtc
 from autosched.target import get_target
 from tests.campaign.small import options, run
@@ -49,7 +50,7 @@ def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
     rows = pq.read_table(path).to_pylist()
     assert sample_files.count_samples(collected.out_path) == sum(r["status"] == "ok" for r in rows) >= 40
     assert len({(r["problem"], r["schedule"]) for r in rows}) == len(rows)
-    assert {r["source"] for r in rows} == {"simulated:H200"}
+    assert {r["source"] for r in rows} == {simulated_source(get_target("h200"))}
     assert all(r["registers"] and r["kernel_seconds"] for r in rows if r["status"] == "ok")
     parts = read_json(collected.out_path / "results.json", {})["collect"]
     done = {name for name in parts if not name.startswith("run ")}
@@ -76,7 +77,7 @@ def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: p
     outcome, around = run("train", chosen)
     assert outcome.finished, outcome.message
     assert set(around.parts) == {"final", "without blur"}
-    assert all(part["source"] == "simulated:H200" for part in around.parts.values())
+    assert all(part["source"] == simulated_source(get_target("h200")) for part in around.parts.values())
     assert set(around.parts["without blur"]["figures"]) == {"learned", "analytical"}
     from autosched.model.learned import load_model
 

@@ -22,6 +22,7 @@ from autosched import Func, Input, Pipeline, Var
 from autosched.analysis.bind import bind
 from autosched.lang.dtypes import float32, float64
 from autosched.measure.keys import schedule_text
+from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.host_compiler import have_compiler
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.roots import schedule_roots
@@ -90,7 +91,7 @@ def test_simulated_times(tmp_path: Path) -> None:
     assert outcome.finished, outcome.message
     assert set(around.parts) == {"ceilings", "floor/blur", "blur/roots/0", "blur/sioutas/0"}
     part = around.parts["blur/roots/0"]
-    assert part["source"] == "simulated:H200"
+    assert part["source"] == simulated_source(get_target("h200"))
     assert part["cold"]["seconds"] == pytest.approx(sum(part["kernel_s"]))
     assert part["cold"]["seconds"] > around.parts["floor/blur"]["seconds"]["bytes"]
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.judging import interpreted
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.rounds import Rounds, RoundsRule
 from autosched.target import get_target
 
 PROBLEM = Problem.app("blur", small=True)
@@ -123,6 +124,11 @@ class FaultyBackend:
         time.sleep(self.seconds)
         with self._noted("timed"):
             return Timing(1e-3, 0.01, (1e-3,), (32,), (8,), 7, {"threads": 2, "driver": "13.0"})
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        for p in prepared:
+            self.outputs(p)
+        return Rounds((tuple(1e-3 * json.loads(p.job.schedule)["number"] for p in prepared),) * rule.least)
 
     def _noted(self, what: str) -> Note:
         return Note(Path(self.notes), f"{what} {self.number} {os.getpid()}")

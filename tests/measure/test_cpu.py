@@ -11,7 +11,8 @@ import pytest
 
 from autosched.errors import ScheduleError
 from autosched.host import Host
-from autosched.measure.cpu import CpuBackend, processor_name
+from autosched.measure.comparison import Comparer
+from autosched.measure.cpu import CpuBackend, _ColdRunner, processor_name
 from autosched.measure.job import Job, Prepared, Status
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
@@ -21,6 +22,7 @@ from autosched.random_pipelines.settings import SMALL
 from autosched.runtime.host_compiler import have_compiler
 from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.host_arrays import HostArrays
+from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sample import sample_schedule
 from autosched.search.candidates import Candidates
@@ -72,6 +74,25 @@ def test_a_candidate_computes_what_the_interpreter_does_and_is_timed(problem: Pr
         assert timing.samples >= 1
         assert timing.conditions["threads"] == THREADS
         assert not timing.registers
+
+
+def test_candidates_are_timed_in_turns() -> None:
+    jobs = [baseline(PROBLEM), sampled(PROBLEM, 1), sampled(PROBLEM, 2)]
+    with Comparer(BACKEND, rule=RoundsRule(least=7, most=9, most_seconds=0.1)) as comparer:
+        rounds = comparer.compare(jobs)
+    assert 7 <= len(rounds.seconds) <= 9
+    assert all(len(row) == 3 and min(row) > 0 for row in rounds.seconds)
+
+
+def test_a_copy_of_the_arrays_is_used_by_one_run_after_the_other() -> None:
+    used: list[int] = []
+    arrays = HostArrays(PROBLEM.inputs(0), output_specs(PROBLEM.bind()), HOST)
+    runner = _ColdRunner(arrays)
+    one, two = ([[lambda c=c: used.append(c)] for c in range(arrays.rotation.copies)] for _ in range(2))  # type: ignore[misc]
+    for _ in range(2 * arrays.rotation.copies):
+        runner.run(one)
+        runner.run(two)
+    assert used == [k % arrays.rotation.copies for k in range(4 * arrays.rotation.copies)]
 
 
 def test_kernels_that_schedules_share_have_one_key_and_one_library() -> None:

@@ -12,13 +12,14 @@ import pytest
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
-from autosched.measure.cuda import CudaBackend, run_once, time_launches
+from autosched.measure.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
 from autosched.measure.emit import compile_kernels, print_once
 from autosched.measure.job import Job, Prepared
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
 from autosched.runtime.nvrtc import NvrtcOptions, have_nvrtc
 from autosched.runtime.timing.gpu_timer import shares
+from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.types import Schedule
@@ -74,6 +75,18 @@ def test_a_label_is_the_time_of_a_round_over_the_copies(prepared: Prepared) -> N
     assert (timing.registers, timing.spill_bytes) == (tuple(k.registers for k in prepared.kernels), (0, 0))
     assert timing.conditions["sm_mhz"] == 1980.0
     assert timing.samples >= RULE.least_samples
+
+
+def test_candidates_are_timed_in_turns_each_as_it_is_alone(prepared: Prepared) -> None:
+    first, second = names(prepared)
+    gpu = FakeGpu({first: 30e-6, second: 50e-6})
+    rounds = time_launches_in_turns(gpu, [prepared, prepared], RoundsRule(least=6, most=6), lambda: gpu.now)
+    assert len(rounds.seconds) == 6
+    alone = time_launches(gpu, prepared, RULE).seconds
+    assert rounds.seconds[0] == pytest.approx((alone, alone))
+    assert len(gpu.driver.graphs) == 3
+    workspaces = {launch.arguments[1] for graph in gpu.driver.graphs for launch in graph.launches[::2]}
+    assert len(workspaces) == 1
 
 
 def test_a_round_is_one_graph_over_different_arrays(prepared: Prepared) -> None:

@@ -63,6 +63,10 @@ class GpuTimer:
         Args:
             copies: The same pipeline's launches on every copy of the arrays.
         """
+        return collect(self.sampler(copies), self._rule, self._clock)
+
+    def sampler(self, copies: Sequence[Launches]) -> Callable[[], float]:
+        """Return a function that takes one such time, warmed up."""
         self.run(copies[0])  # code is loaded at its first launch, which must not happen while a graph is captured
         device, launch = self._device, self._as_graph(copies)
         start, end = device.event(), device.event()
@@ -79,7 +83,7 @@ class GpuTimer:
             sample()
             if self._clock() - started >= WARM_UP_S:
                 break
-        return collect(sample, self._rule, self._clock)
+        return sample
 
     def kernel_seconds(self, copies: Sequence[Launches], seconds: float) -> tuple[float, ...]:
         """Return the time of each kernel within a run, in launch order; they add up to that of the run.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.errors import InputError
 
@@ -27,17 +28,26 @@ def median_and_spread(samples: Sequence[float]) -> tuple[float, float]:
 def median_error(samples: Sequence[float]) -> float:
     """Return how far the true median may be from that of the samples, as a fraction of it, with 95 % confidence.
 
-    It is half the distance between the order statistics that enclose the median with that probability, which assumes
-    nothing about how times are distributed; infinite for fewer than six samples, which enclose nothing.
+    It is half the length of `median_interval`.
+    """
+    low, high = median_interval(samples)
+    middle = float(np.median(np.asarray(samples, np.float64)))
+    return (high - low) / (2 * middle) if middle > 0 else 0.0
+
+
+def median_interval(samples: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """Return numbers between which the true median lies with 95 % confidence.
+
+    They are the order statistics that enclose the median with that probability, which assumes nothing about how samples
+    are distributed; infinite for fewer than six samples, which enclose nothing.
     """
     n = len(samples)
     if n < 6:
-        return math.inf
+        return -math.inf, math.inf
     ordered = np.sort(np.asarray(samples, np.float64))
     reach = _Z_95 * math.sqrt(n) / 2
     low, high = max(math.floor((n - 1) / 2 - reach), 0), min(math.ceil((n - 1) / 2 + reach), n - 1)
-    middle = float(np.median(ordered))
-    return float((ordered[high] - ordered[low]) / (2 * middle)) if middle > 0 else 0.0
+    return float(ordered[low]), float(ordered[high])
 
 
 @dataclass(frozen=True, slots=True)

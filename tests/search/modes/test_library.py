@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autosched.measure.problem import Problem
 from autosched.runtime.cache import clear_cache
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.types import Schedule
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched, keep_tuned
 from autosched.search.modes.origin import Origin
+from autosched.search.modes.trials import Trial, Trials
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 
@@ -33,7 +38,7 @@ def test_the_same_question_finds_it_again() -> None:
     found = find_searched(BOUND, TARGET, {"seed": 0})
     assert found is not None
     assert found[0] == ROOTS
-    assert found[1] == Origin(strategy="one-shot", predicted_s=1e-5, reused=True)
+    assert found[1:] == (Origin(strategy="one-shot", predicted_s=1e-5, reused=True), None)
     assert find_searched(BOUND, TARGET, {"seed": 1}) is None
     assert find_searched(LARGE, TARGET, {"seed": 0}) is None
     assert find_searched(BOUND, get_target("a100"), {"seed": 0}) is None
@@ -54,6 +59,54 @@ def test_a_slower_result_does_not_replace_a_faster_one() -> None:
     found = find_tuned(BOUND, TARGET)
     assert found is not None
     assert found[1].measured_s == 2e-5
+
+
+def test_a_comparison_decides_between_times_of_different_moments() -> None:
+    other = sample_schedule(BOUND, TARGET, np.random.default_rng(0))
+    keep_tuned(BOUND, TARGET, ROOTS, MEASURED)
+    asked: list[Schedule] = []
+    slower = Origin(how="tuned", measured_s=2.1e-5, source="measured:H200")
+
+    def is_ahead(there: Schedule) -> bool:
+        asked.append(there)
+        return len(asked) == 1
+
+    for kept in (ROOTS, other):
+        keep_tuned(BOUND, TARGET, other, slower, is_ahead=is_ahead)
+        found = find_tuned(BOUND, TARGET)
+        assert found is not None
+        assert found[0] == kept
+    assert asked == [ROOTS, ROOTS]
+
+
+def test_what_was_timed_is_kept_beside_a_schedule() -> None:
+    trials = Trials(
+        "measured:H200",
+        (
+            Trial(ROOTS, "roots", 4e-5, 2e-5, 2.1e-5, (1.05e-5, 1.05e-5)),
+            Trial(ROOTS, "search", 1e-5, 3e-5),
+            Trial(ROOTS, "search", 1e-5, math.nan, problem="crash: gone"),
+        ),
+        wrong=1,
+        note="why",
+    )
+    keep_searched(BOUND, TARGET, {}, ROOTS, ORIGIN, trials)
+    keep_tuned(BOUND, TARGET, ROOTS, MEASURED, trials)
+    for entry in (find_searched(BOUND, TARGET, {}), find_tuned(BOUND, TARGET)):
+        assert entry is not None
+        kept = entry[2]
+        assert kept is not None
+        assert (kept.source, kept.wrong, kept.note) == ("measured:H200", 1, "why")
+        assert kept.trials[:2] == trials.trials[:2]
+        assert math.isnan(kept.trials[2].seconds)
+        assert kept.trials[2].problem == "crash: gone"
+        assert str(kept).splitlines()[1].split() == ["40", "µs", "20", "µs", "21", "µs", "roots"]
+        assert str(kept).endswith("(measured:H200; the first is taken)")
+
+
+def test_a_shorter_time_that_was_not_enough_is_explained() -> None:
+    close = Trials("measured:H200", (Trial(ROOTS, "search", 1e-5, 2e-5, 2.1e-5), Trial(ROOTS, "search", 1e-5, 2e-5)))
+    assert close.verdict.endswith("the first is taken: no other is faster beyond what chance explains")
 
 
 def test_clearing_the_cache_keeps_what_was_tuned() -> None:

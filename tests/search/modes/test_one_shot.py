@@ -69,6 +69,16 @@ def test_top_k_on_this_processor_gives_the_right_answer() -> None:
     inputs = APP.make_inputs(APP.small_sizes)
     got = found.compile("cpu")(inputs)
     np.testing.assert_array_equal(got, next(iter(autosched.interpret(APP.build(), inputs).values())))
+    assert found.trials is not None
+    assert found.origin.measured_s == found.trials.best.seconds
+    again = find(target="cpu", top_k=2)
+    assert again.origin is not None and again.trials is not None
+    assert again.origin.reused
+    assert [(t.first_s, t.again_s) for t in again.trials.trials] == [
+        (t.first_s, t.again_s) for t in found.trials.trials
+    ]
+    assert again.measured is not None
+    assert len(again.measured.candidates) == len(found.trials.trials)
 
 
 def test_a_strategy_is_neither_kept_nor_looked_up() -> None:
@@ -114,6 +124,11 @@ def test_tuned_schedules_come_first(tmp_path: Path) -> None:
 def test_mistakes(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         find(**options)
+
+
+def test_arrays_in_place_of_shapes() -> None:
+    with pytest.raises(InputError, match="shapes is a ndarray, expected a shape for every input by name"):
+        autosched.schedule(APP.build(), np.zeros((4, 4), np.float32), "cpu")  # type: ignore[arg-type]
 
 
 def test_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:

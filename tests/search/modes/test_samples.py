@@ -9,8 +9,8 @@ from autosched.measure.problem import Problem
 from autosched.schedule.validate import reasons
 from autosched.search.analytical import analytical_model
 from autosched.search.modes.samples import Sampler, draw_samples
+from autosched.search.ranked import Found
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Found
 from autosched.target import get_target
 
 BOUND = Problem.app("harris", small=True).bind()

@@ -9,8 +9,8 @@ from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule
 from autosched.search.modes import spills
 from autosched.search.modes.spills import spilled_bytes, without_spills
+from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
-from autosched.search.strategy import Ranked
 from autosched.target import get_target
 
 BOUND = Problem.app("blur", small=True).bind()

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,14 @@ import pytest
 from autosched.errors import InputError, MeasureError
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Status
+from autosched.measure.keys import digest
 from autosched.model.checkpoint import load_checkpoint
-from autosched.search.modes.tuning import Tuner, TuneReport, TuneSettings
+from autosched.runtime.host_compiler import have_compiler
+from autosched.search.modes.tuning import Tuner
+from autosched.search.modes.tuning_reports import TuneReport
+from autosched.search.modes.tuning_results import chained
+from autosched.search.modes.tuning_settings import TuneSettings
+from autosched.search.modes.tuning_state import Champion
 from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, QuickBackend, tuned
 
 REPORTS: dict[Path, list[TuneReport]] = {}
@@ -108,18 +115,43 @@ def test_time_budget(tmp_path: Path, undisturbed: Path) -> None:
 
 def test_reports(undisturbed: Path) -> None:
     seen = REPORTS[undisturbed]
-    assert [r.activity for r in seen if r.activity != "measure"] == ["search", "train"] * 3
+    assert [r.activity for r in seen if r.activity != "measure"] == ["search", "compare", "train"] * 3
     bests = [r.best for r in seen]
     assert bests == sorted(bests, reverse=True)
     assert seen[-1].measured == seen[-1].total == 3 * SETTINGS.samples
     assert all(r.rate > 0 for r in seen if r.activity == "measure")
 
 
-def kill_and_resume(directory: Path, expected: Path, kills: int, *options: str) -> None:
-    """Kill a run at random moments; what it comes to in the end must be what an undisturbed one comes to."""
+def test_comparisons_of_different_moments_are_brought_to_one_scale() -> None:
+    one, two, three = (digest(text) for text in ("one", "two", "three"))
+    champions = [
+        Champion("one", 10.0, {one: 10.0, two: 12.0}),
+        Champion("one", 9.0, {}),
+        Champion("three", 18.0, {one: 20.0, three: 18.0}),
+        Champion("three", 18.0, {}),
+    ]
+    assert chained(champions) == {one: 20.0, two: 24.0, three: 18.0}
+    assert chained(champions[:2]) == {one: 10.0, two: 12.0}
+    assert chained([]) == {}
+
+
+def test_the_result_lists_the_fastest(undisturbed: Path) -> None:
+    found = tuned(undisturbed)
+    times = [t.seconds for t in found.trials.trials]
+    assert times == sorted(times)
+    assert len(times) == 12
+    assert found.trials.best.schedule == found.schedule
+    assert found.seconds == times[0]
+    assert [t.seconds for t in found.trials.trials if t.origin == "roots"] == [found.baseline_seconds]
+    assert any(t.again_s is not None for t in found.trials.trials)
+    assert found.model.startswith("learned model")
+    assert str(found.trials).splitlines()[-1] == "(measured:quick; the first is taken)"
+
+
+def killed_runs(directory: Path, kills: int, kind: str, iterations: int = 3) -> Iterator[None]:
+    """Start a run and kill it at a random moment, again and again; yields after each."""
     rng = random.Random(7)
-    command = [sys.executable, "-m", "tests.search.modes.quick", str(directory), "3", *options]
-    best = float("inf")
+    command = [sys.executable, "-m", "tests.search.modes.quick", str(directory), str(iterations), kind]
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
@@ -130,17 +162,71 @@ def kill_and_resume(directory: Path, expected: Path, kills: int, *options: str) 
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         process.communicate()
-        stored = [s for _, s in rows(directory).values() if s is not None] if (directory / "t.sqlite").exists() else []
-        assert min(stored, default=best) <= best
-        best = min(stored, default=best)
-    found = tuned(directory, simulated="simulated" in options)
+        yield
+
+
+def stored(directory: Path) -> Rows:
+    return rows(directory) if (directory / "t.sqlite").exists() else {}
+
+
+def kill_and_resume(directory: Path, expected: Path, kills: int, kind: str) -> None:
+    """Kill a run at random moments; what it comes to in the end must be what an undisturbed one comes to."""
+    for _ in killed_runs(directory, kills, kind):
+        assert stored(directory).items() <= rows(expected).items()
+    found = tuned(directory, kind=kind)
     assert rows(directory) == rows(expected)
     assert found.files.schedule.read_text() == (expected / "t.schedule.json").read_text()
     assert found.files.weights.read_bytes() == (expected / "t.weights.safetensors").read_bytes()
 
 
+def kill_where_times_differ(directory: Path, kills: int, iterations: int) -> None:
+    """Kill a run on the processor at random moments: what is measured stays, and is not measured again."""
+    before: Rows = {}
+    seen = [0]
+    for _ in killed_runs(directory, kills, "cpu", iterations):
+        now = stored(directory)
+        assert before.items() <= now.items(), "a row was lost, or has another time"
+        assert not timed_alone(directory, seen[-1]) & {digest(schedule) for schedule in before}, "measured again"
+        before = now
+        seen.append(len(notes(directory)))
+    found = tuned(directory, iterations, "cpu")
+    now = rows(directory)
+    assert before.items() <= now.items()
+    assert not timed_alone(directory, seen[-1]) & {digest(schedule) for schedule in before}
+    assert timed_alone(directory) == {digest(schedule) for schedule, (status, _) in now.items() if status == Status.OK}
+    assert found.measured == len(now) == iterations * SETTINGS.samples
+    assert found.seconds <= found.baseline_seconds
+    compared = [line for line in notes(directory) if " " in line]
+    assert 1 <= len(compared) <= iterations + kills
+    lines = notes(directory)
+    assert tuned(directory, iterations, "cpu").seconds == found.seconds
+    assert notes(directory) == lines, "a run that is done measures nothing"
+
+
+def notes(directory: Path) -> list[str]:
+    """Return a line for each measurement: the hashes of the schedules, several if they were timed in turns."""
+    path = directory / "notes"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def timed_alone(directory: Path, first: int = 0) -> set[str]:
+    """Return the hashes of schedules that were timed alone, from some line of the notes on."""
+    return {line for line in notes(directory)[first:] if " " not in line}
+
+
 def test_killed_and_resumed(tmp_path: Path, undisturbed: Path) -> None:
-    kill_and_resume(tmp_path, undisturbed, 2)
+    kill_and_resume(tmp_path, undisturbed, 2, "quick")
+
+
+@pytest.mark.skipif(not have_compiler("c"), reason="there is no C compiler")
+def test_killed_on_this_processor(tmp_path: Path) -> None:
+    kill_where_times_differ(tmp_path, 1, 2)
+
+
+@pytest.mark.fuzz
+@pytest.mark.skipif(not have_compiler("c"), reason="there is no C compiler")
+def test_killed_ten_times_on_this_processor(tmp_path: Path) -> None:
+    kill_where_times_differ(tmp_path, 10, 3)
 
 
 @pytest.mark.fuzz
@@ -148,5 +234,5 @@ def test_killed_ten_times_on_the_simulated_device(tmp_path: Path) -> None:
     expected, directory = tmp_path / "expected", tmp_path / "killed"
     for path in (expected, directory):
         path.mkdir()
-    tuned(expected, simulated=True)
+    tuned(expected, kind="simulated")
     kill_and_resume(directory, expected, 10, "simulated")

@@ -1,0 +1,63 @@
+"""The version of the simulated device: times of two versions are labels of two devices, not to be mixed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import lru_cache
+from importlib.resources import files
+
+from autosched.target import Target
+
+SIMULATED = "simulated:"
+"""How the sources of simulated labels begin."""
+VERSION_MARK = "@"
+
+
+def simulated_source(target: Target) -> str:
+    """Return where labels of the simulated device come from: ``simulated:<target name>@<version>``."""
+    return f"{SIMULATED}{target.name}{VERSION_MARK}{simulation_version(target)}"
+
+
+def other_simulation(source: str, target: Target) -> str | None:
+    """Return what is to be said of labels that another version of the simulated device gave; None for all others.
+
+    Args:
+        source: Where the labels come from.
+        target: The device that they are for.
+    """
+    device, _, version = source.partition(VERSION_MARK)
+    if device != f"{SIMULATED}{target.name}" or version == simulation_version(target):
+        return None
+    present = f"this release has version {simulation_version(target)}"
+    if not version:
+        return f"labels {source} do not name the version of the simulated device; {present}"
+    return f"labels {source} are of another version of the simulated device; {present}"
+
+
+@lru_cache(maxsize=8)
+def simulation_version(target: Target) -> str:
+    """Return eight hexadecimal digits that change with the code of the simulation or the target's numbers.
+
+    Comments and documentation do not count, nor does what the code generator emits, which has a version of its own
+    (`autosched.measure.generator`).
+    """
+    found = hashlib.sha256(repr(target).encode())
+    sources = [f for f in files(__package__).iterdir() if f.name.endswith(".py") and f.name != "version.py"]
+    for file in sorted(sources, key=lambda f: f.name):
+        found.update(f"{file.name}\n{_code(ast.parse(file.read_text(encoding='utf-8')))}\n".encode())
+    return found.hexdigest()[:8]
+
+
+def _code(node: object) -> str:
+    """Return a syntax tree as text that is the same in all releases of Python, without texts that stand alone."""
+    if isinstance(node, list):
+        return f"[{','.join(_code(n) for n in node if not _is_documentation(n))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = [f"{name}={_code(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
+    return f"{type(node).__name__}({','.join(fields)})"
+
+
+def _is_documentation(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,0 +1,76 @@
+"""The best of a tuning run after each batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autosched.measure.job import Job, Status
+from autosched.measure.keys import digest
+from autosched.search.modes.champions import champion_of
+from autosched.search.modes.tuning_results import Outcome, TuningResults
+from autosched.search.modes.tuning_state import Champion, Drawn, TuningState, with_batch, with_champion
+from tests.search.modes.stopwatch import PROBLEM, TARGET, Stopwatch
+
+TRUE = {"roots": 40.0, "first": 10.0, "second": 9.0, "lucky": 9.5, "later": 8.0, "slow": 20.0}
+
+
+def drawn(*names: str) -> tuple[Drawn, ...]:
+    return tuple(Drawn("roots" if name == "roots" else "greedy", None, name) for name in names)
+
+
+def results(**seconds: float) -> TuningResults:
+    """Return results with the first time of each candidate."""
+    outcomes = {name: Outcome(Status.OK, s, 0.0, (), (), (), "") for name, s in seconds.items()}
+    return TuningResults(PROBLEM, "measured:made up", outcomes)
+
+
+def job(candidate: Drawn) -> Job:
+    return Job(PROBLEM, candidate.schedule, TARGET, origin=candidate.origin)
+
+
+def after(state: TuningState, known: TuningResults, watch: Stopwatch) -> TuningState:
+    champion = champion_of(state, known, job, watch)  # type: ignore[arg-type]
+    assert champion is not None
+    return with_champion(state, champion)
+
+
+def test_the_champion_stays_until_another_one_is_ahead() -> None:
+    watch = Stopwatch(TRUE)
+    known = results(roots=40.0, first=10.0, second=9.4, lucky=8.9, slow=20.0)
+    state = after(with_batch(TuningState("f"), drawn("roots", "first", "second", "slow")), known, watch)
+    assert state.champion == Champion("second", 9.0, {digest(k): TRUE[k] for k in ("first", "second", "roots")})
+    state = with_batch(replace(state, iteration=1), drawn("lucky", "slow"))
+    state = after(state, known, watch)
+    assert state.champion is not None
+    assert state.champion.schedule == "second", "the single time of the other was shorter"
+    assert watch.asked[-1] == ["second", "lucky", "roots"]
+    known = results(**{name: s for name, s in TRUE.items()})
+    state = after(with_batch(replace(state, iteration=2), drawn("later")), known, watch)
+    assert state.champion is not None
+    assert (state.champion.schedule, state.champion.seconds) == ("later", 8.0)
+
+
+def test_what_was_compared_is_not_compared_again() -> None:
+    watch = Stopwatch(TRUE)
+    state = with_batch(TuningState("f"), drawn("roots", "first", "second", "later"))
+    half = after(state, results(roots=40.0, first=10.0, second=9.0), watch)
+    whole = after(half, results(roots=40.0, first=10.0, second=9.0, later=8.0), watch)
+    assert watch.asked == [["first", "second", "roots"], ["second", "later", "roots"]]
+    assert whole.champion == Champion("later", 8.0, {digest(k): TRUE[k] for k in ("first", "second", "roots", "later")})
+    assert after(whole, results(roots=40.0, first=10.0, second=9.0, later=8.0), watch) == whole
+    assert len(watch.asked) == 2
+
+
+def test_on_a_device_that_repeats_itself_the_fastest_is_the_champion() -> None:
+    watch = Stopwatch({}, is_needed=False)
+    state = after(
+        with_batch(TuningState("f"), drawn("roots", "first", "lucky")), results(first=10.0, lucky=9.99), watch
+    )
+    assert state.champion == Champion("lucky", 9.99)
+    state = with_batch(replace(state, iteration=1), drawn("slow"))
+    assert after(state, results(first=10.0, lucky=9.99, slow=20.0), watch).champion == Champion("lucky", 9.99)
+
+
+def test_without_any_time_there_is_none() -> None:
+    state = with_batch(TuningState("f"), drawn("roots", "first"))
+    assert champion_of(state, results(), job, Stopwatch({})) is None  # type: ignore[arg-type]
