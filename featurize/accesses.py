@@ -10,6 +10,7 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.affine import form_of_index
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.featurize.interior import interior, same_loops
 from autosched.featurize.left_out import loads_left_out
 
 MOST_POINTS = 4096
@@ -88,12 +89,17 @@ class StageAccesses:
     overflow: bool
 
 
-@dataclass(frozen=True)
+_Form = tuple[tuple[Row | None, ...], tuple[int, ...], tuple[object, ...]]
+"""Rows of a load, its constants, and what it has in common with others of its group."""
+
+
+@dataclass(eq=False)
 class _Load:
-    """A load at symbolic indices.
+    """A load at symbolic indices; never changed, and not frozen only because searches make very many.
 
     ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did, and
-    ``clamp`` is equal for indices that are clamped alike.
+    ``clamp`` is equal for indices that are clamped alike. A load is of one stage only; once they are known, ``inside``
+    are the loads of the inlined Func that is loaded, and ``form`` is what groups loads.
     """
 
     source: str
@@ -102,6 +108,8 @@ class _Load:
     sure: bool = True
     clamped: tuple[bool, ...] = ()
     clamp: tuple[object, ...] = ()
+    inside: tuple[_Load, ...] | None = None
+    form: _Form | None = None
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -146,7 +154,7 @@ class AccessTable:
             for load, source in stage.loads:
                 whole = [stage.index_of(i) for i in load.indices]
                 index = tuple(ix.substitute(i, inside) for i in whole)
-                sure = all(_same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
+                sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
                 clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
                 clamp = tuple(ix.key(ix.sub(i, _constant(i))) for i, c in zip(whole, clamped, strict=True) if c)
                 one = _Load(source, load.component, index, sure, clamped, clamp)
@@ -168,7 +176,9 @@ class AccessTable:
                     if len(points) > MOST_POINTS:
                         overflow = True
                         break
-                    queue.append(self._inside(stage, load))
+                    if load.inside is None:
+                        load.inside = self._inside(stage, load)
+                    queue.append(load.inside)
         calls: dict[str, int] = {}
         for source, _ in points:
             calls[source] = calls.get(source, 0) + 1
@@ -209,11 +219,9 @@ class AccessTable:
         clamped: dict[tuple[object, ...], tuple[bool, ...]] = {}
         clamps: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         for a in accesses:
-            rows = tuple(self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True))
-            kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
-            offset = tuple(0 if r is None else r.constant for r in rows)
-            unknown = tuple(k for k, r in zip(a.keys, rows, strict=True) if r is None)
-            key = (a.source, a.component, kinds, unknown)
+            if a.form is None:
+                a.form = self._form(stage, a)
+            rows, offset, key = a.form
             known = groups.setdefault(key, (rows, {}))
             known[1][offset] = None
             before = clamped.get(key, (False,) * len(a.index))
@@ -224,6 +232,13 @@ class AccessTable:
             AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], len(clamps[key]))
             for key, (rows, offsets) in groups.items()
         )
+
+    def _form(self, stage: BoundStage, a: _Load) -> _Form:
+        rows = tuple(self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True))
+        kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
+        offset = tuple(0 if r is None else r.constant for r in rows)
+        unknown = tuple(k for k, r in zip(a.keys, rows, strict=True) if r is None)
+        return rows, offset, (a.source, a.component, kinds, unknown)
 
     def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> Row | None:
         key = stage.func, stage.number, text, sure
@@ -240,33 +255,9 @@ def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ..
     """Return which indices of a load of an inlined Func are clamped, by itself or where the Func is called."""
     moved = {d for d, c in zip(dims, call.clamped, strict=False) if c}
     own = load.clamped or (False,) * len(load.index)
+    if not moved:
+        return own
     return tuple(c or not moved.isdisjoint(ix.loop_vars(i)) for c, i in zip(own, load.index, strict=True))
-
-
-def _same_loops(whole: ix.Index, inside: ix.Index) -> bool:
-    """Whether an index still depends on the loops it depended on before their ranges were cut."""
-    return ix.loop_vars(whole).keys() <= ix.loop_vars(inside).keys()
-
-
-def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
-    """Return each loop of a stage restricted to the middle half of its range, where no boundary condition acts.
-
-    Clamps of the index then fall away, as they do in the interior of a generated kernel.
-    """
-    func = bound.funcs[stage.func]
-    box = dict(zip(func.dims, func.region, strict=True))
-    env: dict[str, ix.Index] = {}
-    for d in stage.loops:
-        if d.reduction:
-            env[d.name] = (
-                ix.var(d.name, d.lo, d.hi) if d.hi > d.lo else ix.Affine(((ix.LoopVar(d.name, d.lo, d.lo), 1),), 0)
-            )
-            continue
-        lo, hi = box[d.name]
-        quarter = (hi - lo + 1) // 4
-        # A loop variable even where one point is left: the thread loop may run beyond it.
-        env[d.name] = ix.Affine(((ix.LoopVar(d.name, lo + quarter, max(hi - quarter, lo + quarter)), 1),), 0)
-    return env
 
 
 def _row(index: ix.Index, sure: bool) -> Row | None:

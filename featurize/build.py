@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import inner_reductions, storage_order, thread_order
+from autosched.featurize.structure import NestOrder, inner_order, spot_storage, thread_order
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
@@ -57,7 +57,8 @@ def _built(
     covered: dict[str, tuple[int, ...]] = {}
     blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True)]
     for stage in structure.stages:
-        inside = _thread_loops(bound, stage, dims, params[layout.root_threads], params[layout.root_serial])
+        root_threads, root_serial = params[layout.root_threads], params[layout.root_serial]
+        inside = _thread_loops(bound, structure.order(stage), dims, root_threads, root_serial)
         tilings[stage] = StageTiling(stage, (*blocks, *inside))
     for spot in structure.spots:
         if spot.level is Level.BLOCK:
@@ -68,19 +69,21 @@ def _built(
             threads = -(-extents // serial)  # none that would have no point
             func = bound.funcs[spot.func]
             for stage in _stages(bound, spot.func):
-                tilings[stage] = StageTiling(stage, _thread_loops(bound, stage, func.dims, threads, serial))
+                listed = structure.order(stage)
+                tilings[stage] = StageTiling(stage, _thread_loops(bound, listed, func.dims, threads, serial))
     for nest in geometry.nests:
         if nest.level is Level.THREAD:
             points = np.array(needed.get(nest.stage.func, nest.serial[0]), np.int64)
             covered[nest.stage.func] = tuple(points.tolist())
+            listed = structure.order(nest.id)
             tilings[nest.id] = StageTiling(
-                nest.id, _thread_loops(bound, nest.id, nest.dims, np.ones_like(points), points)
+                nest.id, _thread_loops(bound, listed, nest.dims, np.ones_like(points), points)
             )
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
         at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot.enclosing, spot.level))
-        members.append(Member(own, at, storage_order(bound.funcs[spot.func]), aligned=spot.aligned))
+        members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), aligned=spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
     kernel = Kernel(
@@ -96,19 +99,22 @@ def _stages(bound: BoundPipeline, func: str) -> list[StageId]:
 
 
 def _thread_loops(
-    bound: BoundPipeline, id_: StageId, dims: Sequence[str], threads: NDArray[np.int64], serial: NDArray[np.int64]
-) -> tuple[Loop, ...]:
-    """Return thread loops, then reductions, then the points of the thread, outermost dimension first."""
-    stage = bound.stage(id_.func, id_.number)
+    bound: BoundPipeline, listed: NestOrder, dims: Sequence[str], threads: NDArray[np.int64],
+    serial: NDArray[np.int64],
+) -> tuple[Loop, ...]:  # fmt: skip
+    """Return thread loops, then reductions, then the points of the thread, unless they are in an order of their own."""
+    func, number = listed.stage
+    stage = bound.stage(func, number)
     own = [d for d in dims if any(loop.name == d for loop in stage.loops)]
     extent = {d: int(n) for d, n in zip(dims, threads, strict=True)}
     points = {d: int(n) for d, n in zip(dims, serial, strict=True)}
-    order = thread_order(bound, id_.func, dims)
-    return (
-        *(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in own and extent[d] > 1),
-        *(Loop(d, LoopKind.REDUCTION, stage.loop(d).extent) for d in inner_reductions(stage, dims)),
-        *(Loop(d, LoopKind.SERIAL, points[d]) for d in own if points[d] > 1),
-    )
+    order = thread_order(bound, func, dims, listed.threads)
+    inside = [
+        Loop(d, LoopKind.SERIAL, points[d]) if d in points else Loop(d, LoopKind.REDUCTION, stage.loop(d).extent)
+        for d in inner_order(stage, dims, listed.inner)
+        if points.get(d, 2) > 1
+    ]
+    return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in own and extent[d] > 1), *inside)
 
 
 def _depth(model: KernelModel, host: StageTiling, enclosing: int, level: Level) -> int:
@@ -119,8 +125,5 @@ def _depth(model: KernelModel, host: StageTiling, enclosing: int, level: Level) 
     spot = model.structure.spot(host.stage.func)
     dims = model.grid.dims if spot is None else model.bound.funcs[host.stage.func].dims
     around = set(dims[:enclosing])
-    depth = start
-    for loop in host.loops[start:]:
-        if loop.kind is LoopKind.REDUCTION or loop.dim in around:
-            depth += 1
-    return depth
+    enclosed = [k for k, p in enumerate(host.loops) if p.kind is LoopKind.REDUCTION or p.dim in around]
+    return max([start, *(k + 1 for k in enclosed)])

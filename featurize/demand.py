@@ -15,7 +15,7 @@ from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.nests import AXES, Ints, NestShape, middle_block
 from autosched.featurize.rows import NestRows
-from autosched.featurize.structure import Structure, inner_reductions, storage_order
+from autosched.featurize.structure import Structure, inner_reductions, spot_storage
 from autosched.featurize.threads import place_in_thread
 from autosched.schedule.types import Level, StageId
 
@@ -114,7 +114,7 @@ class Demands:
         for spot in structure.spots:
             if spot.aligned is not None and (spot.func == func or spot.func in way):
                 owner = self.bound.funcs[spot.func]
-                fastest = owner.dims.index(storage_order(owner)[-1])
+                fastest = owner.dims.index(spot_storage(owner, spot)[-1])
                 grouped.append((spot.func, WholeGroups(fastest, *spot.aligned)))
         return self._numbered(BlockPlace(structure.stages, func, way, tuple(grouped)))
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
-from autosched.featurize.structure import Spot, Structure, columns, tiled_dims
-from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
+from autosched.errors import ScheduleError
+from autosched.featurize.structure import (
+    NestOrder,
+    Spot,
+    Structure,
+    columns,
+    inner_order,
+    storage_order,
+    thread_order,
+    tiled_dims,
+)
+from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
 
 Params = tuple[int, ...]
 
@@ -13,24 +25,37 @@ Params = tuple[int, ...]
 def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Params]:
     """Return the structure and the parameters that come nearest to a kernel.
 
-    Exact for kernels in the form that `build_kernel` gives them. Of others, the order of serial loops is taken to be
-    that of the dimensions, and thread loops to be in the order of the features.
+    Exact for kernels in the form that `build_kernel` gives them, whatever the order of their loops (`NestOrder`) and of
+    the dimensions of Members. Not described are serial loops around thread loops, which are taken to be inside them,
+    threads that share a reduction of a Member, and which of the loops in unusual order enclose a THREAD Member.
+
+    Raises:
+        ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
     """
+    if kernel.stream is not None:
+        raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
     bound = with_staged(bound, kernel.staged)
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
     for m in members:
         enclosing = _enclosing(bound, kernel, m.at.depth, kernel.tiling(m.at.host)) if m.at.level is Level.THREAD else 0
-        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned))
+        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned, _storage(bound, m)))
     stages = tuple(r.tiling.stage for r in kernel.roots)
-    structure = Structure(stages, tuple(spots), frozenset(i.func for i in kernel.inlined))
+    dims = tiled_dims(bound, stages)
+    orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
+    orders += [_order(bound, t, bound.funcs[m.func].dims) for m in members for t in m.tilings]
+    structure = Structure(
+        stages,
+        tuple(spots),
+        frozenset(i.func for i in kernel.inlined),
+        orders=tuple(o for o in orders if o.threads or o.inner),
+    )
     layout = columns(bound, structure)
     params = [1] * layout.count
     root = kernel.roots[0].tiling
-    dims = tiled_dims(bound, stages)
     params[layout.root_threads] = [root.extent(d, LoopKind.THREAD) for d in dims]
-    params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL) for d in dims]
+    params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL, LoopKind.REDUCTION) for d in dims]
     for m in members:
         if m.at.level is Level.BLOCK:
             own = bound.funcs[m.func].dims
@@ -47,6 +72,33 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
     order = list(bound.funcs)
     members = sorted((m for m in kernel.members if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
+
+
+def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> NestOrder:
+    """Return which loops of a nest are in an order of their own; those of one iteration have none."""
+    stage = bound.stage(tiling.stage.func, tiling.stage.number)
+    threads = tuple(p.dim for p in tiling.of_kind(LoopKind.THREAD) if p.extent > 1)
+    inner = tuple(
+        p.dim
+        for p in tiling.of_kind(LoopKind.SERIAL, LoopKind.REDUCTION)
+        if p.extent > 1 or p.kind is LoopKind.REDUCTION
+    )
+    return NestOrder(
+        tiling.stage,
+        _unless_usual(threads, thread_order(bound, stage.func, dims)),
+        _unless_usual(inner, inner_order(stage, dims)),
+    )
+
+
+def _unless_usual(loops: tuple[str, ...], usual: Sequence[str]) -> tuple[str, ...]:
+    """Return loops, or none of them if they follow one another as usual."""
+    return () if loops == tuple(d for d in usual if d in loops) else loops
+
+
+def _storage(bound: BoundPipeline, member: Member) -> tuple[str, ...]:
+    """Return a Member's dimensions from slowest to fastest in memory, or none if they are in the usual order."""
+    usual = storage_order(bound.funcs[member.func])
+    return () if member.storage_order == usual else member.storage_order
 
 
 def _enclosing(bound: BoundPipeline, kernel: Kernel, depth: int, host: StageTiling) -> int:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.demand import Demands
-from autosched.featurize.growing import Gathered, Growing, coefficients, mixed
+from autosched.featurize.growing import Gathered, coefficients, mixed
+from autosched.featurize.inner_loops import MOST_REDUCTIONS
 from autosched.featurize.joining import aligned_bytes
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.nests import Tile
+from autosched.featurize.points import TableRows, Visits
+from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints, NestRows
 from autosched.featurize.tables import Counting, Entries, Vectors
+from autosched.featurize.unrolled import Reads, unrolled_entries
 from autosched.featurize.visits import Visit
-from autosched.schedule.derived import is_unrolled
+from autosched.featurize.written import MOST_POINTS
+from autosched.schedule.derived import MAX_UNROLLED_REDUCTION, is_unrolled
 from autosched.schedule.vectors import MAX_VECTOR_BYTES
 
 KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
@@ -25,64 +28,6 @@ KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
 
 MOST_LISTED = 1 << 15
 """Points of a thread, with the loops around; those of legal kernels are far fewer."""
-
-
-class EntryPool:
-    """Entries of everything met so far.
-
-    Args:
-        kinds: Kinds of accesses.
-        amortised: Whether what the unrolled points of a thread share is accessed once.
-        vectors: Whether accesses to neighbouring elements are joined; only where they are amortised.
-    """
-
-    def __init__(self, kinds: Kinds, *, amortised: bool, vectors: bool = False) -> None:
-        self.kinds = kinds
-        self.amortised = amortised
-        self.vectors = vectors and amortised
-        self.width = Growing()
-        self.start = Growing()
-        self.times = Growing()
-        self.full = Growing((kinds.dims,))
-        self.remainders = Growing((kinds.ranks,))
-        self.first = Growing()
-        self.length = Growing()
-        self._number: dict[int, int] = {}
-        self.first.extend(np.zeros(1, np.int64))
-        self.length.extend(np.zeros(1, np.int64))  # number 0 has no entries
-
-    def of(self, keys: Ints, wanted: Bools, enumerate_: Callable[[int], Entries]) -> Ints:
-        """Return the number of the entries of each group of accesses, 0 where they are not wanted.
-
-        Args:
-            keys: ``int64[A]``, equal where the entries are.
-            wanted: ``bool[A]``.
-            enumerate_: Returns the entries of a group by its row.
-        """
-        rows = np.flatnonzero(wanted)
-        found = np.zeros(len(keys), np.int64)
-        unique, first, which = np.unique(keys[rows], return_index=True, return_inverse=True)
-        listed = unique.tolist()
-        for k, key in enumerate(listed):
-            if key not in self._number:
-                self._number[key] = self._add(enumerate_(int(rows[first[k]])))
-        found[rows] = np.array([self._number[key] for key in listed], np.int64)[which]
-        return found
-
-    def _add(self, e: Entries) -> int:
-        at = self.start.extend(e.start)
-        self.times.extend(e.times)
-        self.width.extend(e.width)
-        self.full.extend(e.full)
-        self.remainders.extend(_wide(e.remainders, self.kinds.ranks))
-        self.first.extend(np.array([at], np.int64))
-        return self.length.extend(np.array([len(e.times)], np.int64))
-
-
-def _wide(values: Ints, width: int) -> Ints:
-    found = np.zeros((len(values), width), np.int64)
-    found[:, : values.shape[1]] = values
-    return found
 
 
 class Accesses:
@@ -172,7 +117,8 @@ class Accesses:
         inside = np.cumprod(serial[:, ::-1], axis=1)[:, ::-1]  # points of each loop and those inside it
         bytes_ = np.abs(self.point_bytes)
         along = (serial > 1) & (bytes_ > 0) & (bytes_ <= MAX_VECTOR_BYTES)
-        return np.asarray((is_unrolled(inside) | ~along).all(axis=1))
+        held = self.nests.kinds["held"][self.batch.readers]
+        return np.asarray((is_unrolled(inside, held[:, None]) | ~along).all(axis=1))
 
     def _straight(self, aligned: Ints) -> Bools:
         """Return which nests are written out with one guard for several points, as their accesses are joined."""
@@ -227,7 +173,27 @@ class Accesses:
             np.add.at(keys, later, one * coefficients(table[:, 2]))
         first = np.searchsorted(later, np.arange(len(keys) + 1))
 
-        def enumerate_(row: int) -> Entries:
+        distinct = (kinds["own"] == 0) & ~guarded[batch.readers]
+        unrolled, short, listed = self._unrolled(pool, layouts, distinct)
+        unrolled[later[~listed[earlier]]] = False
+
+        def several(rows: Ints) -> tuple[Entries, Ints]:
+            position = np.full(len(keys), -1)
+            position[rows] = np.arange(len(rows))
+            chosen = np.flatnonzero(alike & (position[later] >= 0) & distinct[later] & short[earlier])
+            whose = position[later[chosen]]
+            order = np.argsort(whose, kind="stable")
+            chosen, whose = chosen[order], whose[order]
+            size = kinds["itemsize"][rows]
+            moving = (kinds["phased"][rows] > 0) | (kinds["memory"][rows] == GLOBAL) | (aligned[rows] > size)
+            steps = np.where(moving[:, None], self.strides[rows], 0)
+            reads = Reads(
+                distinct[rows], kinds["quotient"][rows], self.rest[rows], steps, size, aligned[rows], lead[rows]
+            )  # fmt: skip
+            before = self._visits(pool.tables, earlier[chosen])
+            return unrolled_entries(pool.tables, self._visits(pool.tables, rows), reads, before, whose, shift[chosen])
+
+        def single(row: int) -> Entries:
             before = [
                 self._visit(int(earlier[p]), row, guarded, shift[p])
                 for p in range(first[row], first[row + 1])
@@ -246,7 +212,30 @@ class Accesses:
             table = self.all.tables[int(kinds["table"][row])]
             return table.entries(self._visit(row, row, guarded), before, tuple(steps[:rank].tolist()), how, vectors)
 
-        return pool.of(keys, self.listed, enumerate_)
+        return pool.of(keys, self.listed, unrolled, several, single)
+
+    def _unrolled(self, pool: EntryPool, layouts: Ints, distinct: Bools) -> tuple[Bools, Bools, Bools]:
+        """Return for which groups `unrolled_entries` serves, and of which it knows all loops, ``bool[A]`` each.
+
+        Between them comes which groups have all reductions unrolled, if each element counts once.
+        """
+        pool.tables.update(self.all.tables)
+        nests, reader = self.nests, self.batch.readers
+        terms = pool.tables.terms.rows[self.kinds["table"]]
+        within = pool.tables.reductions.rows[self.kinds["table"]][:, :, 0].prod(axis=1)
+        points = nests.serial.astype(np.float64).prod(axis=1) * (nests.loops[:, :, 0] + 1.0).prod(axis=1)
+        length = points[reader] * within
+        reducing = np.asarray(self.demands.reduces(layouts, nests.loops.shape[1]).any(axis=1))
+        plain = ~(reducing[reader] | (terms > 0))
+        short = plain | (length <= MAX_UNROLLED_REDUCTION)
+        listed = terms <= MOST_REDUCTIONS
+        whole = np.where(self.kinds["own"] > 0, plain | (length <= MOST_POINTS), short)
+        return np.asarray(whole & listed & pool.amortised), short, listed
+
+    def _visits(self, tables: TableRows, rows: Ints) -> Visits:
+        nests, nest = self.nests, self.batch.readers[rows]
+        loops, serial, limits = nests.loops[nest], nests.serial[nest], nests.limits[nest]
+        return Visits.of(self.kinds["table"][rows], tables, loops, self.factors[rows], serial, limits)
 
     def _visit(self, row: int, reader: int, guarded: Bools, shift: Ints | int = 0) -> Visit:
         """Return what a thread does at a group of accesses, its indices compared with those of a reader."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.structure import Structure, storage_order, tiled_dims
+from autosched.featurize.structure import Structure, spot_storage, tiled_dims
 from autosched.schedule.banks import walked_across_by
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Level, StageId
@@ -115,7 +115,7 @@ class StructureFacts:
         """
         if lanes not in self._across:
             spots = self.structure.spots
-            shared = {s.func: storage_order(self.bound.funcs[s.func]) for s in spots if s.level is Level.BLOCK}
+            shared = {s.func: spot_storage(self.bound.funcs[s.func], s) for s in spots if s.level is Level.BLOCK}
             shared = {name: order for name, order in shared.items() if order}
             passed_on = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))

@@ -8,12 +8,10 @@ import numpy as np
 
 from autosched.featurize import schema
 from autosched.featurize.batch import Batch, Items
-from autosched.featurize.border import border_share
+from autosched.featurize.compiled import COMPILED, compiled_code
 from autosched.featurize.entries import Accesses
 from autosched.featurize.footprint import Boxes
 from autosched.featurize.geometry import Geometry
-from autosched.featurize.held import distinct_sectors
-from autosched.featurize.index_code import IndexCode
 from autosched.featurize.kinds import BLOCK, ROOT, THREAD
 from autosched.featurize.lanes import WARP
 from autosched.featurize.loops import Loops
@@ -26,13 +24,20 @@ from autosched.target import Target
 
 SECTOR, WAVEFRONT = 32, 128
 MEMORIES = ("global", "shared", "register")
+READS = tuple(name for name in schema.NAMES if "_read_per_" in name)
+"""Features of footprints, without that of the whole kernel."""
 
 
 class _Columns:
     """Features of some rows by name, put in place together."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, wanted: frozenset[str] | None = None) -> None:
         self.values = np.zeros((schema.COUNT, rows))
+        self.wanted = wanted
+
+    def wants(self, *names: str) -> bool:
+        """Whether one of some features is asked for."""
+        return self.wanted is None or not self.wanted.isdisjoint(names)
 
     def __call__(self, name: str, values: Ints | Floats | float) -> None:
         self.values[schema.INDEX[name]] = values
@@ -62,25 +67,31 @@ class Filler:
     loops: Loops
     amortised: bool = True
 
-    def features(self, shared: Ints, thread_bytes: Ints) -> Floats:
+    def features(self, shared: Ints, thread_bytes: Ints, wanted: frozenset[str] | None = None) -> Floats:
         """Return ``float64[M, rows, features]``: a row for each nest, then for each inlined Func, then zeros.
 
         Args:
             shared: ``int64[M]``, shared memory of a block.
             thread_bytes: ``int64[M]``, bytes that a thread keeps in registers.
+            wanted: Names of the features that must be there, others may be zero; all if left out.
         """
         batch = self.batch
         inlined = Items.of([len(p.inlined) for p in batch.plans], batch.structure)
         width = int((batch.nests.count + inlined.count).max())
         found = np.zeros((batch.count * width, schema.COUNT))
-        put = _Columns(len(batch.hosts))
+        put = _Columns(len(batch.hosts), wanted)
         self._points(put)
         self._bytes(put)
         self._reads(put)
         self._threads(put)
         self._traffic(put)
         self._kernel(put, shared, thread_bytes)
-        self._indices(put)
+        if put.wants(*COMPILED):
+            compiled = compiled_code(
+                self.geometry, self.accesses, self.cost, self.warps, self.loops, self._points_of_thread()
+            )
+            for name, values in compiled.items():
+                put(name, values)
         local = np.arange(len(batch.hosts)) - batch.nests.start[batch.nests.candidate]
         found[batch.nests.candidate * width + local] = put.values.T
         if len(inlined.flat):
@@ -107,7 +118,7 @@ class Filler:
         put("points_computed_total", region * red * realizations)
         put("points_computed_minimum", kinds["whole"] * red)
         put("innermost_loop_extent", serial * red)
-        put("innermost_pure_loop_extent", serial)
+        put("innermost_pure_loop_extent", np.where(kinds["within"] > 0, nests.serial, 1).prod(axis=1))
         put("unrolled_loop_extent", np.where(np.asarray(is_unrolled(serial)) & (red == 1), serial, 1))
         put("inner_parallelism", np.where(root, blocks, 1))
         put("outer_parallelism", np.where(root, 1, blocks))
@@ -180,8 +191,6 @@ class Filler:
         root = (static["level"] == ROOT)[reader]
         grid = np.where(root[:, None], static["sizes"][reader], nests.points[reader])
         reach, reductions = kinds["reach"], kinds["reductions"]
-        elements, lines = boxes.read(nests.points[reader], reach, reductions)
-        of_thread, thread_lines = boxes.read(nests.serial[reader], reach, reductions)
         whole, whole_lines = boxes.read(grid, reach, reductions)
         size = kinds["itemsize"]
         source = self.batch.sources
@@ -189,10 +198,19 @@ class Filler:
         held = nests.extents[source].prod(axis=1) * size
         available = np.where(inside, held, kinds["array_bytes"])
         others = (kinds["store"] == 0) & (kinds["own"] == 0)
+        outside = others & (kinds["memory"] == GLOBAL)
 
         def summed(values: Ints | Floats, where: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
             return np.asarray(np.bincount(reader, np.where(where, values, 0), len(self.batch.hosts)), np.float64)
 
+        # Overlaps are not known, so what many small regions read is bounded by the array they lie in.
+        by_kernel = np.minimum(whole * size * self._realizations()[reader], available)
+        put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
+        put("unique_input_bytes_read_by_kernel", summed(by_kernel, outside & (kinds["outside"] > 0)))
+        if not put.wants(*READS):
+            return
+        elements, lines = boxes.read(nests.points[reader], reach, reductions)
+        of_thread, thread_lines = boxes.read(nests.serial[reader], reach, reductions)
         for memory, kind in enumerate(MEMORIES):
             here = others & (kinds["memory"] == memory)
             put(f"unique_{kind}_bytes_read_per_realization", summed(whole * size, here))
@@ -202,12 +220,8 @@ class Filler:
             put(f"{kind}_allocation_bytes_read_per_realization", summed(available, here))
         put("unique_bytes_read_per_point", summed(kinds["point_elements"] * size, others))
         put("unique_lines_read_per_point", summed(kinds["point_lines"], others))
-        outside = others & (kinds["memory"] == GLOBAL)
         put("unique_bytes_read_per_task", summed(elements * size, outside))
         put("unique_lines_read_per_task", summed(lines, outside))
-        # Overlaps are not known, so what many small regions read is bounded by the array they lie in.
-        by_kernel = np.minimum(whole * size * self._realizations()[reader], available)
-        put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
 
     def _traffic(self, put: _Columns) -> None:
         kinds, reader, n = self.accesses.kinds, self.batch.readers, len(self.batch.hosts)
@@ -247,21 +261,6 @@ class Filler:
         put("global_bytes_written_by_kernel", static["whole"] * static["bytes"] * ~nested)
         steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
         put("steps_per_block", steps[self.batch.structure][candidate] * ~nested)
-
-    def _indices(self, put: _Columns) -> None:
-        """Fill in integer instructions, of indices and of values, and what caches hold."""
-        nests, batch, loops = self.geometry.nests, self.batch, self.loops
-        moving, border = loops.moving(self.accesses), border_share(self.geometry, self.accesses)
-        code = IndexCode(self.geometry, self.accesses, loops, moving, border)
-        put("index_instructions_per_block", code.instructions())
-        put("border_share", border[batch.nests.candidate])
-        put("looped_iterations_per_thread", loops.iterations)
-        within = (nests.points / nests.threads).prod(axis=1)
-        points = np.where(nests.kinds["level"] == THREAD, self._points_of_thread(), within) * nests.kinds["reductions"]
-        put("integer_instructions_per_block", points * nests.kinds["integers"] * (self.warps.regular + self.warps.tail))
-        sectors = distinct_sectors(self.geometry, self.accesses, self.cost, loops, moving)
-        for name, values in zip(("block", "stretch"), sectors, strict=True):
-            put(f"global_sectors_of_{name}", values)
 
     def _inlined(self, items: Items, local: Ints) -> Floats:
         """Return the rows of inlined Funcs, ``float64[features, rows]``."""

@@ -42,6 +42,7 @@ class IndexCode:
         accesses: What they access.
         loops: Their loops.
         moving: ``bool[A, K]``, which of the loops that are kept move an address.
+        elements: ``float64[A]``, elements that one thread accesses, shared ones once.
         border: ``float64[M]``, share of the blocks that run code with clamps and guards.
     """
 
@@ -49,6 +50,7 @@ class IndexCode:
     accesses: Accesses
     loops: Loops
     moving: Bools
+    elements: Floats
     border: Floats
 
     def instructions(self) -> Floats:
@@ -81,23 +83,24 @@ class IndexCode:
         runs = np.where(moving, self.loops.runs[reader], 1).max(axis=1)
         terms = np.count_nonzero(onward, axis=1) + np.count_nonzero(threads, axis=1) + np.count_nonzero(moving, axis=1)
         found: Floats = runs * (terms * first + (terms > 0))
-        divided = np.flatnonzero(kinds["divides"][rows] | (kinds["affine"][rows] == 0))
+        copies = np.maximum(self.elements[rows] / runs, 1)
         unfolded = np.zeros(len(rows), np.int64)
+        rest = ((kinds["quotient"][rows] > 1) & (a.rest[rows] < 0)).any(axis=1)
+        divided = np.flatnonzero(rest | (kinds["affine"][rows] == 0))
         if len(divided):
             here = rows[divided]
             unfolded[divided] = self._unfolded(here)
             chosen = (kinds["quotient"][here] > 1) | (kinds["known"][here] == 0)
-            copies = self._copies(here, chosen) * kinds["divided_copies"][here]
-            found[divided] = (runs * (terms + 1 + unfolded))[divided] * copies
+            found[divided] += runs[divided] * self._unshared(here, chosen, copies[divided], unfolded[divided])
         clamped = np.flatnonzero((kinds["clamped"][rows] > 0).any(axis=1))
         if len(clamped):
             here = rows[clamped]
             chosen = kinds["clamped"][here] > 0
-            copies = np.maximum(self._copies(here, chosen) * kinds["clamped_copies"][here], 1)
-            each = (terms + 1 + unfolded)[clamped] + OF_CLAMP * chosen.sum(axis=1)
-            before = found[clamped]
+            dims, different = chosen.sum(axis=1), copies[clamped]
+            each = self._unshared(here, chosen, different, unfolded[clamped])
+            each += OF_CLAMP * dims * different ** (1 / dims)
             share = np.where(self._always_clamped(here), 1.0, self.border[a.batch.accesses.candidate[here]])
-            found[clamped] = before + share * np.maximum(runs[clamped] * copies * each - before, 0)
+            found[clamped] += share * runs[clamped] * each
         return found
 
     def _unfolded(self, rows: Ints) -> Ints:
@@ -107,27 +110,21 @@ class IndexCode:
         cost = np.where(known, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
         return np.asarray(cost.sum(axis=1))
 
-    def _copies(self, rows: Ints, chosen: Bools) -> Floats:
-        """Return the points of unrolled loops at which some indices differ, ``float64[N]``.
+    def _unshared(self, rows: Ints, chosen: Bools, copies: Floats, unfolded: Ints) -> Floats:
+        """Return the instructions of addresses, beyond the first one, that no constants tell apart, ``float64[N]``.
 
-        Dimensions that move none of the others are taken to move an index that is not affine.
+        Each adds the loops over blocks and threads that move other indices, and these indices themselves.
 
         Args:
             rows: ``int64[N]``, groups of accesses.
-            chosen: ``bool[N, Q]``, the indices.
+            chosen: ``bool[N, Q]``, indices into which constants do not fold.
+            copies: ``float64[N]``, different addresses.
+            unfolded: ``int64[N]``, instructions of each for divisions and the like.
         """
-        a, nests, reader = self.accesses, self.accesses.nests, self.accesses.batch.readers[rows]
-        d, loops = nests.low.shape[1], nests.loops[reader]
-        moves, known = a.factors[rows] != 0, a.kinds["known"][rows] > 0
-        unknown = np.asarray((chosen & ~known).any(axis=1))
-        dims = (moves & chosen[:, :, None]).any(axis=1)
-        dims |= unknown[:, None] & ~(moves & known[:, :, None]).any(axis=1)
-        free = ~self.loops.kept[reader]
-        around = loops.shape[1]
-        moved = np.abs(loops[:, :, 1 : 1 + d]) * (loops[:, :, :1] * free[:, :around, None])
-        points = np.where(free[:, -d:], nests.serial[reader], 1) + moved.sum(axis=1)
-        terms = np.where(free[:, around:-d] & (a.kinds["summed"][rows] > 0), nests.kinds["terms"][reader], 1)
-        return np.asarray(np.where(dims, points, 1).prod(axis=1) * terms.prod(axis=1), np.float64)
+        a, others = self.accesses, ~chosen & (self.accesses.strides[rows] != 0)
+        threads = ((a.step[rows] != 0) & others[:, :, None]).any(axis=1).sum(axis=1)
+        blocks = ((a.onward[rows] != 0) & others).sum(axis=1)
+        return np.asarray((copies - 1) * (blocks + threads + 1) + copies * (chosen.sum(axis=1) + unfolded))
 
     def _always_clamped(self, rows: Ints) -> Bools:
         """Whether a dimension that clamps is not divided by blocks, so that all of them meet both ends, ``bool[N]``."""

@@ -1,4 +1,4 @@
-"""Reductions of nests one by one, and how many copies of an index unrolled code has."""
+"""Reductions of nests one by one."""
 
 from __future__ import annotations
 
@@ -35,9 +35,3 @@ def moving_reductions(group: AccessGroup, stage: BoundStage, dims: Sequence[str]
     found = [0] * (MOST_REDUCTIONS - len(last)) + last
     found[0] = int(found[0] or any(first))
     return found
-
-
-def divided_copies(group: AccessGroup) -> int:
-    """Return how many different constants a group has in indices with a floor division, or that are not affine."""
-    chosen = [r is None or r.quotient > 1 for r in group.rows]
-    return len({tuple(o for o, c in zip(offset, chosen, strict=True) if c) for offset in group.offsets})

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
 from autosched.featurize.growing import StaticTable
-from autosched.featurize.inner_loops import MOST_REDUCTIONS, divided_copies, moving_reductions, reduction_extents
+from autosched.featurize.inner_loops import MOST_REDUCTIONS, moving_reductions, reduction_extents
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
-from autosched.featurize.structure import inner_reductions, storage_order, thread_order, tiled_dims
+from autosched.featurize.place import Place
+from autosched.featurize.structure import inner_reductions, tiled_dims
 from autosched.featurize.tables import OffsetTable
 from autosched.featurize.work import UNITS, WorkTable
 from autosched.schedule.derived import array_strides
@@ -60,17 +61,18 @@ class Kinds:
         self.nests = StaticTable(
             level=0, ndims=0, walked=d, order=d, sizes=d, lows=d, domain_low=d, domain_high=d, storage=d,
             storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
-            whole_fastest=0, branching=0, loads=0, operations=UNITS, integers=0, size=0, terms=MOST_REDUCTIONS,
+            whole_fastest=0, within=d, innermost=0, branching=0, loads=0, operations=UNITS, integers=2, floats=0,
+            size=0, held=0, terms=MOST_REDUCTIONS,
         )  # fmt: skip
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
             phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
             known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
-            point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS, divided_copies=0,
-            clamped_copies=0,
+            point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS,
+            outside=0,
         )  # fmt: skip
-        self.places: list[tuple[StageId, int, tuple[StageId, ...]]] = []
-        self._places: dict[tuple[StageId, int, tuple[StageId, ...]], int] = {}
+        self.places: list[Place] = []
+        self._places: dict[Place, int] = {}
         self.tables: list[OffsetTable] = []
         self._table_of: dict[object, int] = {}
         self._entries: dict[object, int] = {}
@@ -80,30 +82,22 @@ class Kinds:
         """Return a nest's dimensions outside reductions, outermost first; ``stages`` share its threads."""
         return tiled_dims(self.bound, stages) if level == ROOT else self.bound.funcs[stages[0].func].dims
 
-    def place(self, stage: StageId, level: int, stages: tuple[StageId, ...]) -> int:
-        """Return the number of a place for nests.
-
-        Args:
-            stage: Their stage.
-            level: ROOT, BLOCK or THREAD.
-            stages: The stages of its Func that share its loops.
-        """
-        key = stage, level, stages
-        found = self._places.get(key)
+    def place(self, place: Place) -> int:
+        """Return the number of a place for nests."""
+        found = self._places.get(place)
         if found is None:
-            found = self._places[key] = len(self.places)
-            self.places.append(key)
+            found = self._places[place] = len(self.places)
+            self.places.append(place)
         return found
 
     def nest(self, place: int, reached: StageAccesses) -> int:
         """Return the kind of a nest at a place, from what one evaluation touches."""
         key = place, id(reached)  # accesses live as long as their table does
         found = self.nests.find(key)
-        return found if found is not None else self._new_nest(key, *self.places[place], reached)
+        return found if found is not None else self._new_nest(key, self.places[place], reached)
 
-    def _new_nest(
-        self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], reached: StageAccesses
-    ) -> int:
+    def _new_nest(self, key: object, place: Place, reached: StageAccesses) -> int:
+        id_, level, stages, _, _ = place
         func = self.bound.funcs[id_.func]
         stage = self.bound.stage(id_.func, id_.number)
         dims = self.dims_of(level, stages)
@@ -111,8 +105,7 @@ class Kinds:
         sizes, lows = self.grid(stages[0], dims)
         own = dict(zip(func.dims, func.region, strict=True))
         domain = [own[d] if d in own and d in names else (0, FAR) for d in dims]
-        order = [dims.index(d) for d in thread_order(self.bound, func.name, dims)]
-        slow_first = storage_order(func)
+        slow_first = place.slow_first(self.bound)
         storage = [func.dims.index(d) for d in reversed(slow_first)]
         inlined = frozenset(reached.calls)
         operations = self.work.operations(stage, reached.calls)
@@ -122,7 +115,7 @@ class Kinds:
             level=level,
             ndims=len(dims),
             walked=self._padded([int(d in names) for d in dims], 0),
-            order=self._padded(order, -1),
+            order=self._padded(place.threads(self.bound, dims), -1),
             sizes=self._padded(sizes, 1),
             lows=self._padded(lows, 0),
             domain_low=self._padded([lo for lo, _ in domain], 0),
@@ -137,11 +130,15 @@ class Kinds:
             whole=math.prod(func.extents),
             fastest=dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
             whole_fastest=func.extents[storage[0]] if func.dims else 1,
+            within=self._padded(place.within(self.bound, dims), 1),
+            innermost=place.innermost(self.bound, dims),
             branching=self.work.branching(stage, inlined),
             loads=loads,
             operations=[int(n) for n in operations],
             integers=self.work.integer_instructions(stage, reached.calls),
+            floats=self.work.float_instructions(stage, reached.calls),
             size=int(sum(operations)) + STATEMENTS_OF_LOAD * loads + STATEMENTS_OF_POINT,
+            held=int(level == ROOT and id_.func == self.bound.held),
             terms=reduction_extents(stage, dims),
         )
 
@@ -163,7 +160,7 @@ class Kinds:
         return math.prod(d.extent if d.reduction else 1 for d in inner)
 
     def _promotion(self, func: BoundFunc, level: int, stages: Sequence[StageId]) -> int:
-        if level == THREAD:
+        if level == THREAD or func.name == self.bound.held:
             return ALWAYS
         together = [self.bound.stage(s.func, s.number) for s in stages]
         if not all(owns_tile(func, s) for s in together) or not (len(together) > 1 or together[0].is_update):
@@ -175,7 +172,7 @@ class Kinds:
         key = place, id(group), store, memory, placed
         found = self.access.find(key)
         if found is None:
-            found = self._new_access(key, *self.places[place], group, store, memory, placed)
+            found = self._new_access(key, *self.places[place][:3], group, store, memory, placed)
         return found
 
     def _new_access(
@@ -234,8 +231,7 @@ class Kinds:
             array=self._arrays.setdefault((group.source, group.component), len(self._arrays)),
             clamped=_filled([int(c) for c in group.clamped], q, 0),
             summed=moving_reductions(group, stage, dims),
-            divided_copies=divided_copies(group),
-            clamped_copies=group.clamps,
+            outside=int(group.source in self.bound.inputs),
         )
 
     def _coefficients(

@@ -28,6 +28,24 @@ def loads_left_out(stage: BoundStage, inside: Mapping[str, ix.Index]) -> set[int
     return found
 
 
+def only_at_borders(stage: BoundStage, inside: Mapping[str, ix.Index]) -> set[int]:
+    """Return nodes, by ``id``, that code for the middle of the loops' ranges does not have.
+
+    These are selections that a comparison of indices decides there, their conditions, and the arm not taken.
+
+    Args:
+        stage: The stage.
+        inside: Its loops in the middle of their ranges.
+    """
+    found: set[int] = set()
+    for e in {id(e): e for root in stage.values for e in walk(root)}.values():
+        if isinstance(e, Select):
+            taken = _decided(e.cond, stage, inside)
+            if isinstance(taken, bool):
+                found |= {id(e), *map(id, walk(e.cond)), *map(id, walk(e.f if taken else e.t))}
+    return found
+
+
 def _decided(e: Expr, stage: BoundStage, inside: Mapping[str, ix.Index]) -> bool | str:
     """Return what a condition is in the middle of the loops' ranges: a truth value, ``data`` or ``mixed``."""
     match e:

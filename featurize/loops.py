@@ -16,6 +16,9 @@ from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
 COMPILER_UNROLLS = 300
 """Operations up to which LLVM, on which NVRTC is built, unrolls a loop by itself (its ``UnrollThreshold``)."""
 
+TOGETHER = 4
+"""Iterations of an innermost loop that is kept whose loads compilers bring together."""
+
 
 @dataclass(frozen=True)
 class Loops:
@@ -47,11 +50,11 @@ class Loops:
         """
         nests, kinds = geometry.nests, geometry.nests.kinds
         tile, terms = nests.serial.prod(axis=1), kinds["terms"]
-        written = np.asarray(is_unrolled(tile)) | (kinds["level"] == THREAD)
+        written = np.asarray(is_unrolled(tile, kinds["held"])) | (kinds["level"] == THREAD)
         around = nests.loops[:, :, 0] + 1
         own = np.concatenate([terms, nests.serial], axis=1)
         told = np.repeat(written[:, None], own.shape[1], axis=1)
-        reduced = np.asarray(reduction_is_unrolled(tile, terms.astype(np.float64).prod(axis=1)))
+        reduced = np.asarray(reduction_is_unrolled(tile, terms.astype(np.float64).prod(axis=1), kinds["held"]))
         told[:, : terms.shape[1]] &= reduced[:, None]
         code = kinds["size"].astype(np.float64) * tile
         nested = np.flatnonzero(hosts != np.arange(len(hosts)))
@@ -63,9 +66,11 @@ class Loops:
         return cls(extents, extents.cumprod(axis=1), np.concatenate([outside, kept], axis=1), blocked)
 
     @property
-    def iterations(self) -> Floats:
-        """How often a thread runs the innermost loop that is kept, one copy of it, ``float64[R]``."""
-        found: Floats = np.where(self.kept, self.extents, 1.0).prod(axis=1)
+    def groups(self) -> Floats:
+        """How often a thread runs loops that are kept, the innermost one in groups of iterations, ``float64[R]``."""
+        inside = np.cumsum(self.kept[:, ::-1], axis=1)[:, ::-1]
+        together = np.where(self.kept & (inside == 1), np.minimum(self.extents, TOGETHER), 1.0)
+        found: Floats = (np.where(self.kept, self.extents, 1.0) / together).prod(axis=1)
         return found
 
     def moving(self, accesses: Accesses) -> Bools:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.entries import Accesses, EntryPool
+from autosched.featurize.entries import Accesses
 from autosched.featurize.lanes import (
     FIRST_LANE,
     LINEAR_COLUMNS,
@@ -44,6 +44,7 @@ from autosched.featurize.lanes import (
 )
 from autosched.featurize.memories import GLOBAL, REGISTER
 from autosched.featurize.nests import AXES
+from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints
 
 Floats = NDArray[np.float64]
@@ -80,7 +81,9 @@ class Traffic:
         transactions: Sectors of global memory, or wavefronts of shared memory.
         used: Bytes that lanes ask for, each element once a request.
         lanes: Lanes that take part, over all requests.
-        per_thread: Accesses of one thread.
+        per_thread: Elements that one thread accesses, shared ones once.
+        apart: Transactions if none of the accesses are joined to vectors.
+        apart_requests: Warp instructions then.
         exact: Whether the addresses are known exactly in every interior block.
     """
 
@@ -89,13 +92,15 @@ class Traffic:
     used: Floats
     lanes: Floats
     per_thread: Floats
+    apart: Floats
+    apart_requests: Floats
     exact: Bools
 
     def of(self, which: slice) -> Traffic:
         """Return what some of them cost."""
         return Traffic(
             self.requests[which], self.transactions[which], self.used[which], self.lanes[which],
-            self.per_thread[which], self.exact[which],
+            self.per_thread[which], self.apart[which], self.apart_requests[which], self.exact[which],
         )  # fmt: skip
 
 
@@ -126,7 +131,7 @@ def traffic(
     _add_gathers(sums, accesses, ~accesses.listed, warps)
     again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
     sums *= np.where(kinds["repeats"] > 0, again, 1)
-    return Traffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], exact)
+    return Traffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], sums[5], sums[6], exact)
 
 
 class _EntryRows:
@@ -182,12 +187,15 @@ class _EntryRows:
         rows[:, column + 3] += np.where(here, left[np.arange(len(left)), which[self.group]], 0)
 
     def counted(self, warps: Warps, *, every_warp: bool) -> Floats:
-        """Return requests, transactions, elements, lanes and accesses of a thread, ``float64[5, A]``."""
+        """Return requests, transactions, elements, lanes, elements of a thread and two more, ``float64[7, A]``.
+
+        The last two are transactions and requests if each element is accessed by itself.
+        """
         kinds, reader = self.accesses.kinds, self.accesses.batch.readers
         a = len(reader)
         nest = reader[self.group]
-        sums = np.zeros((5, a))
-        sums[4] = np.bincount(self.group, self.times, a)
+        sums = np.zeros((7, a))
+        sums[4] = np.bincount(self.group, self.times * self.width, a)
         passes = [(np.zeros(len(nest), np.int64), warps.regular[nest]), (warps.tail_lane[nest], warps.tail[nest])]
         if every_warp:
             passes = [(np.full(len(nest), w * WARP), np.ones(len(nest), np.int64)) for w in range(self.most_warps)]
@@ -216,7 +224,10 @@ class _EntryRows:
                 found[at] = counter(rows[at])
         asked = found[:, 2] > 0
         passes = np.where(placed[group], found[:, 0], asked)
-        for k, values in enumerate((asked, passes, found[:, 1] * self.width[chosen], found[:, 2])):
+        width = self.width[chosen]
+        counted = {0: asked, 1: passes, 2: found[:, 1] * width, 3: found[:, 2]}
+        counted |= {5: np.minimum(passes, found[:, 2]) * width, 6: asked * width}
+        for k, values in counted.items():
             sums[k] += np.bincount(group, weight * values, sums.shape[1])
 
 
@@ -235,6 +246,6 @@ def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -
     memory = kinds["memory"][rows]
     transactions = np.where(memory == GLOBAL, np.minimum(lanes, requests * GATHER_SECTORS), requests * GATHER_CONFLICTS)
     outside = memory != REGISTER
-    for k, values in enumerate((requests, transactions, lanes, lanes)):
+    for k, values in {0: requests, 1: transactions, 2: lanes, 3: lanes, 5: transactions, 6: requests}.items():
         sums[k, rows] = values * outside
     sums[4, rows] = points

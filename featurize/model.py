@@ -25,7 +25,7 @@ from autosched.analysis.staging import with_staged
 from autosched.featurize.accesses import AccessTable, StageAccesses
 from autosched.featurize.batch import Batch
 from autosched.featurize.demand import Demands
-from autosched.featurize.entries import Accesses, EntryPool
+from autosched.featurize.entries import Accesses
 from autosched.featurize.facts import StructureFacts
 from autosched.featurize.fill import Filler
 from autosched.featurize.geometry import Geometry, geometry_of
@@ -34,6 +34,7 @@ from autosched.featurize.kinds import ALWAYS, IF_SMALL, ROOT, THREAD, Kinds
 from autosched.featurize.loops import Loops
 from autosched.featurize.memory import Floats, Traffic, Warps, traffic
 from autosched.featurize.plans import KernelPlan, Planner
+from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints, NestRows
 from autosched.featurize.storage import shared_bytes, shared_strides, walked_across
 from autosched.featurize.structure import Structure, columns
@@ -105,37 +106,41 @@ class Featurizer:
 
     def facts(self, structure: Structure) -> StructureFacts:
         """Return what follows from a structure; those that differ in what is not placed yet share it."""
-        key = structure.stages, structure.spots, structure.inlined
+        key = structure.stages, structure.spots, structure.inlined, structure.orders
         found = self._facts.get(key)
         if found is None:
-            found = self._facts[key] = StructureFacts(self.bound, Structure(*key), self.accesses)
+            placed = Structure(structure.stages, structure.spots, structure.inlined, orders=structure.orders)
+            found = self._facts[key] = StructureFacts(self.bound, placed, self.accesses)
         return found
 
-    def evaluate(self, models: Sequence[KernelModel], params: Sequence[Ints]) -> BatchEvaluation:
+    def evaluate(
+        self, models: Sequence[KernelModel], params: Sequence[Ints], wanted: frozenset[str] | None = None
+    ) -> BatchEvaluation:
         """Return the features of candidates of some structures, all at once.
 
         Args:
             models: The structures, without copies of sources or all with the same; their own featurizer is this one.
             params: ``int64[N, columns]``, candidates of each (see `columns`).
+            wanted: Names of the features that must be there, others may be zero; all if left out.
         """
         batch = Batch([m.plan for m in models], params, self.kinds.dims)
         geometry = geometry_of(batch, self.kinds, self.demands)
         nests = geometry.nests
         across = walked_across(batch, [m.facts for m in models], nests)
-        strides, elements = shared_strides(nests.kinds, nests.extents, across)
+        strides, elements = shared_strides(nests.kinds, nests.extents, across, bool(self.bound.held))
         promoted = _promoted(nests)
         candidate = batch.nests.candidate
         warps = Warps.of(geometry.block[candidate], nests.active)
         accesses = Accesses(batch, self.kinds, self.demands, nests, strides)
         cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
-        shared = shared_bytes(batch, elements)
+        shared = shared_bytes(batch, elements * self.bound.buffers)
         thread_bytes = _thread_bytes(batch, nests, promoted)
         shares = self.amortised and self.target.kind != "cpu"
         layouts = batch.nests.take([m.plan.layouts for m in models])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
         loops = Loops.of(geometry, batch.hosts, reduces)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
-        features = filler.features(shared, thread_bytes)
+        features = filler.features(shared, thread_bytes, wanted)
         return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
 
 

@@ -16,6 +16,7 @@ from autosched.featurize.demand import Demands
 from autosched.featurize.facts import StructureFacts
 from autosched.featurize.kinds import BLOCK, LEVELS, OWN_MEMORY, ROOT, THREAD, Kinds
 from autosched.featurize.memories import GLOBAL, SHARED
+from autosched.featurize.place import Place
 from autosched.featurize.structure import Columns, Structure
 from autosched.schedule.types import Level, StageId
 
@@ -112,7 +113,10 @@ class Planner:
         together = [
             s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)
         ]
-        where = [self.kinds.place(*w) for w in zip(facts.rows, levels, together, strict=True)]
+        where = [
+            self.kinds.place(Place(r, v, t, s.order(r), () if (spot := s.spot(r.func)) is None else spot.storage))
+            for r, v, t in zip(facts.rows, levels, together, strict=True)
+        ]
         kinds = [self.kinds.nest(w, facts.accesses[r]) for w, r in zip(where, facts.rows, strict=True)]
         hosts, demands, rounds = self._hosts(facts, levels, position)
         threads = dict(layout.members)

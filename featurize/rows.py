@@ -88,7 +88,7 @@ class NestRows:
 
     @property
     def central(self) -> Bools:
-        """Whether the block stays within the middle half of the domain, see `autosched.featurize.accesses.interior`."""
+        """Whether the block stays within the middle half of the domain, see `autosched.featurize.interior`."""
         threads = np.where(self.axes, self.threads[:, :, None], 1).max(axis=1)
         last = self.low + (self.step * (threads - 1)[:, None, :]).sum(axis=2) + self.serial - 1
         low, high = self.kinds["domain_low"], self.kinds["domain_high"]

@@ -56,13 +56,14 @@ def walked_across(batch: Batch, facts: Sequence[StructureFacts], nests: NestRows
     return np.asarray(found & (level == BLOCK))
 
 
-def shared_strides(kinds: Gathered, extents: Ints, across: Bools) -> tuple[Ints, Ints]:
+def shared_strides(kinds: Gathered, extents: Ints, across: Bools, streamed: bool = False) -> tuple[Ints, Ints]:
     """Return the stride in elements of each dimension of buffers in shared memory, and their elements.
 
     Args:
         kinds: The nests that fill them.
         extents: ``int64[R, D]``.
         across: ``bool[R]``, whether neighbouring threads walk across rows, which decides how these are padded.
+        streamed: Whether kernels compute a reduction in steps.
     """
     strides = np.zeros_like(extents)
     total = np.ones(len(extents), np.int64)
@@ -76,7 +77,7 @@ def shared_strides(kinds: Gathered, extents: Ints, across: Bools) -> tuple[Ints,
         if position == 0 and order.shape[1] > 1:
             for size, by_rows in itertools.product(np.unique(kinds["storage_item"]).tolist(), (False, True)):
                 chosen = (order[:, 1] >= 0) & (kinds["storage_item"] == size) & (across != by_rows)
-                length[chosen] = shared_pitch(length[chosen], size, not by_rows)
+                length[chosen] = shared_pitch(length[chosen], size, not by_rows, streamed)
         total = total * length
     return strides, total
 

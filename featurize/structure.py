@@ -25,6 +25,7 @@ class Spot(NamedTuple):
         enclosing: At THREAD, how many of the host's pure loops inside the thread enclose it; with one or more, its
             reduction loops do too.
         aligned: At BLOCK, at which columns the rows of its tile begin.
+        storage: Its dimensions from slowest to fastest in memory; empty where that is `storage_order`.
     """
 
     func: str
@@ -32,6 +33,23 @@ class Spot(NamedTuple):
     host: StageId
     enclosing: int = 0
     aligned: Aligned | None = None
+    storage: tuple[str, ...] = ()
+
+
+class NestOrder(NamedTuple):
+    """The loops of a nest that are in another order than a search would put them in.
+
+    Loops that are not listed follow those that are, in the usual order.
+
+    Attributes:
+        stage: The nest's stage.
+        threads: Thread loops, threadIdx.x first; empty where `thread_order` is theirs.
+        inner: Loops inside a thread, outermost first; empty where `inner_order` is theirs.
+    """
+
+    stage: StageId
+    threads: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +62,7 @@ class Structure:
         inlined: Funcs inlined into it.
         near: Funcs it reads that are not placed yet and that nothing outside reads.
         far: Funcs it reads that are not placed yet and are read elsewhere too.
+        orders: Nests whose loops are in another order than the usual one.
         staged: Inputs and Funcs of which it computes copies.
     """
 
@@ -52,12 +71,13 @@ class Structure:
     inlined: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
+    orders: tuple[NestOrder, ...] = ()
     staged: frozenset[str] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = (self.stages, self.spots, self.inlined, self.near, self.far)
+        key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders)
         copied = frozenset(source for s in self.spots if (source := staged_source(s.func)) is not None)
         object.__setattr__(self, "staged", copied)
         object.__setattr__(self, "_key", key)
@@ -78,6 +98,10 @@ class Structure:
         """Return the place of a Func in the kernel, if it is a Member."""
         return next((s for s in self.spots if s.func == func), None)
 
+    def order(self, stage: StageId) -> NestOrder:
+        """Return which of a nest's loops are in an order of their own."""
+        return next((o for o in self.orders if o.stage == stage), NestOrder(stage))
+
 
 def vector_dim(func: BoundFunc) -> str | None:
     """Return the dimension that neighbouring threads walk: the fastest in memory that is long enough."""
@@ -91,6 +115,11 @@ def storage_order(func: BoundFunc) -> tuple[str, ...]:
     return (*(d for d in func.dims if d != vector), *((vector,) if vector is not None else ()))
 
 
+def spot_storage(func: BoundFunc, spot: Spot | None) -> tuple[str, ...]:
+    """Return a Func's dimensions from slowest to fastest in memory where it is computed."""
+    return spot.storage if spot is not None and spot.storage else storage_order(func)
+
+
 def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ...]:
     """Return the loops of a group of stages that blocks and threads divide, outermost first."""
     first = bound.stage(stages[0].func, stages[0].number)
@@ -102,11 +131,40 @@ def inner_reductions(stage: BoundStage, dims: Sequence[str]) -> tuple[str, ...]:
     return tuple(d.name for d in stage.loops if d.name not in dims)
 
 
-def thread_order(bound: BoundPipeline, func: str, dims: Sequence[str]) -> tuple[str, ...]:
-    """Return dimensions in the order of threadIdx.x, y, z: the vector dimension, then the others from the inside."""
+def inner_order(stage: BoundStage, dims: Sequence[str], listed: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the loops of a stage inside a thread, outermost first: reductions, then the dimensions of its tile.
+
+    Args:
+        stage: The stage.
+        dims: Its dimensions outside reductions.
+        listed: Loops that come first (see `NestOrder`).
+    """
+    own = {d.name for d in stage.loops}
+    return _after(listed, (*inner_reductions(stage, dims), *(d for d in dims if d in own)))
+
+
+def thread_order(
+    bound: BoundPipeline, func: str, dims: Sequence[str], listed: Sequence[str] = ()
+) -> tuple[str, ...]:  # fmt: skip
+    """Return dimensions in the order of threadIdx.x, y, z: the vector dimension, then the others from the inside.
+
+    Args:
+        bound: The pipeline.
+        func: The Func.
+        dims: Its dimensions.
+        listed: Dimensions that come first (see `NestOrder`).
+    """
     vector = vector_dim(bound.funcs[func])
     first = vector if vector in dims else (dims[-1] if dims else None)
-    return (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
+    usual = (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
+    return _after(listed, usual)
+
+
+def _after(listed: Sequence[str], usual: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names in their usual order, those that are listed before all others."""
+    if not listed:
+        return usual
+    return (*(d for d in listed if d in usual), *(d for d in usual if d not in listed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class LoopedAccesses:
         quotients: ``int64[K]``, their floor divisors.
         divides: Whether there is a floor division.
         constants: ``int64[accesses, K]``.
+        reduced: The loops of the reductions.
     """
 
     group: AccessGroup
@@ -54,6 +55,7 @@ class LoopedAccesses:
     quotients: Ints = field(init=False)
     divides: bool = field(init=False)
     constants: Ints = field(init=False)
+    reduced: list[Loop] = field(init=False)
 
     def __post_init__(self) -> None:
         self.known = [k for k, r in enumerate(self.group.rows) if r is not None]
@@ -63,7 +65,7 @@ class LoopedAccesses:
         offsets = np.array(self.group.offsets, np.int64).reshape(len(self.group.offsets), -1)
         self.constants = offsets[:, self.known]
         self._own = self._change_with(self.dims)
-        self._reduced = [
+        self.reduced = [
             Loop((self.nest, name), np.arange(lo, hi + 1), self._change_with([name])[:, 0], True)
             for name, lo, hi in self.reductions
         ]
@@ -80,7 +82,7 @@ class LoopedAccesses:
     def loops(self, tile: Tile, around: Sequence[Hashable], reduces: Sequence[bool]) -> list[Loop]:
         """Return the loops of a visit, outermost first: those around the nest, its reductions, its own points."""
         found = [Loop(around[k], np.arange(n), self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
-        found += self._reduced
+        found += self.reduced
         for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
             found.append(Loop((self.nest, d), np.arange(n), self._own[:, k], False))
         return found

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.featurize.floats import float_instructions
 from autosched.featurize.integers import integer_instructions
+from autosched.featurize.interior import interior
+from autosched.featurize.left_out import only_at_borders
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, children
 
 FLOAT, DOUBLE, INTEGER, SPECIAL = range(4)
@@ -25,7 +28,8 @@ class WorkTable:
     bound: BoundPipeline
     _operations: dict[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
     _branching: dict[tuple[str, int, frozenset[str]], int] = field(default_factory=dict)
-    _integers: dict[tuple[str, int], int] = field(default_factory=dict)
+    _floats: dict[tuple[str, int], int] = field(default_factory=dict)
+    _integers: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
     def operations(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[float, ...]:
         """Return operations by unit of one evaluation, inlined Funcs included (``calls`` times each)."""
@@ -35,21 +39,39 @@ class WorkTable:
                 total[k] += times * n
         return tuple(total)
 
-    def integer_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> int:
+    def integer_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[int, int]:
         """Return the instructions that a GPU's integer units execute for one evaluation, those of indices left out.
+
+        The second number is of those that only code for borders has besides.
 
         Among them are comparisons, selections, conversions, and parts of floating-point functions; products of integers
         are part of the sums that take them in, and conversions between integers of up to 32 bits cost nothing.
         """
-        total = self._own_integers(stage)
+        total, borders = self._own_integers(stage)
         for name, times in calls.items():
-            total += times * self._own_integers(self.bound.funcs[name].stages[0])
+            own, at_border = self._own_integers(self.bound.funcs[name].stages[0])
+            total, borders = total + times * own, borders + times * at_border
+        return total, borders
+
+    def float_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> int:
+        """Return the single-precision instructions of one evaluation; a product is part of the sum that takes it in."""
+        total = self._own_floats(stage)
+        for name, times in calls.items():
+            total += times * self._own_floats(self.bound.funcs[name].stages[0])
         return total
 
-    def _own_integers(self, stage: BoundStage) -> int:
+    def _own_floats(self, stage: BoundStage) -> int:
+        key = stage.func, stage.number
+        if key not in self._floats:
+            self._floats[key] = sum(float_instructions(e) for e in _nodes(stage))
+        return self._floats[key]
+
+    def _own_integers(self, stage: BoundStage) -> tuple[int, int]:
         key = stage.func, stage.number
         if key not in self._integers:
-            self._integers[key] = sum(integer_instructions(e) for e in _nodes(stage))
+            borders = only_at_borders(stage, interior(self.bound, stage))
+            nodes = [(integer_instructions(e), id(e) in borders) for e in _nodes(stage)]
+            self._integers[key] = sum(n for n, b in nodes if not b), sum(n for n, b in nodes if b)
         return self._integers[key]
 
     def _own(self, stage: BoundStage) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ class Provenance:
 
     Attributes:
         target: The device that the schedules were made for.
-        source: Where the labels come from: ``measured:<device>`` or ``simulated:<device>``.
+        source: Where the labels come from: ``measured:<device>`` or ``simulated:<device>@<version>``.
         data: What they were trained on, for people.
         held_out: Families of pipelines that were held out.
         apps: Suite apps that were not held out; of these a model knows more than of a user's pipeline.

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
 from autosched.featurize.describe import Params, describe_kernel, described_points
 from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
+from autosched.featurize.stepped import Stepped, one_step
 from autosched.featurize.structure import Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
@@ -27,7 +29,14 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-_Described = tuple[Structure, Params]
+
+
+class _Described(NamedTuple):
+    """A kernel; ``stepped`` if it computes a reduction in steps, of which structure and parameters are one."""
+
+    structure: Structure
+    params: Params
+    stepped: Stepped | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,7 @@ def featurize_problem(
     featurizers: dict[tuple[Split, ...], Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
     found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[tuple[tuple[Split, ...], frozenset[str]], dict[str, _Described]] = {}
+    wanted: dict[tuple[tuple[Split, ...], frozenset[str], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in found:
             continue
@@ -142,15 +151,16 @@ def featurize_problem(
             featurizers[splits] = Featurizer(with_splits(bound, splits), target)
         featurizer = featurizers[splits]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
-        if any(featurizer.model(structure).overflow for structure, _ in described):
+        if any(featurizer.model(one.structure).overflow for one in described if one.stepped is None):
             found[key] = ()
             continue
-        found[key] = tuple(kernel_key(*one, splits) for one in described)
+        found[key] = tuple(_key(one, splits) for one in described)
         for k, one in zip(found[key], described, strict=True):
             if k not in kernels:
-                wanted.setdefault((splits, one[0].staged), {})[k] = one
+                alone = "" if one.stepped is None else k  # it has a featurizer of its own
+                wanted.setdefault((splits, one.structure.staged, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
-    for (splits, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
+    for (splits, _, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
         featurizer, items = featurizers[splits], list(alike.items())
         for start in range(0, len(items), MAX_BATCH):
             kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
@@ -160,22 +170,38 @@ def featurize_problem(
 
 
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
+    stepped = one_step(bound, kernel)
+    if stepped is not None:
+        bound, kernel = stepped.bound, stepped.kernel
     structure, params = describe_kernel(bound, kernel)
-    return structure, (*params, *described_points(bound, kernel))
+    return _Described(structure, (*params, *described_points(bound, kernel)), stepped)
+
+
+def _key(one: _Described, splits: tuple[Split, ...]) -> str:
+    key = kernel_key(one.structure, one.params, splits)
+    if one.stepped is None:
+        return key
+    s = one.stepped
+    terms = [d.extent for d in s.bound.stage(*s.host).reductions]
+    return hashlib.sha256(f"{key}|{s.steps} steps of {terms} by {s.host}".encode()).hexdigest()[:20]
 
 
 def _featurized(
     featurizer: Featurizer, prior: Prior, algorithm: _DistinctRows, wanted: Mapping[str, _Described]
 ) -> dict[str, KernelFeatures]:
     """Return the features of kernels with the same copies of sources, those of one structure next to each other."""
+    stepped = next(iter(wanted.values())).stepped  # alone, if it is one
+    if stepped is not None:
+        featurizer = Featurizer(stepped.bound, featurizer.target)
     groups: dict[Structure, list[tuple[str, Params]]] = {}
-    for key, (structure, params) in wanted.items():
+    for key, (structure, params, _) in wanted.items():
         groups.setdefault(structure, []).append((key, params))
     models = [featurizer.model(s) for s in groups]
     tables = [np.array([p for _, p in rows], np.int64).reshape(len(rows), -1) for rows in groups.values()]
     stages = StageTable(models[0].bound, models[0].f)
     numbers = algorithm.add(stages.features)
     evaluation = models[0].f.evaluate(models, tables)
+    evaluation = evaluation if stepped is None else stepped.repeated(evaluation)
     parts = prior.parts(evaluation)
     _check_finite(evaluation, parts)
     found, position = {}, 0
@@ -203,6 +229,8 @@ def kernel_key(structure: Structure, params: Params, splits: tuple[Split, ...] =
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
-    if splits:
-        text += f"|{splits}"
+    changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage)]
+    for part in (changed, splits):
+        if part:
+            text += f"|{part}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -24,10 +24,12 @@ BUSY = (
 """Units at work side by side: memory; the second-level cache if the first-level one catches rereads of what fits it, or
 all rereads of a block; warp instructions to memory and 128-byte passes of sectors; wavefronts of shared memory;
 arithmetic."""
-CHAINS = ("chain_global", "chain_shared", "chain_arithmetic", "waves")
-"""Waiting, one after the other: for memory, for shared memory, for arithmetic, for blocks to begin."""
+LOADS = ("chain_global", "chain_registers")
+"""Waiting for memory: in loops that are not unrolled, or for registers that loads fill, whichever is longer."""
+CHAINS = ("chain_shared", "chain_arithmetic", "waves")
+"""Waiting besides, one after the other: for shared memory, for arithmetic, for blocks to begin."""
 LAUNCH = "launch"
-GPU_PARTS = (*BUSY, *CHAINS, LAUNCH)
+GPU_PARTS = (*BUSY, *LOADS, *CHAINS, LAUNCH)
 
 SECTOR_BYTES = 32
 SECTORS_A_CYCLE = 4
@@ -37,19 +39,19 @@ WARP = 32
 LANES = 128
 INTEGER_LANES = 64
 SPECIAL_LANES = 16
+OPERATIONS_OF_SPECIAL = 4
+"""Operations that a division or an elementary function counts for, of which one is of the special unit."""
 ISSUE_A_CYCLE = 4
 NEAR_CYCLES, L2_CYCLES, DRAM_CYCLES = 41.0, 263.0, 479.0
 """Waiting for a load that the first-level cache holds, the second-level one, or neither (Luo et al. 2024, H100)."""
 SHARED_CYCLES, ARITHMETIC_CYCLES, BARRIER_CYCLES, BLOCK_CYCLES = 30.0, 4.0, 30.0, 200.0
-TOGETHER = 4
-"""Iterations of a loop that is not unrolled by us whose loads the compiler brings together."""
 IN_FLIGHT = 16
 """Loads of a thread that are under way at once: each needs a register."""
 LAUNCH_SECONDS = 2e-6
 
 
 def gpu_parts(features: Floats, target: Target) -> Floats:
-    """Return the seconds of each part, ``float64[N, 16]``, in the order of `GPU_PARTS`.
+    """Return the seconds of each part, ``float64[N, 17]``, in the order of `GPU_PARTS`.
 
     Args:
         features: ``float64[N, rows, F]``, zeros in rows that a kernel does not have.
@@ -75,32 +77,43 @@ def gpu_parts(features: Floats, target: Target) -> Floats:
     most = np.ceil(blocks / sms) / clock  # blocks of one multiprocessor, in seconds a cycle of each
     busiest = most * filled
     lanes_used = np.where(each("warp_lane_utilization") > 0, each("warp_lane_utilization"), 1.0)
-    loads, stores = summed("num_global_mem_loads_per_block"), summed("num_global_mem_stores_per_block")
+    at_border = root("border_share")
+    beside = np.maximum(filled - 1 + at_border, 0)  # of whole blocks, what those at borders do
+
+    def mean(middle: str, border: str) -> Floats:
+        return (1 - at_border) * summed(middle) + beside * summed(border)
+
+    loads = mean("num_global_mem_loads_per_block", "global_loads_per_border_block")
+    stores = mean("num_global_mem_stores_per_block", "global_stores_per_border_block")
+    global_requests = mean("global_requests_per_block", "global_requests_per_border_block")
     wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
-    requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
-    single, double, special = (
-        (each(f"{unit}_operations_per_block") / lanes_used).sum(axis=1) for unit in ("float", "double", "special")
+    requests = global_requests + filled * summed("shared_requests_per_block")
+    single = summed("float_instructions_per_block")
+    double, special = (
+        (each(f"{unit}_operations_per_block") / lanes_used).sum(axis=1) for unit in ("double", "special")
     )
     whole = filled * summed("integer_instructions_per_block") + summed("index_instructions_per_block")
-    moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
+    written = summed("global_bytes_written_by_kernel")
+    cold = _cold(each, written, target)
     l2_rate = L2_OVER_DRAM * target.dram_bytes_per_s
-    once = _once(each)
+    once = np.minimum(SECTOR_BYTES * summed("global_sectors_of_block"), SECTOR_BYTES * loads)
     double_lanes = np.maximum(LANES * target.peak_fp64_flops / target.peak_fp32_flops, 1)
     resident = np.maximum(root("resident_blocks"), 1)
     waves = np.ceil(blocks / (sms * resident)) / clock
-    chains = _chains(each, _load_cycles(each, once, blocks))
+    beyond = _beyond_near(each, SECTOR_BYTES * loads, once, resident, target)
+    chains = _chains(each, _load_cycles(each, beyond, cold / blocks))
     parts = [
-        moved / target.dram_bytes_per_s,
-        blocks * filled * (_beyond_near(each, once, resident, target) + SECTOR_BYTES * stores) / l2_rate,
-        blocks * filled * (once + SECTOR_BYTES * stores) / l2_rate,
-        busiest * requests,
-        busiest * (loads + stores) / SECTORS_A_CYCLE,
+        (cold + written) / target.dram_bytes_per_s,
+        blocks * (beyond + SECTOR_BYTES * stores) / l2_rate,
+        blocks * (once + SECTOR_BYTES * stores) / l2_rate,
+        most * requests,
+        most * (loads + stores) / SECTORS_A_CYCLE,
         busiest * wavefronts,
-        most * (filled * ((single + double + special) / WARP + requests) + whole) / ISSUE_A_CYCLE,
-        busiest * single / LANES,
+        most * (filled * (single + double / WARP) + requests + whole) / ISSUE_A_CYCLE,
+        busiest * WARP * single / LANES,
         busiest * double / double_lanes,
         most * WARP * whole / INTEGER_LANES,
-        busiest * special / SPECIAL_LANES,
+        busiest * special / OPERATIONS_OF_SPECIAL / SPECIAL_LANES,
         *(waves * chain for chain in chains),
         waves * BLOCK_CYCLES,
         np.full(len(features), LAUNCH_SECONDS),
@@ -114,18 +127,20 @@ def _filled(written: Floats, by_block: Floats, blocks: Floats) -> Floats:
     return np.where(by_block > 0, np.minimum(share, 1.0), 1.0)
 
 
-def _once(each: _Named) -> Floats:
-    """Return the bytes that a block reads if the first-level cache catches all rereads."""
-    sectors = np.minimum(
-        each("global_sectors_of_block").sum(axis=1), each("num_global_mem_loads_per_block").sum(axis=1)
-    )
-    once: Floats = SECTOR_BYTES * sectors
-    return once
+def _cold(each: _Named, written: Floats, target: Target) -> Floats:
+    """Return the bytes a kernel reads from memory: inputs, and what no longer is in the second-level cache.
+
+    Since a kernel before it wrote the latter, about as much was touched as this kernel touches, and it follows that.
+    """
+    inputs = each("unique_input_bytes_read_by_kernel").sum(axis=1)
+    others = each("unique_global_bytes_read_by_kernel").sum(axis=1) - inputs
+    gone = 1 - np.minimum(target.l2_bytes / np.maximum(2 * (inputs + others + written), 1), 1)
+    cold: Floats = inputs + np.maximum(others, 0) * gone
+    return cold
 
 
-def _beyond_near(each: _Named, once: Floats, resident: Floats, target: Target) -> Floats:
+def _beyond_near(each: _Named, asked: Floats, once: Floats, resident: Floats, target: Target) -> Floats:
     """Return the bytes a block reads from the second-level cache: rereads too, as far as the nearer one is full."""
-    asked = SECTOR_BYTES * each("num_global_mem_loads_per_block").sum(axis=1)
     shared = each("shared_bytes_at_task").sum(axis=1)
     room = np.maximum(target.shared_per_sm - resident * shared, 0)
     stretch = SECTOR_BYTES * each("global_sectors_of_stretch").sum(axis=1)
@@ -134,38 +149,40 @@ def _beyond_near(each: _Named, once: Floats, resident: Floats, target: Target) -
     return beyond
 
 
-def _load_cycles(each: _Named, once: Floats, blocks: Floats) -> Floats:
+def _load_cycles(each: _Named, beyond: Floats, cold: Floats) -> Floats:
     """Return the mean cycles that a load from global memory takes; a request waits for the farthest of its sectors."""
+    requests = each("global_requests_per_block").sum(axis=1)
     sectors = each("num_global_mem_loads_per_block").sum(axis=1)
     asked = np.maximum(SECTOR_BYTES * sectors, 1)
-    requests = each("global_requests_per_block").sum(axis=1)
-    beyond_near = np.minimum(once / asked, 1)
-    different = each("unique_global_bytes_read_by_kernel").sum(axis=1)
-    beyond_l2 = np.minimum(different / (asked * blocks), beyond_near)
+    beyond_near = np.minimum(beyond / asked, 1)
+    beyond_l2 = np.minimum(cold / asked, beyond_near)
     per_request = np.maximum(sectors / np.maximum(requests, 1), 1)
     near_missed, l2_missed = (1 - (1 - share) ** per_request for share in (beyond_near, beyond_l2))
     cycles: Floats = NEAR_CYCLES + near_missed * (L2_CYCLES - NEAR_CYCLES) + l2_missed * (DRAM_CYCLES - L2_CYCLES)
     return cycles
 
 
-def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, Floats, Floats]:
+def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, ...]:
     """Return the cycles that one thread waits for memory, shared memory and arithmetic, all stages one after the other.
 
     The points of an unrolled tile load and compute together, as far as registers go, and so do some iterations of other
     loops.
     """
-    groups = np.maximum(each("looped_iterations_per_thread") / TOGETHER, 1)
+    groups = np.maximum(each("looped_groups_per_thread"), 1)
     evaluations = np.maximum(each("num_threads_per_block") * each("points_computed_per_thread"), 1)
     operations = sum(
         (each(f"{unit}_operations_per_block") for unit in ("float", "double", "integer", "special")),
         np.zeros(groups.shape),
     )
-    requests = each("global_requests_per_block") / np.maximum(each("num_warps_per_block")[:, :1], 1)
-    rounds = np.maximum(groups, requests / IN_FLIGHT) * (each("num_global_mem_loads_per_block") > 0)
+    requests = each("global_requests_per_block").sum(axis=1) / np.maximum(each("num_warps_per_block")[:, 0], 1)
+    waits = groups * (each("num_global_mem_loads_per_block") > 0)
+    inside = each("register_bytes_at_task") > 0  # in the loops of another stage
+    rounds = np.maximum(np.where(inside, 0, waits).sum(axis=1), np.where(inside, waits, 0).max(axis=1))
     reads_shared = each("num_shared_mem_loads_per_block") > 0
     barriers = each("steps_per_block")[:, 0] * BARRIER_CYCLES
     return (
-        rounds.sum(axis=1) * load_cycles,
+        rounds * load_cycles,
+        requests / IN_FLIGHT * load_cycles,
         (groups * reads_shared).sum(axis=1) * SHARED_CYCLES + barriers,
         (groups * operations / evaluations).sum(axis=1) * ARITHMETIC_CYCLES,
     )

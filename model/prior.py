@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from autosched.featurize.model import BatchEvaluation
-from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, gpu_parts
+from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, gpu_parts
 from autosched.search.analytical import COMPONENTS, AnalyticalModel
-from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, OF_MEMORY, CpuModel
+from autosched.search.analytical_cpu import ALONE, CPU_COMPONENTS, CPU_RATES, OF_MEMORY, CpuModel
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -75,14 +75,15 @@ class GpuPrior:
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""
         micro = parts[:, : self.corrected] * 1e6  # fourth powers of seconds would vanish in float32
-        units, chains = len(BUSY), len(BUSY) + len(CHAINS)
+        units, loads = len(BUSY), len(BUSY) + len(LOADS)
+        chains = loads + len(CHAINS)
         busy = (micro[:, :units] ** 4).sum(dim=1).add(LEAST_SECONDS).sqrt()  # squared once more below
-        waiting = micro[:, units:chains].sum(dim=1)
+        waiting = micro[:, units:loads].amax(dim=1) + micro[:, loads:chains].sum(dim=1)
         return ((busy + waiting**2).sqrt() + micro[:, chains]) / 1e6
 
 
 class CpuPrior:
-    """`CpuModel`: times add up, but for those of memory, which goes on beside the computation.
+    """`CpuModel`: times add up, but for those of memory, which goes on beside the computation of the same step.
 
     Args:
         target: The processor.
@@ -95,6 +96,7 @@ class CpuPrior:
         self._model = CpuModel(target)
         self._rates = np.array(list(CPU_RATES.values()))
         self._memory = torch.tensor([name in OF_MEMORY for name in CPU_COMPONENTS])
+        self._alone = torch.tensor([name in ALONE for name in CPU_COMPONENTS])
 
     def parts(self, found: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
@@ -104,8 +106,9 @@ class CpuPrior:
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""
         micro = parts[:, : self.corrected] * 1e6
-        memory, other = micro[:, self._memory].sum(dim=1), micro[:, ~self._memory].sum(dim=1)
-        return (memory**2 + other**2 + LEAST_SECONDS).sqrt() / 1e6
+        memory, alone = micro[:, self._memory].sum(dim=1), micro[:, self._alone].sum(dim=1)
+        other = micro[:, ~(self._memory | self._alone)].sum(dim=1)
+        return ((memory**2 + other**2 + LEAST_SECONDS).sqrt() + alone) / 1e6
 
 
 def prior_for(target: Target) -> Prior:

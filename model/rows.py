@@ -42,7 +42,11 @@ def samples_from(
     ]  # fmt: skip
     if not found:
         of = f" from {source}" if source else ""
-        raise InputError(f"{database.path} has no times{of} for {target}; measure some with scripts/make_dataset.py")
+        known = ", ".join(sorted(database.sources()))
+        has = f" (it has labels of {known})" if known else ""
+        raise InputError(
+            f"{database.path} has no times{of} for {target}; measure some with scripts/make_dataset.py{has}"
+        )
     return found
 
 

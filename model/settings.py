@@ -87,10 +87,10 @@ class OptimiserSettings:
         threads: Threads of PyTorch.
     """
 
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-5
-    weight_decay: float = 0.03
+    weight_decay: float = 0.1
     epochs: int = 60
     patience: int = 15
     schedules: int = 64

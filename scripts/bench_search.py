@@ -28,8 +28,9 @@ from typing import Any
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
+from autosched.search.ranked import Found
 from autosched.search.settings import PAPER, SearchSettings
-from autosched.search.strategy import Beam, Found, Strategy
+from autosched.search.strategy import Beam, Strategy
 from autosched.target import get_target
 
 TARGET = "h200"

@@ -3,9 +3,11 @@
     python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
     python scripts/compare_strategies.py --target cpu --run [--rounds 10]
 
-Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C and
-timed in turn, the least of all rounds, and each result is compared with the first one's, bit for bit. Where other
-processes are busy, OMP_NUM_THREADS=1 gives steadier times.
+Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C, and
+each result is compared with the first one's, bit for bit. Every round calls all schedules in turn. Printed are the
+medians of their times, and how many times as long as the beam search's schedule the best other one takes: the median of
+the ratios within a round, and half the difference of their quartiles. Where other processes are busy,
+OMP_NUM_THREADS=1 gives steadier times.
 """
 
 from __future__ import annotations
@@ -42,20 +44,34 @@ def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float
     return sum(evaluator.known(structure, params).cost for structure, params in kernels)
 
 
-def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> list[float]:
-    """Return the least seconds of each schedule through C, taken in turn: what other processes disturb least."""
+def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> Any:
+    """Return the seconds of each schedule through C, ``float64[rounds, schedules]``; each round calls all in turn."""
     kernels = [s.compile("cpu") for s in scheduled]
     results = [k(inputs) for k in kernels]
     for result in results[1:]:
         for a, b in zip(_arrays(results[0]), _arrays(result), strict=True):
             assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), "schedules differ in their results"
-    times: list[list[float]] = [[] for _ in kernels]
-    for _ in range(rounds):
+    times = np.zeros((rounds, len(kernels)))
+    for of_round in times:
         for k, kernel in enumerate(kernels):
             started = time.perf_counter()
             kernel(inputs)
-            times[k].append(time.perf_counter() - started)
-    return [min(t) for t in times]
+            of_round[k] = time.perf_counter() - started
+    return times
+
+
+def behind(names: list[str], times: Any) -> tuple[float, float]:
+    """Return how many times as long as the beam search's schedule the best other one takes, and how sure that is.
+
+    That is the median of the ratios within a round, whose calls other processes disturb alike, and half the difference
+    of their quartiles.
+    """
+    if "beam" not in names or len(names) < 2:
+        return math.nan, math.nan
+    ratios = np.delete(times, names.index("beam"), axis=1) / times[:, [names.index("beam")]]
+    best = ratios[:, np.median(ratios, axis=0).argmin()]
+    low, middle, high = np.quantile(best, [0.25, 0.5, 0.75])
+    return float(middle), float(high - low) / 2
 
 
 def _arrays(result: Any) -> tuple[Any, ...]:
@@ -91,11 +107,12 @@ def main() -> int:
         if options.run:
             inputs = app.make_inputs()
             scheduled = [ScheduledPipeline(bound, found[n].best, target, params) for n in names]
-            row["seconds"] = dict(zip(names, timed(scheduled, inputs, options.rounds), strict=True))
+            times = timed(scheduled, inputs, options.rounds)
+            row["seconds"] = {n: float(np.median(times[:, k])) for k, n in enumerate(names)}
+            ratio, spread = behind(names, times)
+            row["best/beam"] = ratio, spread
             print(f"{'  measured':26}" + "".join(f"{row['seconds'][n] * 1e6:16.1f}" for n in names), end="")
-            others = min((s for n, s in row["seconds"].items() if n != "beam"), default=math.nan)
-            ratio = others / row["seconds"].get("beam", math.nan)
-            print(f"{ratio:11.2f}", flush=True)
+            print(f"{ratio:11.2f} +- {spread:.2f}", flush=True)
         worse += ratio < 1
         rows.append(row)
     if options.json:

@@ -18,8 +18,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.c import ENTRY, print_c
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.lang.expr import Scalar
 from autosched.measure.database import ResultsDatabase
@@ -58,6 +57,14 @@ SIZES: Mapping[str, Mapping[str, int]] = {
 }
 """Apps and sizes that take one to a hundred milliseconds."""
 STAMPS = "as_stamps"
+CLOCK = f"""
+#include <time.h>
+static double {STAMPS}_now(void)
+{{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}}"""
 
 
 @dataclass
@@ -79,6 +86,9 @@ class Sample:
 
 class TimedKernels:
     """A pipeline through C that tells the time of each kernel.
+
+    It is the processor's time of the calling thread, so run it with ``OMP_NUM_THREADS=1``: what other processes take
+    in between does not count.
 
     Args:
         scheduled: The pipeline.
@@ -117,12 +127,12 @@ def _with_stamps(text: str, kernels: int) -> str:
     for line in entry.split("\n"):
         begins = line.strip() == "#pragma omp parallel" or (line == "    {" and "omp parallel" not in lines[-1])
         if begins:
-            lines.append(f"    {STAMPS}[{number}] = omp_get_wtime();")
+            lines.append(f"    {STAMPS}[{number}] = {STAMPS}_now();")
             number += 1
         lines.append(line)
     assert number == kernels, "the entry of the generated C is not of the form that is expected"
-    lines.insert(lines.index("}"), f"    {STAMPS}[{number}] = omp_get_wtime();")
-    declared = f"double omp_get_wtime(void);\ndouble {STAMPS}[{kernels + 1}];\n"
+    lines.insert(lines.index("}"), f"    {STAMPS}[{number}] = {STAMPS}_now();")
+    declared = f"{CLOCK}\ndouble {STAMPS}[{kernels + 1}];\n"
     return f"{head}{declared}void {ENTRY}(" + "\n".join(lines)
 
 
@@ -169,16 +179,16 @@ def measured(name: str, target: Target, count: int, rounds: int) -> list[Sample]
 def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
     """Return what the model counts in each kernel of a schedule, ``float64[kernels, parts]``.
 
-    None where a kernel is not of the form that the features describe: its threads may be in another order.
+    None where a kernel reads too much at one point to be featurized.
     """
     found = []
     for kernel in schedule.kernels:
         structure, tiles = describe_kernel(featurizer.bound, kernel)
         one = featurizer.model(structure)
-        params = np.array(tiles, np.int64)
-        if one.overflow or build_kernel(one, params).roots != kernel.roots:
+        if one.overflow:
             return None
-        found.append(model.counts(one.f.evaluate([one], [params[None]]))[0])
+        params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
+        found.append(model.counts(one.f.evaluate([one], [params]))[0])
     return np.array(found)
 
 

@@ -25,6 +25,7 @@ from autosched.lower.scope import Condition
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
+from autosched.schedule.placement import shared_layout
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.types import Level
 
@@ -152,7 +153,7 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     arrays = global_arrays(bound, program.names, [n for n in bound.funcs if levels.get(n) is Level.ROOT])
     plan = plan_kernel(bound, kernel)
     body = BodyBuilder(plan, arrays, names_in(plan.bound, program))
-    body.build()
+    body.build(shared_layout(plan))
     split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
     if split and trace.requests[: len(body.out.site_depths)].any():  # these stand outside the interior
         return True

@@ -28,6 +28,7 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import App, get_app
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
+from autosched.measure.simulated.version import simulated_source
 from autosched.model.learned import LearnedModel, load_model
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
@@ -158,7 +159,7 @@ def main() -> int:
                 options.json.write_text(json.dumps(list(rows.values()), indent=1))
     except AutoschedError as error:
         sys.exit(f"error: {error}")
-    source = "measured: this machine's processor" if target.kind == "cpu" else f"simulated:{target.name}"
+    source = "measured: this machine's processor" if target.kind == "cpu" else simulated_source(target)
     print(f"{learned.name}; beam {options.beam}, {options.passes} passes\n")
     print(table([rows[n] for n in names], source))
     return 0

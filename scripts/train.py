@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autosched.errors import AutoschedError
 from autosched.measure.database import ResultsDatabase
+from autosched.measure.simulated.version import other_simulation
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.evaluation import PipelineScore, Summary, summarise, table
 from autosched.model.files import replace_file
@@ -126,6 +127,8 @@ def main(config: DictConfig) -> None:
     try:
         dataset = load_data(config)
         print(dataset.summary())
+        if note := other_simulation(dataset.source, dataset.target):
+            print(f"note: {note}")
         for reason, count in dataset.left_out.items():
             print(f"left out: {count} schedules ({reason})")
         directory = Path(config.output)

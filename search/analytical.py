@@ -41,6 +41,17 @@ REGISTER_BYTES = 4
 FREE_REGISTERS = 64
 """Registers that addresses and temporaries take beside what is kept in registers on purpose."""
 
+UNITS = ("float", "double", "integer", "special")
+READS = frozenset(
+    {
+        "num_blocks", "num_warps_per_block", "resident_blocks", "working_set_at_thread", "global_bytes_at_task",
+        "global_bytes_written_by_kernel", "num_global_mem_loads_per_block", "num_global_mem_stores_per_block",
+        "num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block", "global_requests_per_block",
+        "shared_requests_per_block", "steps_per_block", "warp_lane_utilization", "unique_global_bytes_read_by_kernel",
+        *(f"{unit}_operations_per_block" for unit in UNITS),
+    }
+)  # fmt: skip
+"""Features that the model reads."""
 COMPONENTS = ("dram", "l2", "issue", "memory_requests", "shared", "float", "double", "special", "latency", "launch")
 """Names of the parts of a predicted time, in the order `AnalyticalModel.components` gives them."""
 
@@ -64,6 +75,11 @@ class AnalyticalModel:
     def name(self) -> str:
         """Name, as reports show it."""
         return f"analytical model for {self.target.name}"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the features it reads."""
+        return READS
 
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
@@ -118,7 +134,7 @@ class AnalyticalModel:
             counted: Floats = (features[:, :, INDEX[f"{unit}_operations_per_block"]] / used).sum(axis=1)
             return counted * work
 
-        single, double, whole, special = (operations(u) for u in ("float", "double", "integer", "special"))
+        single, double, whole, special = (operations(u) for u in UNITS)
         moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
         double_rate = t.peak_fp64_flops / 2
         parts = np.stack(

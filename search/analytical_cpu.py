@@ -1,7 +1,8 @@
 """A timing model for the C backend, where a block is an iteration of an OpenMP loop and its lanes an inner loop.
 
 The time of each part of the work is a count times the time of one (`CPU_RATES`). The parts add up, but for those of
-memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum of both squares.
+memory (`OF_MEMORY`), which go on beside the computation of the same step: the root of the sum of both squares, step by
+step (`ALONE` is what that is more than the root of both sums).
 
 * A *row* is one run of a lane loop. Its whole vectors run as vector instructions: arithmetic, and accesses that are
   contiguous. What is left of the row runs lane by lane. gcc forms vectors of as many lanes as the narrowest array
@@ -16,14 +17,17 @@ memory (`OF_MEMORY`), which goes on beside the computation: the root of the sum 
 * The running sums of a reduction stay in registers if they are few. If they are very few, each addition waits for the
   one before.
 * Bytes that blocks read and write come from the last-level cache; the pipeline's inputs and outputs, and what a kernel
-  touches beyond half the size of that cache, come from memory. Tiles that walk many pages side by side break up the
-  streams that the processor fetches ahead.
+  touches beyond half the size of that cache, come from memory. What blocks read that those before them did comes from
+  the core's caches, unless too much lies between. Tiles that hold parts of rows, or walk many pages side by side, break
+  up the streams that the processor fetches ahead (`autosched.search.cpu_memory`).
+* Members at a block's level are written to a buffer and read again. What one copies without computing is fetched by
+  calls of ``memmove``, which wait for memory.
 * Every row, block and kernel that is begun costs a little, and waking the other cores much more. Blocks are dealt out
   evenly, so the core with most counts.
 
 What a kernel leaves in the cache for the next one is not known, as kernels are costed alone. Not counted either are
-guards of tiles that do not divide their dimension, which keep running sums out of registers; lines of which short rows
-use a part, where neighbouring blocks do not use the rest; and addresses that fall on the same few lines of a cache.
+guards of tiles that do not divide their dimension, which keep running sums out of registers; the order of a thread's
+loops, but for which points lie inside its reductions; and addresses that fall on the same few lines of a cache.
 """
 
 from __future__ import annotations
@@ -37,8 +41,9 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
+from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
-from autosched.search.lane_work import LANE_BYTES, NARROW_STRIDE, NEAR_BYTES
+from autosched.search.lane_work import LANE_BYTES, NARROW_STRIDE
 from autosched.search.stage_work import StageWork
 from autosched.target import Target
 
@@ -47,25 +52,27 @@ Bools = NDArray[np.bool_]
 
 CPU_RATES = {
     "vector_arithmetic": 0.22e-9,
-    "vector_accesses": 0.27e-9,
-    "divisions": 0.9e-9,
-    "strided_accesses": 0.1e-9,
-    "gathered_accesses": 0.25e-9,
-    "scalar": 0.065e-9,
-    "scattered_accesses": 0.25e-9,
-    "branches": 2e-9,
-    "stalls": 0.1e-9,
-    "calls": 2.8e-9,
-    "remainders": 0.35e-9,
-    "scalar_remainders": 0.9e-9,
-    "rows": 0.8e-9,
-    "blocks": 8e-9,
-    "core_bytes": 0.008e-9,
-    "cache_bytes": 0.03e-9,
-    "memory_bytes": 0.06e-9,
-    "streams": 2.5e-9,
-    "kernels": 2500e-9,
-    "forks": 35000e-9,
+    "vector_accesses": 0.15e-9,
+    "divisions": 0.8e-9,
+    "strided_accesses": 0.085e-9,
+    "gathered_accesses": 0.2e-9,
+    "scalar": 0.058e-9,
+    "scattered_accesses": 0.145e-9,
+    "branches": 1e-9,
+    "stalls": 0.09e-9,
+    "calls": 2.4e-9,
+    "remainders": 0.3e-9,
+    "scalar_remainders": 0.7e-9,
+    "rows": 1.0e-9,
+    "blocks": 5e-9,
+    "core_bytes": 0.006e-9,
+    "buffer_bytes": 0.027e-9,
+    "cache_bytes": 0.015e-9,
+    "memory_bytes": 0.058e-9,
+    "streams": 2.0e-9,
+    "kernels": 1600e-9,
+    "forks": 32000e-9,
+    "steps": 1.0,
 }
 """Seconds of one core for one of each thing that is counted.
 
@@ -76,25 +83,16 @@ those of suite apps on a core of their own. To wake a sleeping thread takes long
 """
 
 CPU_COMPONENTS = tuple(CPU_RATES)
-OF_MEMORY = ("core_bytes", "cache_bytes", "memory_bytes", "streams")
+OF_MEMORY = ("core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "streams")
 """Parts that the processor overlaps with the others."""
-CACHE_LINE = 64
-SHARE_OF_CACHE = 0.5
-"""Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
-UNFORESEEN = 16
-"""Lines of a row at an unforeseen place before the processor fetches ahead."""
-STREAMS = 48
-"""Pages that a core reads side by side without losing track of them."""
+ALONE = ("steps",)
+"""Parts that come on top: what does not overlap, as one step of a kernel follows the other, in seconds."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
-NEAREST_BYTES = 1 << 15
-"""What a core reads again within this many bytes comes from its first-level cache."""
 IN_REGISTERS = 0.2
 """Time to begin a row whose sums are in registers over that of others: the loop over its lanes is unrolled."""
 CHAINS = 8
 """Additions that a core has under way at once."""
-WRITTEN = 0.35
-"""Time to write a byte of an output over that of reading one of an input."""
 SCALAR_ACCESS = 0.5
 """Time of an access of one element over that of an addition: address and cast are part of it."""
 
@@ -133,8 +131,9 @@ class CpuModel:
             rates: Seconds of one of each, ``float64[len(CPU_COMPONENTS)]``; `CPU_RATES` when left out.
         """
         seconds = counts * (np.array(list(CPU_RATES.values())) if rates is None else rates)
-        memory = np.isin(CPU_COMPONENTS, OF_MEMORY)
-        total: Floats = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~memory].sum(axis=1))
+        memory, alone = np.isin(CPU_COMPONENTS, OF_MEMORY), np.isin(CPU_COMPONENTS, ALONE)
+        beside = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~(memory | alone)].sum(axis=1))
+        total: Floats = beside + seconds[:, alone].sum(axis=1)
         return total
 
     def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
@@ -144,17 +143,20 @@ class CpuModel:
 
     def counts(self, found: BatchEvaluation) -> Floats:
         """Return how much of each kind of work the busiest core does, ``float64[M, len(CPU_COMPONENTS)]``."""
-        rows = lane_rows(found, self._work)
-        start = found.batch.nests.start
+        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in found.models])[found.batch.structure]
+        return self.work(lane_rows(found, self._work), found.batch.nests.start, is_output)
+
+    def work(self, rows: LaneRows, start: NDArray[np.int64], is_output: Bools) -> Floats:
+        """Return what `counts` does, from the nests of candidates, the first of each, and which write an output."""
         root = rows.features[start]
         blocks, written = root[:, INDEX["num_blocks"]], root[:, INDEX["global_bytes_at_task"]]
         put = root[:, INDEX["global_bytes_written_by_kernel"]]
         # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
-        filled = np.where(written > 0, np.minimum(_per(put, written), blocks) / blocks, 1.0)
+        filled = np.where(written > 0, np.minimum(per(put, written), blocks) / blocks, 1.0)
         by_row = self._computation(rows, filled[rows.candidate])
+        by_row |= moved(rows, start, filled, is_output, SHARE_OF_CACHE * self.target.l2_bytes)
         counts = {name: np.add.reduceat(values, start) for name, values in by_row.items()}
-        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in found.models])[found.batch.structure]
-        counts |= self._memory(rows, start, filled, put, is_output)
+        counts["steps"] = self._one_after_another(rows, start, by_row)
         counts["blocks"] = blocks
         cores = self.target.multiprocessors
         share = np.ceil(blocks / cores) / blocks
@@ -200,73 +202,19 @@ class CpuModel:
             "rows": runs / lanes * np.where(in_registers, IN_REGISTERS, 1),
         }
 
-    def _memory(
-        self, rows: LaneRows, start: NDArray[np.int64], filled: Floats, put: Floats, is_output: Bools
-    ) -> dict[str, Floats]:
-        """Return what all blocks move, ``float64[M]`` by name."""
-        f, lanes, of = rows.features, rows.lanes, rows.of
-        blocks, filled_of = f[:, INDEX["num_blocks"]], filled[rows.candidate]
-        task, once = f[:, INDEX["unique_bytes_read_per_task"]], f[:, INDEX["unique_global_bytes_read_by_kernel"]]
-        # What the evaluations of a row inside a thread share with those of the next stays in the nearest caches.
-        held = f[:, INDEX["global_allocation_bytes_read_per_realization"]]
-        row = np.minimum(task * lanes, held)
-        of_thread = np.where(row <= NEAR_BYTES, once, row * _per(f[:, INDEX["num_productions"]], lanes) * filled_of)
-        # Of a block that does not fit there, what several points need is read again.
-        together = np.where(of("far") == 0, lanes * of("narrowest"), 0)  # rows are longer than where data chooses them
-        length = np.maximum(_per(task, f[:, INDEX["unique_lines_read_per_task"]]), np.maximum(together, 1))
-        padded = np.ceil(length / CACHE_LINE) * CACHE_LINE * task / length
-        is_dense = ((of("inputs") == 1) & (length >= of("input_row"))) | (padded < NEAR_BYTES)
-        block = np.where(is_dense, task, padded)
-        asked = _per(f[:, INDEX["num_scalars"]] * f[:, INDEX["unique_bytes_read_per_point"]], blocks)
-        again = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(asked, block)) * blocks * filled_of
-        read = np.add.reduceat(np.where(rows.inside, of_thread, again), start)
-        different = np.add.reduceat(once, start)
-        cold = np.add.reduceat(once * of("inputs"), start)
-        own = np.where(rows.first, put[rows.candidate], 0)
-        first_lines = np.minimum((task * blocks + own) / CACHE_LINE, rows.streams * blocks * UNFORESEEN)
-        broken = first_lines * np.minimum(rows.streams / STREAMS, 1) * ~rows.inside
-        entered = np.minimum(np.ceil(lanes * of("narrowest") / CACHE_LINE) + 1, UNFORESEEN)
-        broken = broken + f[:, INDEX["num_scalars"]] * filled_of / lanes * of("chosen") * entered
-        spilled = np.maximum(different - cold + put - SHARE_OF_CACHE * self.target.l2_bytes, 0)
-        return {
-            "core_bytes": np.add.reduceat(self._read_by_rows(rows) * filled_of, start),
-            "cache_bytes": np.maximum(read, different) + self._written(f[start], put, is_output, filled),
-            "memory_bytes": cold + spilled + WRITTEN * put * is_output,
-            "streams": np.add.reduceat(broken, start),
-        }
-
-    @staticmethod
-    def _read_by_rows(rows: LaneRows) -> Floats:
-        """Return the bytes that rows of threads read, ``float64[R]``, where they do not fit the first-level cache."""
-        f, lanes, of = rows.features, rows.lanes, rows.of
-        task, blocks = f[:, INDEX["unique_bytes_read_per_task"]], f[:, INDEX["num_blocks"]]
-        moving = of("unit") + of("near") + of("far")
-        spread = (moving * lanes + of("fixed")) / np.maximum(moving + of("fixed"), 1)
-        of_thread = np.where(rows.inside, task, f[:, INDEX["unique_global_bytes_read_per_thread"]])
-        most = np.where(rows.inside, f[:, INDEX["global_allocation_bytes_read_per_realization"]], task)
-        row = np.minimum(of_thread * spread, most)
-        threads = f[:, INDEX["num_threads_per_block"]] * blocks
-        times = np.where(rows.inside, f[:, INDEX["num_productions"]], threads) / lanes
-        found: Floats = np.where(row > NEAREST_BYTES, row * times, 0)
-        return found
-
-    @staticmethod
-    def _written(root: Floats, put: Floats, is_output: Bools, filled: Floats) -> Floats:
-        """Return the bytes written, lines of which a row fills a part as whole where a tile has too many of them."""
-        row = root[:, INDEX["global_innermost_bytes_at_task"]]
-        padded = np.ceil(row / CACHE_LINE) * CACHE_LINE * _per(root[:, INDEX["global_bytes_at_task"]], row)
-        is_dense = ((row >= root[:, INDEX["innermost_bytes_at_root"]]) & is_output) | (padded < NEAR_BYTES)
-        found: Floats = np.where(is_dense, put, padded * root[:, INDEX["num_blocks"]] * filled)
+    def _one_after_another(self, rows: LaneRows, start: NDArray[np.int64], by_row: dict[str, Floats]) -> Floats:
+        """Return the seconds that it takes longer as only memory and computation of the same step overlap, ``[M]``."""
+        of_step = np.zeros((2, len(rows.first)))
+        for name, values in by_row.items():
+            of_step[int(name in OF_MEMORY)] += np.bincount(rows.carrier, values * CPU_RATES[name], len(values))
+        together = np.hypot(*np.add.reduceat(of_step, start, axis=1))
+        found: Floats = np.maximum(np.add.reduceat(np.hypot(*of_step), start) - together, 0)
         return found
 
     def _work(self, model: KernelModel) -> KernelWork:
         if model not in self._known:
             self._known[model] = KernelWork(model, self._stages)
         return self._known[model]
-
-
-def _per(a: Floats, b: Floats) -> Floats:
-    return a / np.maximum(b, 1)
 
 
 def _in_vectors(lanes: Floats, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:

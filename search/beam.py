@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.search.cost import comparable
-from autosched.search.decide import start_state
+from autosched.search.decide import Decider, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
 from autosched.search.hold import Held, held_decisions
 from autosched.search.refine import Refinement
 from autosched.search.settings import SearchSettings
 from autosched.search.state import State, state_key
+from autosched.search.together import Asking, finish
 
 BLESSED_WITHIN = 1.2
 """States this near the best make their structure a good one for the next pass."""
@@ -33,18 +34,20 @@ class BeamSearch:
         evaluator: Costs kernels.
         rng: Source of randomness.
         deadline: Time by `time.perf_counter` at which the search must end, or None.
+        decider: Of another search with the same evaluator and settings; a new one if left out.
     """
 
     evaluator: Evaluator
     rng: np.random.Generator
     deadline: float | None = None
+    decider: Decider | None = None
     expander: Expander = field(init=False)
     frozen: dict[str, Held] = field(init=False, default_factory=dict)
     cut_short: bool = field(init=False, default=False)
     _good: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self.expander = Expander(self.evaluator, self.rng)
+        self.expander = Expander(self.evaluator, self.rng, self.decider)
 
     @property
     def settings(self) -> SearchSettings:
@@ -52,7 +55,11 @@ class BeamSearch:
         return self.evaluator.settings
 
     def run(self) -> list[State]:
-        """Return complete states, cheapest first, from all passes and the refinement.
+        """Return complete states, cheapest first, from all passes and the refinement."""
+        return finish(self.evaluator, self.steps())
+
+    def steps(self) -> Asking[list[State]]:
+        """Do the same step by step, so that other searches can go on at the same time.
 
         With more than one pass and freezing on, the first pass is the pre-pass.
         """
@@ -60,36 +67,37 @@ class BeamSearch:
         s = self.settings
         passes = s.passes
         if s.freeze and passes > 1:
-            before = self._one_pass(-1, members=False, last=True)
+            before = yield from self._one_pass(-1, members=False, last=True)
             if before:
                 self._freeze(before[0])
                 found += before
             passes -= 1
         for number in range(passes):
-            found += self._one_pass(number, members=True, last=number == passes - 1, finish=not found)
-            if self._late():
+            found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
+            if self.late():
                 break
         found.sort(key=lambda state: comparable(state.cost))
-        if s.refine and not self._late():
-            refinement = Refinement(self.expander, self._late)
+        if s.refine and not self.late():
+            refinement = Refinement(self.expander, self.late)
             found = sorted(refinement.run(found) + found, key=lambda state: comparable(state.cost))
-            if found and s.copies and self.evaluator.target.kind == "cuda" and not self._late():
+            if found and s.copies and self.evaluator.target.kind == "cuda" and not self.late():
                 found.insert(0, refinement.with_copies(found[0]))
         return found
 
-    def _late(self) -> bool:
+    def late(self) -> bool:
+        """Return whether the time budget has ended."""
         late = self.deadline is not None and time.perf_counter() > self.deadline
         self.cut_short |= late
         return late
 
-    def _one_pass(self, number: int, *, members: bool, last: bool, finish: bool = True) -> list[State]:
+    def _one_pass(self, number: int, *, members: bool, last: bool, needed: bool = True) -> Asking[list[State]]:
         """Return the complete states of a pass, cheapest first.
 
         Args:
             number: Of the pass, -1 for the pre-pass.
             members: Whether Funcs may be fused into the kernels of others.
             last: Whether no pass follows.
-            finish: Whether something must be found even when the time is over: then the most promising state is
+            needed: Whether something must be found even when the time is over: then the most promising state is
                 followed by the shortest way.
         """
         decisions = self.expander.decider.decisions()
@@ -97,12 +105,12 @@ class BeamSearch:
         states = [start_state()]
         for decision in decisions:
             beam = self._pop(states, number, keep)
-            late = self._late()
-            if late and not finish:
+            late = self.late()
+            if late and not needed:
                 return []
             if late:
                 beam = beam[:1]
-            states = self.expander.children(
+            states = yield from self.expander.children(
                 beam, decision, self.frozen, depth=number, size=self.settings.beam_size,
                 members=members and not late, hurried=late,
             )  # fmt: skip

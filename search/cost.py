@@ -13,7 +13,11 @@ Floats = NDArray[np.float64]
 
 
 class CostModel(Protocol):
-    """Predicts how long kernels take."""
+    """Predicts how long kernels take.
+
+    A model that does not read all features may name those it reads in an attribute ``reads``, a set; others may then be
+    zero where it is asked.
+    """
 
     @property
     def name(self) -> str:
@@ -26,6 +30,12 @@ class CostModel(Protocol):
             found: What is known of them; ``found.features`` is ``float64[M, rows, features]``, with zeros in rows
                 that a candidate does not have.
         """
+
+
+def features_read(model: CostModel) -> frozenset[str] | None:
+    """Return the names of the features that a model reads; None for all."""
+    found: frozenset[str] | None = getattr(model, "reads", None)
+    return found
 
 
 def comparable(cost: float) -> float:

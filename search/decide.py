@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,65 +14,17 @@ from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.featurize.structure import Structure, thread_order, vector_dim
 from autosched.schedule.types import Level
+from autosched.schedule.vectors import longest_vector
 from autosched.search.evaluate import Evaluator
+from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
 from autosched.search.settings import SearchSettings
 from autosched.search.state import Params, Piece, State, layer_key
 from autosched.search.tilings import default_tiling, member_tilings, root_tilings
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One candidate: the kernels that a state has instead of those that the decision replaces (`Decider.replaced`).
-
-    Attributes:
-        kind: ``inline``, ``root``, ``block``, ``thread`` or ``tile``, for buckets and reports.
-        func: The Func that is placed or tiled.
-        added: Successors of the replaced kernels, then new ones.
-        level: The level given to the Func, or None for a tiling.
-    """
-
-    kind: str
-    func: str
-    added: tuple[Piece, ...]
-    level: Level | None
-
-
-@dataclass(frozen=True, slots=True)
-class TileOptions(Sequence[Option]):
-    """The tilings of one root kernel as options, made when they are looked at.
-
-    Attributes:
-        func: The Func.
-        structure: The untiled kernel.
-        tilings: Parameters of each option.
-    """
-
-    func: str
-    structure: Structure
-    tilings: Sequence[Params]
-
-    def __len__(self) -> int:
-        return len(self.tilings)
-
-    @overload
-    def __getitem__(self, k: int) -> Option: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[Option]: ...
-    def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
-        if isinstance(k, slice):
-            return [self[i] for i in range(*k.indices(len(self)))]
-        return Option("tile", self.func, (Piece(self.structure, self.tilings[k], tiled=True),), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A question that the search answers: where a Func goes, or how one of its root kernels is tiled."""
-
-    func: str
-    group: int | None = None
+Kept = tuple[tuple[Piece, ...], tuple[float, ...]]
+"""Kernels of a state and what each costs."""
 
 
 @dataclass
@@ -88,6 +39,11 @@ class Decider:
     places: Places = field(init=False)
     _extents: dict[tuple[Structure, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[Structure, list[Params]] = field(init=False, default_factory=dict)
+    _tile_lists: dict[Structure, TileOptions] = field(init=False, default_factory=dict)
+    _member_tilings: dict[tuple[str, tuple[int, ...], bool], list[Params]] = field(init=False, default_factory=dict)
+    _provisional: dict[Structure, Params] = field(init=False, default_factory=dict)
+    _blocks: dict[tuple[Structure, Params], list[Option]] = field(init=False, default_factory=dict)
+    _pieces: dict[tuple[Structure, Params, bool], Piece] = field(init=False, default_factory=dict)
     _buckets: dict[tuple[Structure, int], Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,7 +83,14 @@ class Decider:
         own = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)
         return tuple(itertools.islice(own, 1))
 
-    def after(self, state: State, decision: Decision, option: Option, *, costed: bool = True) -> State:
+    def kept(self, state: State, gone: tuple[int, ...]) -> Kept:
+        """Return the kernels that an option does not replace, and what they cost."""
+        left = [k for k in range(len(state.pieces)) if k not in gone]
+        return tuple(state.pieces[k] for k in left), tuple(state.costs[k] for k in left)
+
+    def after(
+        self, state: State, decision: Decision, option: Option, *, costed: bool = True, kept: Kept | None = None
+    ) -> State:
         """Return the state with one more decision made.
 
         Args:
@@ -135,16 +98,17 @@ class Decider:
             decision: What is decided now.
             option: The answer.
             costed: Whether the kernels that it adds have been evaluated; if not, they cost NaN for now.
+            kept: What the method of this name returns, if it is known.
         """
-        gone = self.replaced(state, decision)
-        kept = [k for k in range(len(state.pieces)) if k not in gone]
-        pieces = (*(state.pieces[k] for k in kept), *option.added)
-        added = (self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added)
-        costs = (*(state.costs[k] for k in kept), *added)
+        pieces, costs = kept or self.kept(state, self.replaced(state, decision))
+        added = [self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added]
+        pieces, costs = (*pieces, *option.added), (*costs, *added)
         levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)
 
-    def options(self, state: State, decision: Decision, *, members: bool = True) -> Sequence[Option]:
+    def options(
+        self, state: State, decision: Decision, *, members: bool = True, only: str | None = None
+    ) -> Sequence[Option]:
         """Return the candidates of a decision; none if it does not concern the state.
 
         Args:
@@ -152,18 +116,24 @@ class Decider:
             decision: What to decide.
             members: Whether Funcs may be fused into the kernels of others (the pre-pass only inlines); then
                 `prefetch` must have seen the state.
+            only: A kind of place; other places are left out.
         """
         if decision.group is not None:
             return self._tile_options(state, decision)
         func = self.bound.funcs[decision.func]
         readers = self.replaced(state, decision)
-        found = self._root_options(state, func, readers)
+        kept = [p for k, p in enumerate(state.pieces) if k not in readers]
+        found = self._root_options(state, func, readers, kept) if only in (None, "root") else []
         if func.is_output or not readers:
             return found
-        if "inline" in self.settings.locations and self.places.can_inline(func):
-            found += self._inline_options(state, func, readers)
+        wanted = [kind for kind in self.settings.locations if only in (None, kind)]
+        if "inline" in wanted and self.places.can_inline(func):
+            found += self._inline_options(state, func, readers, kept)
         if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
-            found += self._member_options(state, func, readers[0])
+            if "block" in wanted:
+                found += self._block_options(state, func, readers[0], kept)
+            if "thread" in wanted:
+                found += self._thread_options(state, func, readers[0], kept)
         return found
 
     def _only_here(self, state: State, func: BoundFunc, reader: int) -> bool:
@@ -177,24 +147,47 @@ class Decider:
         return func.undefined or any(f is not None for f in func.fixed)
 
     def _settled(
-        self, state: State, func: str, level: Level, pieces: Iterable[Piece], kept: Iterable[Piece]
-    ) -> tuple[Piece, ...]:
-        """Return kernels with the status of what they read brought up to date."""
-        levels = {**state.levels, func: level}
-        pieces = tuple(pieces)
+        self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
+    ) -> list[Structure]:
+        """Return the new structures of kernels with the status of what they read brought up to date.
+
+        Args:
+            state: What is decided already.
+            func: What is placed now.
+            changed: The new structures, and the kernels that had others.
+            kept: The other kernels.
+        """
         others = [q.structure.inlined for q in kept if q.structure.inlined]
         settled = []
-        for p in pieces:
-            near = [q.structure.inlined for q in pieces if q is not p]
-            elsewhere = p.structure.inlined.intersection(frozenset().union(*others, *near))
-            settled.append(Piece(self.places.status(p.structure, levels, elsewhere), p.params, p.tiled))
-        return tuple(settled)
+        for k, (structure, _) in enumerate(changed):
+            elsewhere = structure.inlined
+            if elsewhere:
+                beside = (s.inlined for n, (s, _) in enumerate(changed) if n != k)
+                elsewhere = elsewhere.intersection(frozenset().union(*others, *beside))
+            settled.append(self.places.status(structure, state.levels, func, elsewhere))
+        return settled
 
-    def _root_options(self, state: State, func: BoundFunc, readers: Sequence[int]) -> list[Option]:
+    def _piece(self, structure: Structure, params: Params, tiled: bool) -> Piece:
+        """Return the one object for a kernel, as it remembers what it looks like."""
+        key = structure, params, tiled
+        found = self._pieces.get(key)
+        if found is None:
+            found = self._pieces[key] = Piece(structure, params, tiled)
+        return found
+
+    def _settled_pieces(
+        self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
+    ) -> tuple[Piece, ...]:
+        settled = self._settled(state, func, changed, kept)
+        return tuple(self._piece(s, p.params, p.tiled) for s, (_, p) in zip(settled, changed, strict=True))
+
+    def _root_options(
+        self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[Piece]
+    ) -> list[Option]:
         structures = self.places.root_structures(func)
-        new = [Piece(s, self._untiled(s), tiled=False) for s in structures]
-        kept = [p for k, p in enumerate(state.pieces) if k not in readers]
-        added = self._settled(state, func.name, Level.ROOT, [*(state.pieces[k] for k in readers), *new], kept)
+        new = [self._piece(s, self._untiled(s), tiled=False) for s in structures]
+        pieces = [*(state.pieces[k] for k in readers), *new]
+        added = self._settled_pieces(state, func.name, [(p.structure, p) for p in pieces], kept)
         if self.settings.phases == 2 or not new:
             return [Option("root", func.name, added, Level.ROOT)]
         first = len(readers)
@@ -206,39 +199,40 @@ class Decider:
 
     def _untiled(self, structure: Structure) -> Params:
         """Return the tiles that stand for those of a root kernel until they are decided."""
-        grid = self.evaluator.kernel_model(structure).grid
-        vector = self._vector(structure.func, grid.dims)
-        return tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
+        found = self._provisional.get(structure)
+        if found is None:
+            grid = self.evaluator.kernel_model(structure).grid
+            vector = self._vector(structure.func, grid.dims)
+            found = tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
+            self._provisional[structure] = found
+        return found
 
-    def _inline_options(self, state: State, func: BoundFunc, readers: Sequence[int]) -> list[Option]:
-        kept = [p for k, p in enumerate(state.pieces) if k not in readers]
-        changed = [
-            Piece(self.places.inlined(p.structure, func.name), p.params, p.tiled)
-            for p in (state.pieces[k] for k in readers)
-        ]
-        for p in changed:
-            if self.evaluator.kernel_model(self.places.bare(p.structure)).overflow:
+    def _inline_options(
+        self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[Piece]
+    ) -> list[Option]:
+        pieces = [state.pieces[k] for k in readers]
+        changed = [(self.places.inlined(p.structure, func.name), p) for p in pieces]
+        for structure, _ in changed:
+            if self.evaluator.kernel_model(self.places.bare(structure)).overflow:
                 self.evaluator.counts.pruned["inlining reads too much at one point"] += 1
                 return []
-        return [Option("inline", func.name, self._settled(state, func.name, Level.INLINE, changed, kept), Level.INLINE)]
+        return [Option("inline", func.name, self._settled_pieces(state, func.name, changed, kept), Level.INLINE)]
 
-    def _member_options(self, state: State, func: BoundFunc, reader: int) -> list[Option]:
+    def _block_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[Piece]) -> list[Option]:
         piece = state.pieces[reader]
-        kept = [p for k, p in enumerate(state.pieces) if k != reader]
-        found: list[Option] = []
-        if "block" in self.settings.locations:
-            structure = self.places.at_block(piece.structure, func.name)
-            bare = self.places.at_block(self.places.bare(piece.structure), func.name)
-            extents = self._extents[bare, piece.params]
-            if math.prod(extents) < math.prod(func.extents):
-                one = self._settled(state, func.name, Level.BLOCK, [Piece(structure, piece.params, piece.tiled)], kept)[
-                    0
-                ].structure
-                for threads in self.member_tilings(func.name, extents):
-                    params = self.with_threads(piece, structure, func.name, threads)
-                    found.append(Option("block", func.name, (Piece(one, params, tiled=True),), Level.BLOCK))
-        if "thread" in self.settings.locations:
-            found += self._thread_options(state, func, reader, kept)
+        structure = self.places.at_block(piece.structure, func.name)
+        bare = self.places.at_block(self.places.bare(piece.structure), func.name)
+        extents = self._extents[bare, piece.params]
+        if math.prod(extents) >= math.prod(func.extents):
+            return []
+        (one,) = self._settled(state, func.name, [(structure, piece)], kept)
+        found = self._blocks.get((one, piece.params))
+        if found is None:
+            found = self._blocks[one, piece.params] = [
+                Option("block", func.name, (Piece(one, params, tiled=True),), Level.BLOCK)
+                for threads in self.member_tilings(func.name, extents)
+                for params in (self.with_threads(piece, structure, func.name, threads),)
+            ]
         return found
 
     def _thread_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[Piece]) -> list[Option]:
@@ -249,7 +243,7 @@ class Decider:
             assert spot is not None
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out
-            one = self._settled(state, func.name, Level.THREAD, [Piece(structure, piece.params, piece.tiled)], kept)
+            one = self._settled_pieces(state, func.name, [(structure, piece)], kept)
             if self.places.reads_unevenly(structure, func.name):
                 self.evaluator.uneven[one[0].structure] = func.name
             found.append(Option("thread", func.name, one, Level.THREAD))
@@ -277,7 +271,13 @@ class Decider:
 
     def _tile_options(self, state: State, decision: Decision) -> Sequence[Option]:
         untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
-        return TileOptions(decision.func, untiled[0], self.tilings(untiled[0])) if untiled else []
+        if not untiled:
+            return []
+        found = self._tile_lists.get(untiled[0])
+        if found is None:
+            found = TileOptions(decision.func, untiled[0], self.tilings(untiled[0]))
+            self._tile_lists[untiled[0]] = found
+        return found
 
     def fixed_tiling(self, state: State, decision: Decision, params: Params) -> Sequence[Option]:
         """Return the one option that tiles a root kernel as given; none if it does not concern the state."""
@@ -305,12 +305,21 @@ class Decider:
             ]
         return self._tilings[bare]
 
-    def member_tilings(self, name: str, extents: Sequence[int]) -> list[Params]:
-        """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension."""
-        source = staged_source(name)
-        func = with_staged(self.bound, [] if source is None else [source]).funcs[name]
-        vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
-        return [tuple(t) for t in member_tilings(extents, vector, self.settings, self.evaluator.target).tolist()]
+    def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
+        """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension.
+
+        With ``vectors``, as many as there are whole vectors in a row are among them.
+        """
+        key = name, tuple(extents), vectors
+        found = self._member_tilings.get(key)
+        if found is None:
+            source = staged_source(name)
+            func = with_staged(self.bound, [] if source is None else [source]).funcs[name]
+            vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
+            longest = longest_vector(max(d.bytes_ for d in func.dtypes)) if vectors else 1
+            table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
+            found = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
+        return found
 
     def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
         """Return a number for each tiling of a root kernel, the same for those that look alike down to a depth."""

@@ -14,8 +14,8 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.schedule.validate import kernel_reasons
-from autosched.search.cost import CostModel, comparable
-from autosched.search.prune import LEGAL, REASONS, reasons_of
+from autosched.search.cost import CostModel, comparable, features_read
+from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, reasons_of
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -89,11 +89,14 @@ class Evaluator:
     counts: Counts = field(default_factory=Counts)
     uneven: dict[Structure, str] = field(default_factory=dict)
     featurizer: Featurizer = field(init=False)
+    _wanted: frozenset[str] | None = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.featurizer = Featurizer(self.bound, self.target)
+        read = features_read(self.model)
+        self._wanted = None if read is None else read | PRUNED_BY
 
     def kernel_model(self, structure: Structure) -> KernelModel:
         """Return the model of a structure."""
@@ -142,7 +145,7 @@ class Evaluator:
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
-        found = featurizer.evaluate(models, params)
+        found = featurizer.evaluate(models, params, self._wanted)
         featurized = time.perf_counter()
         costs = self.model.cost(found)
         costed = time.perf_counter()

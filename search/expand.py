@@ -5,16 +5,18 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
 from autosched.search.cost import comparable
-from autosched.search.decide import Decider, Decision, Option, TileOptions
+from autosched.search.decide import Decider, Kept
 from autosched.search.evaluate import Evaluator
 from autosched.search.hold import Held, offer
+from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.sampling import Sampler, Table
 from autosched.search.state import State
+from autosched.search.together import Asking
 
 CHILDREN_OF_STATE = 2
 CHILDREN_OF_STEP = 16
@@ -31,15 +33,17 @@ class Expander:
     Args:
         evaluator: Costs kernels.
         rng: Source of randomness.
+        shared: Decider of another search with the same evaluator and settings; it remembers much.
     """
 
     evaluator: Evaluator
     rng: np.random.Generator
+    shared: InitVar[Decider | None] = None
     decider: Decider = field(init=False)
     sampler: Sampler = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.decider = Decider(self.evaluator)
+    def __post_init__(self, shared: Decider | None) -> None:
+        self.decider = shared or Decider(self.evaluator)
         self.sampler = Sampler(self.evaluator, self.decider, self.rng)
 
     def children(
@@ -52,8 +56,8 @@ class Expander:
         size: int,
         members: bool = True,
         hurried: bool = False,
-    ) -> list[State]:
-        """Return the children of all states, costed together; of very many, the cheapest.
+    ) -> Asking[list[State]]:
+        """Return the children of all states, costed together; of very many, the cheapest (see `together`).
 
         Args:
             beam: States.
@@ -80,19 +84,24 @@ class Expander:
             elif decision.group is not None:
                 children.append(replace(state, steps=state.steps + 1, parent=state))
         self.evaluator.counts.seconds["enumeration"] += time.perf_counter() - started
-        found: list[tuple[float, State, Table, int]] = []
-        for (state, _), (table, positions) in zip(offered, self.sampler.accept(offered, depth), strict=True):
+        accepted = yield from self.sampler.accept(offered, depth)
+        found: list[tuple[float, State, Kept, Table, int]] = []
+        for (state, _), (table, positions) in zip(offered, accepted, strict=True):
             costs = table.cost[positions]
             most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
             if len(positions) > most:
                 nearest = np.argsort(costs, kind="stable")[:most]
                 positions, costs = positions[nearest], costs[nearest]
-            rest = state.cost - sum(state.costs[k] for k in self.decider.replaced(state, decision))
+            gone = self.decider.replaced(state, decision)
+            kept = self.decider.kept(state, gone)
+            rest = state.cost - sum(state.costs[k] for k in gone)
             for position, cost in zip(positions.tolist(), costs.tolist(), strict=True):
-                found.append((rest + cost, state, table, position))
+                found.append((rest + cost, state, kept, table, position))
         if len(found) > CHILDREN_OF_STEP * size:
             found = heapq.nsmallest(CHILDREN_OF_STEP * size, found, key=lambda f: comparable(f[0]))
-        return children + [self.decider.after(state, decision, table.options[k]) for _, state, table, k in found]
+        return children + [
+            self.decider.after(state, decision, table.options[k], kept=kept) for _, state, kept, table, k in found
+        ]
 
     def _offer(self, state: State, decision: Decision, held: Held | None, members: bool) -> Sequence[Option]:
         if held is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from math import isfinite
 
 from autosched.featurize.schema import NAMES
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.analytical_cpu import CpuModel
-from autosched.search.strategy import Found
+from autosched.search.ranked import Found
+from autosched.search.streams.cost import evaluated
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,20 @@ class KernelReport:
 
 def explain(found: Found) -> list[KernelReport]:
     """Return a report on each kernel of the best schedule; none where the strategy predicts no times."""
-    state, evaluator = found.ranked[0].state, found.ranked[0].evaluator or found.evaluator
-    if state is None or evaluator is None:
+    best = found.ranked[0]
+    evaluator = best.evaluator or found.evaluator
+    if evaluator is None or not isfinite(best.seconds):
         return []
     reports = []
-    for piece, seconds in zip(state.pieces, state.costs, strict=True):
-        s = piece.structure
-        model = evaluator.kernel_model(s)
-        evaluation = model.f.evaluate([model], [np.array([piece.params], np.int64)])
+    for kernel in best.schedule.kernels:
+        model, evaluation = evaluated(evaluator.featurizer, kernel)
         features = evaluation.features
         parts: dict[str, float] = {}
         if isinstance(evaluator.model, AnalyticalModel | CpuModel):
             parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(evaluation).items()}
+        seconds = float(evaluator.model.cost(evaluation)[0])
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
-        members = tuple((p.func, p.level.name) for p in s.spots)
-        reports.append(KernelReport(s.func, members, tuple(model.inlined), seconds, parts, rows))
-    order = {name: k for k, name in enumerate(evaluator.bound.funcs)}
-    return sorted(reports, key=lambda r: order[r.func])
+        members = tuple((m.func, m.at.level.name) for m in kernel.members)
+        reports.append(KernelReport(kernel.root_funcs[-1], members, tuple(model.inlined), seconds, parts, rows))
+    return reports

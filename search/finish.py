@@ -7,21 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from autosched.featurize.build import build_kernel
-from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.evaluate import Evaluator
-from autosched.search.state import State
+from autosched.search.state import Piece, State
 
 
 def schedule_of(evaluator: Evaluator, state: State) -> Schedule:
     """Return the schedule of a complete state, kernels in an order in which producers come first."""
-    bound = evaluator.bound
-    order = {name: k for k, name in enumerate(bound.funcs)}
-    kernels: list[Kernel] = [
-        build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in state.pieces
-    ]
-    kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
-    return Schedule.of(bound, kernels)
+    pieces = ordered(evaluator, state)
+    kernels = [build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in pieces]
+    return Schedule.of(evaluator.bound, kernels)
+
+
+def ordered(evaluator: Evaluator, state: State) -> list[Piece]:
+    """Return the kernels of a complete state in the order of its schedule."""
+    order = {name: k for k, name in enumerate(evaluator.bound.funcs)}
+    return sorted(state.pieces, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
 
 
 def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autosched.featurize.structure import Spot
 from autosched.schedule.types import Level
 from autosched.search.align import with_alignment
-from autosched.search.decide import Decider, Decision, Option
+from autosched.search.decide import Decider
+from autosched.search.options import Decision, Option
 from autosched.search.places import Places
 from autosched.search.state import Params, Piece, State
 
@@ -56,11 +57,8 @@ def offer(decider: Decider, state: State, decision: Decision, held: Held, *, mem
     """
     if held.level is Level.ROOT and decision.group is not None and decision.group < len(held.tilings):
         return decider.fixed_tiling(state, decision, held.tilings[decision.group])
-    options = decider.options(state, decision, members=members)
-    if decision.group is not None:
-        return options
-    near = [o for o in options if o.kind == KINDS[held.level]]
-    if held.level is Level.INLINE:
+    near = decider.options(state, decision, members=members, only=KINDS[held.level])
+    if decision.group is not None or held.level is Level.INLINE:
         return near
     if held.spot is not None:
         place = held.spot._replace(aligned=None)
@@ -70,7 +68,7 @@ def offer(decider: Decider, state: State, decision: Decision, held: Held, *, mem
     if held.tilings:
         same = [o for o in near if _tiles(decider.places, o) == held.tilings[0]]
         near = same or near
-    return near or options
+    return near or decider.options(state, decision, members=members)
 
 
 def _aligned(decider: Decider, option: Option, held: Held) -> Option:
@@ -80,7 +78,7 @@ def _aligned(decider: Decider, option: Option, held: Held) -> Option:
     structure = decider.places.one(with_alignment(piece.structure, option.func, held.spot.aligned))
     where = decider.places.layout(structure).threads_of(option.func)
     params = (*piece.params[: where.start], *held.tilings[0], *piece.params[where.stop :])
-    return replace(option, added=(Piece(structure, params, tiled=True),))
+    return option._replace(added=(Piece(structure, params, tiled=True),))
 
 
 def _tiles(places: Places, option: Option) -> Params:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,21 @@ class KernelWork:
             for s in facts.rows
         ])  # fmt: skip
 
+    @cached_property
+    def outside(self) -> Floats:
+        """``float64[rows]``: bytes of the arrays in global memory that each nest reads."""
+        facts = self._facts
+        found = []
+        for stage in facts.rows:
+            groups = {(g.source, g.component): g for g in facts.accesses[stage].loads if g.source != stage.func}
+            read = [g for (name, _), g in groups.items() if facts.structure.spot(name) is None]
+            found.append(float(sum(self._points(g.source) * facts.itemsize(g) for g in read)))
+        return np.array(found)
+
+    def _points(self, source: str) -> int:
+        bound = self._facts.bound
+        return prod(bound.inputs[source].shape if source in bound.inputs else bound.funcs[source].extents)
+
     def _carrier(self, row: int) -> int:
         """Return the nest with threads of its own in which a nest is."""
         rows = self._facts.rows
@@ -121,6 +137,9 @@ class LaneRows:
         work: ``float64[R, fields]``, see `of`.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         streams: ``float64[R]``, pages that a block walks side by side.
+        carrier: ``int64[R]``, the nest with threads of its own in which each is.
+        outside: ``float64[R]``, bytes of the arrays in global memory that it reads.
+        slabs: ``float64[R]``, blocks along the outermost dimension that has several.
         features: ``float64[R, features]``.
     """
 
@@ -132,6 +151,9 @@ class LaneRows:
     work: Floats
     borders: Floats
     streams: Floats
+    carrier: Ints
+    outside: Floats
+    slabs: Floats
     features: Floats
 
     def of(self, name: str) -> Floats:
@@ -156,7 +178,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     while inside[carrier].any():
         carrier = np.where(inside[carrier], batch.hosts[carrier], carrier)
     moving = nests.axes[carrier, :, 0]
-    lane = np.where(moving.any(axis=1), moving.argmax(axis=1), np.maximum(nests.kinds["order"][carrier, 0], 0))
+    lane = np.where(moving.any(axis=1), moving.argmax(axis=1), nests.kinds["innermost"][carrier])
     serial = nests.serial[carrier, lane]
     bare = ~nests.axes[carrier].any(axis=(1, 2))
     structure = batch.structure[candidate]
@@ -177,6 +199,9 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
         np.where(bare, 1, serial).astype(np.float64), work, 1 - middle,
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
+        carrier,
+        np.concatenate([w.outside for w in works])[batch.nests.flat],
+        np.take_along_axis(count, (count > 1).argmax(axis=1)[:, None], axis=1)[:, 0].astype(np.float64),
         found.features[candidate, local],
     )  # fmt: skip
 

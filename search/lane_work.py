@@ -8,7 +8,7 @@ from math import prod
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import storage_order
+from autosched.featurize.structure import spot_storage
 from autosched.lang.dtypes import float16
 from autosched.schedule.types import Level, StageId
 from autosched.search.stage_work import StageWork, stage_work
@@ -212,8 +212,9 @@ class LaneWorks:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
         model = self._model
         func = model.bound.funcs.get(group.source)
-        if func is not None and model.structure.spot(group.source) is not None:
-            fastest = func.dims.index(storage_order(func)[-1]) if func.dims else 0
+        spot = None if func is None else model.structure.spot(group.source)
+        if func is not None and spot is not None:
+            fastest = func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
         else:
             extents = model.bound.inputs[group.source].shape if func is None else func.extents
             fastest = max((k for k, n in enumerate(extents) if n > 1), default=0)

@@ -159,15 +159,18 @@ class Places:
             self._uneven[key] = atoms or not simple
         return self._uneven[key]
 
-    def status(self, structure: Structure, levels: Mapping[str, Level], elsewhere: frozenset[str]) -> Structure:
+    def status(
+        self, structure: Structure, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
+    ) -> Structure:
         """Return a structure with its undecided sources sorted into near ones and far ones.
 
         Args:
             structure: The kernel.
             levels: Levels of the Funcs that have a place.
+            placed: A Func that gets one now.
             elsewhere: Funcs inlined into other kernels.
         """
-        undecided = frozenset(name for name in self.reads(structure) if name not in levels)
+        undecided = frozenset(name for name in self.reads(structure) if name not in levels and name != placed)
         key = structure, undecided, elsewhere & structure.inlined
         if key not in self._settled:
             self._settled[key] = self.one(self._with_status(structure, undecided, elsewhere))

@@ -17,6 +17,9 @@ from autosched.target import Target
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+PRUNED_BY = frozenset({"points_computed_minimum", "points_computed_total", "idle_lane_wastage", "inlined_calls"})
+"""Features that `reasons_of` reads."""
+
 LEGAL = ""
 REASONS = (
     LEGAL,

@@ -17,9 +17,10 @@ from autosched.featurize.build import build_kernel
 from autosched.schedule.types import Aligned, Level, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.align import with_alignment
-from autosched.search.decide import Decider, Decision, Option, TileOptions, start_state
+from autosched.search.decide import Decider, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
+from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.retile import Retiler
 from autosched.search.stage import Stager
 from autosched.search.state import Piece, State

@@ -47,7 +47,7 @@ class Refinement:
     _stager: Stager = field(init=False)
 
     def __post_init__(self) -> None:
-        self._retiler = Retiler(self._evaluator, self.expander.decider)
+        self._retiler = Retiler(self._evaluator, self.expander.decider, self.late)
         self._stager = Stager(self._evaluator, self.expander.decider, self._retiler)
 
     @property
@@ -89,14 +89,13 @@ class Refinement:
         return staged if staged.pieces != state.pieces and self._is_legal(staged) else state
 
     def _starts(self, found: list[State]) -> list[State]:
+        if self.late():
+            return []
         allowed = {"root", *self._evaluator.settings.locations}
         baseline = self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target))
-        starts = []
-        for state in (baseline, *found[:STARTS]):
-            if self.late():
-                break
-            if allowed.issuperset(KINDS[level] for level in state.levels.values()):
-                starts.append(self._retiler.retiled(state))
+        near = (baseline, *found[:STARTS])
+        open_ = [s for s in near if allowed.issuperset(KINDS[level] for level in s.levels.values())]
+        starts = self._retiler.all_retiled(open_)
         starts.sort(key=lambda s: comparable(s.cost))
         legal = (k for k, s in enumerate(starts) if self._is_legal(s))
         return starts[next(legal, len(starts)) :]

@@ -5,6 +5,7 @@ A search chooses the tiles of a root before it knows what is computed inside; he
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +18,7 @@ from autosched.search.cost import comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.state import Params, Piece, State
-
-Kernel = tuple[Structure, Params]
+from autosched.search.together import Asking, Kernel, finish_together
 
 SWEEPS = 3
 """How often root and Members are gone through at most."""
@@ -31,41 +31,55 @@ class Retiler:
     Args:
         evaluator: Costs kernels.
         decider: Knows which tile sizes there are.
+        late: Whether the time budget has ended, so that what was found until now is taken.
     """
 
     evaluator: Evaluator
     decider: Decider
+    late: Callable[[], bool] = lambda: False
     _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
         """Return a complete state with the best tiles found for its kernels: never dearer, and as legal."""
-        pieces = tuple(self._retiled(p) for p in state.pieces)
-        costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
+        return self.all_retiled([state])[0]
+
+    def all_retiled(self, states: Sequence[State]) -> list[State]:
+        """Return complete states with the best tiles found for their kernels, all of which are looked at together."""
+        kernels = dict.fromkeys((p.structure, p.params) for state in states for p in state.pieces)
+        fresh = [k for k in kernels if k not in self._found]
+        for kernel, best in zip(fresh, finish_together(self.evaluator, [self.descend(*k) for k in fresh]), strict=True):
+            self._found[kernel] = self._found[best] = best
+        return [self._with_found(state) for state in states]
+
+    def _with_found(self, state: State) -> State:
+        best = [self._found[p.structure, p.params] for p in state.pieces]
+        pieces = tuple(
+            p if kernel == (p.structure, p.params) else Piece(*kernel, tiled=True)
+            for p, kernel in zip(state.pieces, best, strict=True)
+        )
+        costs = tuple(self.evaluator.known(*kernel).cost for kernel in best)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
-    def _retiled(self, piece: Piece) -> Piece:
-        key = piece.structure, piece.params
-        if key not in self._found:
-            best = self.descend(*key)
-            self._found[key] = self._found[best] = best
-        best = self._found[key]
-        return piece if best == key else Piece(*best, tiled=True)
+    def descend(self, structure: Structure, params: Params, *, vectors: bool = False) -> Asking[Kernel]:
+        """Return the kernel that no change of the root's tiles alone or of one Member's makes cheaper.
 
-    def descend(self, structure: Structure, params: Params) -> Kernel:
-        """Return the kernel that no change of the root's tiles alone or of one Member's makes cheaper."""
+        With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors.
+        """
         layout = self.decider.places.layout(structure)
         for _ in range(SWEEPS):
+            if self.late():
+                break
             before = structure, params
-            params = self._cheapest((structure, params), self._root_variants(structure, layout, params))[1]
+            _, params = yield from self._cheapest((structure, params), self._root_variants(structure, layout, params))
             for func, where in layout.members:
-                variants = self._member_variants(structure, func, where, params)
-                structure, params = self._cheapest((structure, params), variants)
+                variants = self._member_variants(structure, func, where, params, vectors)
+                structure, params = yield from self._cheapest((structure, params), variants)
             if (structure, params) == before:
                 break
         return structure, params
 
-    def _cheapest(self, now: Kernel, variants: list[Kernel]) -> Kernel:
-        self.evaluator.evaluate((now, *variants))
+    def _cheapest(self, now: Kernel, variants: list[Kernel]) -> Asking[Kernel]:
+        yield now, *variants
         verdicts = [(self.evaluator.known(*v), v) for v in variants]
         cost = self.evaluator.known(*now).cost
         cheaper = [(comparable(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
@@ -87,12 +101,16 @@ class Retiler:
             rows[:, where] = np.minimum(rows[:, where], extents[func])
         return [(structure, tuple(r)) for r in rows.tolist()]
 
-    def _member_variants(self, structure: Structure, func: str, where: slice, params: Params) -> list[Kernel]:
+    def _member_variants(
+        self, structure: Structure, func: str, where: slice, params: Params, vectors: bool
+    ) -> list[Kernel]:
         """Return all threads of a Member, with its tile as it is and with one that begins at other columns."""
         found: list[Kernel] = []
-        for other in self._alignments(structure, func):
+        others = self._alignments(structure, func)
+        for other in others:
             extents = self.evaluator.kernel_model(other).member_extents(np.array([params], np.int64))
-            tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()))
+            whole = vectors and len(others) > 1  # where there is an alignment that suits what it reads
+            tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()), vectors=whole)
             found += [(other, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.structure import Structure
-from autosched.search.decide import Decider, Option, TileOptions
+from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
+from autosched.search.options import Option, TileOptions
 from autosched.search.state import State
+from autosched.search.together import Asking, Kernel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,16 +33,20 @@ class Table:
         self.cost: Floats = np.full(len(options), np.nan)
         self.legal = np.zeros(len(options), bool)
 
-    def wanted(self, positions: Ints) -> list[tuple[Structure, tuple[int, ...]]]:
+    def fresh(self, positions: Ints) -> list[int]:
+        """Return those of some positions whose options are not known yet."""
+        found: list[int] = positions[np.isnan(self.cost[positions])].tolist()
+        return found
+
+    def wanted(self, fresh: Sequence[int]) -> list[Kernel]:
         """Return the kernels to evaluate before the options at these positions are known."""
-        fresh = positions[np.isnan(self.cost[positions])].tolist()
         if isinstance(self.options, TileOptions):
             return [(self.options.structure, self.options.tilings[k]) for k in fresh]
         return [(p.structure, p.params) for k in fresh for p in self.options[k].added]
 
-    def collect(self, positions: Ints, evaluator: Evaluator) -> None:
+    def collect(self, fresh: Sequence[int], evaluator: Evaluator) -> None:
         """Take over what was found for the options at these positions."""
-        for k in positions[np.isnan(self.cost[positions])].tolist():
+        for k in fresh:
             if isinstance(self.options, TileOptions):
                 found = [evaluator.known(self.options.structure, self.options.tilings[k])]
             else:
@@ -49,10 +56,10 @@ class Table:
 
 
 class _Draws:
-    """Random draws from the buckets of a state's options: log2 of the size of each, all of those of one option.
+    """Random draws from the buckets of options: log2 of the size of each, all of those of one option.
 
     Args:
-        buckets: ``int64[options]``, number of each option's bucket.
+        buckets: ``int64[options]``, number of each option's bucket, none left out.
         rng: Source of randomness.
 
     Attributes:
@@ -73,7 +80,7 @@ class _Draws:
         return bool((self._from < self._to).any())
 
     def drawn(self) -> Ints:
-        """Return the positions of the options that are drawn now."""
+        """Return the positions of the options that are drawn now, bucket by bucket."""
         at = np.arange(len(self._positions))
         self._now = np.flatnonzero((at >= self._from[self._buckets]) & (at < self._to[self._buckets]))
         return self._positions[self._now]
@@ -109,7 +116,7 @@ class Sampler:
             self._tiles[options.structure] = Table(options)
         return self._tiles[options.structure]
 
-    def accept(self, offered: Sequence[tuple[State, Sequence[Option]]], depth: int) -> list[tuple[Table, Ints]]:
+    def accept(self, offered: Sequence[tuple[State, Sequence[Option]]], depth: int) -> Asking[list[tuple[Table, Ints]]]:
         """Return for each state the table of its options and the positions of those that are looked at and legal.
 
         Args:
@@ -121,34 +128,44 @@ class Sampler:
         tables = [self.table(options) for _, options in offered]
         if self.evaluator.settings.sampling == "exhaustive":
             every = [np.arange(len(options)) for _, options in offered]
-            self._evaluate(tables, every)
+            yield from self._evaluate(tables, every)
             chosen = [p[t.legal[p]] for t, p in zip(tables, every, strict=True)]
         else:
-            chosen = self._sampled(tables, [options for _, options in offered], depth)
-        return [
-            (t, p if len(p) else self._last_resort(t, options))
-            for t, p, (_, options) in zip(tables, chosen, offered, strict=True)
-        ]
+            chosen = yield from self._sampled(tables, [options for _, options in offered], depth)
+        found = []
+        for table, positions, (_, options) in zip(tables, chosen, offered, strict=True):
+            if not len(positions):
+                positions = yield from self._last_resort(table, options)
+            found.append((table, positions))
+        return found
 
-    def _sampled(self, tables: list[Table], offered: list[Sequence[Option]], depth: int) -> list[Ints]:
-        accepted: list[list[Ints]] = [[] for _ in tables]
-        draws = []
-        sizes: list[Ints] = []
-        for k, options in enumerate(offered):
-            one = _Draws(self._buckets(options, depth), self.rng)
-            sizes.append(one.sizes)
-            draws.append((k, one))
-        rounded, times = np.unique(np.frexp(np.concatenate(sizes))[1] - 1, return_counts=True)
+    def _sampled(self, tables: Sequence[Table], offered: Sequence[Sequence[Option]], depth: int) -> Asking[list[Ints]]:
+        sizes = np.array([len(options) for options in offered])
+        first = np.cumsum(sizes) - sizes
+        buckets = []
+        count = 0
+        for options in offered:
+            buckets.append(self._buckets(options, depth) + count)
+            count = int(buckets[-1].max()) + 1
+        draws = _Draws(np.concatenate(buckets), self.rng)
+        rounded, times = np.unique(np.frexp(draws.sizes)[1] - 1, return_counts=True)
         for power, n in zip(rounded.tolist(), times.tolist(), strict=True):
             self.evaluator.counts.buckets[1 << power] += n
-        while draws:
-            drawn = [d.drawn() for _, d in draws]
-            self._evaluate([tables[k] for k, _ in draws], drawn)
-            for (k, d), positions in zip(draws, drawn, strict=True):
-                legal = tables[k].legal[positions]
+        accepted: list[list[Ints]] = [[] for _ in tables]
+        while draws.some:
+            drawn = draws.drawn()
+            which = np.searchsorted(first, drawn, "right") - 1  # ascending, as buckets are numbered state by state
+            states, start = np.unique(which, return_index=True)
+            local = drawn - first[which]
+            bounds = itertools.pairwise([*start.tolist(), len(local)])
+            some = [(k, tables[k], local[a:b]) for k, (a, b) in zip(states.tolist(), bounds, strict=True)]
+            yield from self._evaluate([t for _, t, _ in some], [p for _, _, p in some])
+            verdicts = []
+            for k, table, positions in some:
+                legal = table.legal[positions]
                 accepted[k].append(positions[legal])
-                d.next(legal)
-            draws = [(k, d) for k, d in draws if d.some]
+                verdicts.append(legal)
+            draws.next(np.concatenate(verdicts))
         return [np.concatenate(a) if a else np.zeros(0, np.int64) for a in accepted]
 
     def _buckets(self, options: Sequence[Option], depth: int) -> Ints:
@@ -164,15 +181,16 @@ class Sampler:
             found.append(numbers.setdefault(key, len(numbers)))
         return np.array(found, np.int64)
 
-    def _evaluate(self, tables: Sequence[Table], positions: Sequence[Ints]) -> None:
-        self.evaluator.evaluate(w for t, p in zip(tables, positions, strict=True) for w in t.wanted(p))
-        for t, p in zip(tables, positions, strict=True):
-            t.collect(p, self.evaluator)
+    def _evaluate(self, tables: Sequence[Table], positions: Sequence[Ints]) -> Asking[None]:
+        fresh = [t.fresh(p) for t, p in zip(tables, positions, strict=True)]
+        yield [w for t, f in zip(tables, fresh, strict=True) for w in t.wanted(f)]
+        for t, f in zip(tables, fresh, strict=True):
+            t.collect(f, self.evaluator)
 
-    def _last_resort(self, table: Table, options: Sequence[Option]) -> Ints:
+    def _last_resort(self, table: Table, options: Sequence[Option]) -> Asking[Ints]:
         """Where every option is pruned: computing at root is never wrong, only slow."""
         every = np.arange(len(options))
-        self._evaluate([table], [every])
+        yield from self._evaluate([table], [every])
         tiles = isinstance(options, TileOptions)
         roots = [k for k in every.tolist() if math.isfinite(table.cost[k]) and (tiles or options[k].kind != "inline")]
         placed = [k for k in roots if tiles or options[k].kind in ("root", "tile")]

@@ -15,7 +15,7 @@ class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``copies`` and ``splits``, which are ours: `PAPER` is without.
+    ``refine``, ``refine_beam``, ``copies``, ``splits`` and ``baseline``, which are ours: `PAPER` is without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -25,10 +25,14 @@ class SearchSettings:
         phases: 2 decides a Func's place and then, at root, its tiles (section 6); 1 decides both at once.
         refine: Rounds at most of the search around the best states (`autosched.search.refine`); 0 for none.
         refine_beam: States expanded at each decision of these.
-        copies: How many times as long a kernel may be predicted to take with a copy of a source in shared memory
-            for the copy to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Above 1 it
-            trades predicted time for fewer transactions.
+        copies: How many times as long a kernel may be predicted to take with copies of sources in shared memory for
+            them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Above 1 it trades
+            predicted time for fewer transactions, of which a larger share must be saved than it costs time.
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
+        streams: Whether reductions are tried in steps that stage their terms in shared memory
+            (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
+        baseline: How many times as long as the best schedule the baseline may be predicted to take on a CPU to be
+            preferred (`autosched.search.baseline`); 0 for never.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).
@@ -53,6 +57,8 @@ class SearchSettings:
     refine_beam: int = 4
     copies: float = 1.0
     splits: bool = True
+    streams: bool = True
+    baseline: float = 1.15
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -78,6 +84,8 @@ class SearchSettings:
             )
         if self.copies < 0:
             raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.0")
+        if self.baseline < 0:
+            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.15")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}
@@ -85,8 +93,11 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0, splits=False)
+PAPER = SearchSettings(refine=0, copies=0.0, splits=False, streams=False, baseline=0.0)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
-GREEDY = SearchSettings(beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False)
+GREEDY = SearchSettings(
+    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, streams=False,
+    baseline=0.0,
+)  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

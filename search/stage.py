@@ -1,22 +1,26 @@
 """Copies of sources in shared memory, where that makes the kernels of complete states faster.
 
-A kernel whose threads read the same elements of an array in global memory again and again may copy a tile of it first.
+A kernel whose threads read the same elements of an array in global memory again and again may copy a tile of it first,
+or compute a tile of what it inlines and makes of that array alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.featurize.structure import Spot, Structure
 from autosched.schedule.types import Level
 from autosched.search.align import alignments, with_alignment
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
-from autosched.search.retile import Kernel, Retiler
+from autosched.search.retile import Retiler
 from autosched.search.state import Params, Piece, State
+from autosched.search.together import Kernel, finish
+from autosched.search.transactions import transactions
 
 PROMISING = 1.3
 """A kernel with a copy that is this near the one without may become better with other tiles."""
@@ -43,22 +47,51 @@ class Stager:
 
         Args:
             state: A complete state.
-            most: A copy pays where the kernel with it is predicted to take less than so many times as long.
+            most: A copy pays where the kernel with it is predicted to be faster, or to take less than so many times as
+                long as without any copies while it saves a larger share of its transactions than it costs time.
         """
-        pieces = tuple(self._staged(p, most) for p in state.pieces)
+        evaluated = Counter(name for p in state.pieces for name in p.structure.inlined)
+        once = frozenset(name for name, times in evaluated.items() if times == 1)
+        pieces = tuple(self._staged(p, most, once) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
-        return State(pieces, costs, state.levels, sum(costs), state.steps)
+        spots = (s for p in pieces for s in p.structure.spots if staged_source(s.func) is None)
+        levels = {**state.levels, **{s.func: s.level for s in spots}}
+        return State(pieces, costs, levels, sum(costs), state.steps)
 
-    def _staged(self, piece: Piece, most: float) -> Piece:
+    def _staged(self, piece: Piece, most: float, once: frozenset[str]) -> Piece:
         best: Kernel = piece.structure, piece.params
+        limit = most * self.evaluator.known(*best).cost
         for source in self.sources(piece.structure):
-            cost = self.evaluator.known(*best).cost
-            found = self._cheapest(self.variants(best, source), PROMISING * most * cost)
-            if found is not None:
-                found = self.retiler.descend(*found)
-                if self.evaluator.known(*found).cost < most * cost:
-                    best = found
+            for name, structure in self._places(best[0], source, once):
+                found = self._cheapest(self._at_block(best, structure, name), PROMISING * limit)
+                if found is not None:
+                    found = finish(self.evaluator, self.retiler.descend(*found, vectors=True))
+                    if self._pays(found, best, limit):
+                        best = found
         return piece if best == (piece.structure, piece.params) else Piece(*best, tiled=True)
+
+    def _pays(self, found: Kernel, without: Kernel, limit: float) -> bool:
+        """Whether a copy makes a kernel faster, or saves a larger share of its transactions than it costs time."""
+        cost, before = self.evaluator.known(*found).cost, self.evaluator.known(*without).cost
+        if cost < before or cost >= limit:
+            return cost < min(before, limit)
+        moved, moved_before = (transactions(self.evaluator, *k).moved for k in (found, without))
+        return moved * cost < moved_before * before
+
+    def _places(self, structure: Structure, source: str, once: frozenset[str]) -> list[tuple[str, Structure]]:
+        """Return what may stand in shared memory for a source, and the kernel without it.
+
+        A copy of it, or what is computed from it: an inlined Func that reads nothing else of the kernel and that only
+        this kernel evaluates (``once``).
+        """
+        found = [(staged_name(source), structure)]
+        inside = self.decider.places.inside(structure)
+        for name in sorted(structure.inlined & once):
+            func = self.decider.bound.funcs[name]
+            read = frozenset[str]().union(*(s.sources for s in func.stages))
+            if source in read and not read & inside and inside.issuperset(func.consumers):
+                found.append((name, Structure(structure.stages, structure.spots, structure.inlined - {name})))
+        return found
 
     def sources(self, structure: Structure) -> list[str]:
         """Return what a kernel reads from global memory several times at a point, what it reads most often first."""
@@ -74,9 +107,19 @@ class Stager:
 
     def variants(self, kernel: Kernel, source: str) -> list[Kernel]:
         """Return a kernel with a copy of a source, for all threads that may fill it, aligned or not."""
-        structure = kernel[0]
-        name = staged_name(source)
-        order = list(with_staged(self.decider.bound, structure.staged | {source}).funcs)
+        return self._at_block(kernel, kernel[0], staged_name(source))
+
+    def _at_block(self, kernel: Kernel, structure: Structure, name: str) -> list[Kernel]:
+        """Return a kernel with one more BLOCK Member, for all threads that may fill it, aligned or not.
+
+        Args:
+            kernel: The kernel.
+            structure: What is left of it beside the Member.
+            name: The Member.
+        """
+        source = staged_source(name)
+        copied = structure.staged if source is None else structure.staged | {source}
+        order = list(with_staged(self.decider.bound, copied).funcs)
         spots = (*structure.spots, Spot(name, Level.BLOCK, structure.stages[0]))
         plain = Structure(
             structure.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), structure.inlined
@@ -87,7 +130,7 @@ class Stager:
             model = self.evaluator.kernel_model(other)
             one = self._with_threads(kernel, other, name, (1,) * len(model.bound.funcs[name].dims))
             extents = model.member_extents(np.array([one], np.int64))[name][0].tolist()
-            for threads in self.decider.member_tilings(name, extents):
+            for threads in self.decider.member_tilings(name, extents, vectors=True):
                 found.append((other, self._with_threads(kernel, other, name, threads)))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Mapping
@@ -11,61 +12,19 @@ from typing import Protocol
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
+from autosched.search.baseline import baseline_first
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts, Evaluator
 from autosched.search.finish import legal_schedules
+from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
 from autosched.search.splits import split_views
-from autosched.search.state import State
+from autosched.search.streams.ranked import InSteps
 from autosched.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A legal schedule.
-
-    Attributes:
-        schedule: The schedule.
-        seconds: Its predicted time, NaN where nothing predicted it.
-        state: The state of the search it was made from, if it was made from one.
-        evaluator: What costed its kernels, if something did.
-    """
-
-    schedule: Schedule
-    seconds: float
-    state: State | None = field(default=None, compare=False, repr=False)
-    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Found:
-    """The result of a search.
-
-    Attributes:
-        ranked: Distinct legal schedules, the best first; there is at least one.
-        counts: What was considered and pruned, and where the time went.
-        seconds: Time of the whole search.
-        cut_short: Whether the time budget ended it early.
-        note: Why the result is not what the strategy would normally give, or empty.
-        evaluator: What the strategy costed kernels with, if it did.
-    """
-
-    ranked: tuple[Ranked, ...]
-    counts: Counts
-    seconds: float
-    cut_short: bool = False
-    note: str = ""
-    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def best(self) -> Schedule:
-        """The schedule with the shortest predicted time."""
-        return self.ranked[0].schedule
 
 
 class Strategy(Protocol):
@@ -136,12 +95,10 @@ class Beam:
         started = time.perf_counter()
         evaluator = Evaluator(bound, target, cost or analytical_model(target), self.settings)
         search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)
-        states = search.run()
-        ranked: list[Ranked] = []
-        for schedule, state in legal_schedules(evaluator, states):
-            ranked.append(Ranked(schedule, state.cost, state, evaluator))
-            if len(ranked) == count:
-                break
+        legal = itertools.islice(legal_schedules(evaluator, search.run()), count)
+        steps = InSteps(self.settings, search.late)
+        ranked = steps.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
+        ranked = baseline_first(ranked, evaluator, count)
         note = ""
         if not ranked:
             ranked = [Ranked(schedule_roots(bound, target), float("nan"))]

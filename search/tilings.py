@@ -119,14 +119,20 @@ def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
     return np.stack([a[index[:, k]] for k, a in enumerate(arrays)], axis=1)
 
 
-def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings, target: Target) -> Ints:
+def member_tilings(
+    extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1
+) -> Ints:
     """Return threads ``int64[N, dims]`` for a BLOCK Member's region; the rest of it is serial in each thread.
+
+    Regions are wider than tiles by a halo, so that numbers of threads that suit a tile leave odd numbers of points to
+    each. Where a row is made of whole vectors, as many threads as there are of these are tried besides.
 
     Args:
         extents: Points of the region, outermost first.
         vector: Position of the dimension that threadIdx.x walks.
         settings: What is tried.
         target: Device limits.
+        longest: Elements in the longest vector to try; 1 for none.
     """
     if not extents:
         return np.zeros((1, 0), np.int64)
@@ -136,6 +142,9 @@ def member_tilings(extents: Sequence[int], vector: int, settings: SearchSettings
             choices.append([n] if n <= target.max_block_dim[0] else [])  # see `cpu_lanes`
             continue
         sizes = thread_sizes(n, vector=k == vector, alone=False, settings=settings, most=target.max_threads_per_block)
+        if k == vector:
+            whole = (n // s for s in settings.serial if 1 < s <= longest and n % s == 0)
+            sizes = list(dict.fromkeys([*sizes, *whole]))
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
     table = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(extents))
     legal = (table.prod(axis=1) <= target.max_threads_per_block) & ((table > 1).sum(axis=1) <= 3)

@@ -10,11 +10,12 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_source
 from autosched.featurize.structure import Structure
 from autosched.search.cost import comparable
-from autosched.search.decide import Decision
 from autosched.search.expand import Expander
 from autosched.search.hold import Held, held_decisions, offer
+from autosched.search.options import Decision
 from autosched.search.places import Places
 from autosched.search.state import Params, State
+from autosched.search.together import finish
 
 EVERY_OPTION = 4
 """Depth of the structural hash at which no two options are alike, so that none is left out by sampling."""
@@ -107,7 +108,7 @@ class WindowSearch:
             self._same = next(iter(self._followed([self._same], decision, held)), None)
         if decision.func in self.window:
             known = _kernels(self._same)
-            found = self.expander.children(self._costed(beam), decision, {}, depth=EVERY_OPTION, size=self.size)
+            found = self._children(self._costed(beam), decision, {})
             self._beam = [s for s in found if _kernels(s) != known]
         else:
             self._beam = self._followed(self._beam, decision, held)
@@ -117,6 +118,10 @@ class WindowSearch:
     def best(self) -> State | None:
         """Return the cheapest complete state but the given one; None if all others were pruned."""
         return next(iter(self._cheapest(1)), None)
+
+    def _children(self, states: list[State], decision: Decision, held: Mapping[str, Held]) -> list[State]:
+        children = self.expander.children(states, decision, held, depth=EVERY_OPTION, size=self.size)
+        return finish(self.expander.evaluator, children)
 
     def _followed(self, states: list[State], decision: Decision, held: Held) -> list[State]:
         """Return the states with a decision made as it is held, or as near to that as they offer."""
@@ -129,8 +134,7 @@ class WindowSearch:
                 found.append(decider.after(state, decision, options[0], costed=False))
             elif options:
                 again = {decision.func: held}
-                costed = self._costed([state])
-                found += self.expander.children(costed, decision, again, depth=EVERY_OPTION, size=self.size)
+                found += self._children(self._costed([state]), decision, again)
             elif decision.group is not None:
                 found.append(replace(state, steps=state.steps + 1, parent=state))
         return found

@@ -198,6 +198,8 @@ class BoundPipeline:
     Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
     those whose value is built in. ``views`` has what `autosched.analysis.staging.with_staged` made of it. Of a pipeline
     with reductions in pieces (`autosched.analysis.splitting`), ``splits`` says which, and ``unsplit`` is the original.
+    Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
+    and ``buffers`` how many there are of what is staged.
     """
 
     pipeline: Pipeline
@@ -213,6 +215,11 @@ class BoundPipeline:
     splits: tuple[Split, ...] = ()
     unsplit: BoundPipeline | None = field(repr=False, compare=False, default=None)
     split_views: dict[tuple[Split, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    held: str = ""
+    buffers: int = 1
+    step_views: dict[tuple[str, int, int, tuple[tuple[str, int], ...]], BoundPipeline] = field(
+        repr=False, compare=False, default_factory=dict
+    )
 
     @property
     def original(self) -> BoundPipeline:

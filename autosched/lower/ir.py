@@ -27,12 +27,13 @@ class Memory(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A flat array of ``count`` elements."""
+    """A flat array of ``count`` elements; with two ``halves``, one is written while the other is read, in turns."""
 
     name: str
     dtype: DType
     count: int
     memory: Memory
+    halves: int = 1
 
     @property
     def in_registers(self) -> bool:

@@ -31,7 +31,7 @@ from autosched.lower.streamed import emit_streamed, held_from
 from autosched.lower.values import Point, ValueLowerer
 from autosched.lower.verify import verify
 from autosched.schedule.placement import SharedLayout, shared_layout
-from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.plan import Allocation, KernelPlan, plan_kernel
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel
 
 Arrays = Mapping[tuple[str, int], GlobalArray]
@@ -54,6 +54,8 @@ class BodyBuilder:
         self.local: dict[tuple[str, int], Buffer] = {}
         self.accumulators: dict[str, tuple[tuple[Buffer, ...], ix.Index]] = {}
         self.writing: str = ""
+        self.rotation: ix.Index = 0  # which of two buffers is read or written
+        self.shifted: dict[str, Allocation] = {}  # of Members in another step than the one at hand
 
     def build(self, layout: SharedLayout) -> tuple[Stmt, ...]:
         """Return the steps in order, with barriers where the layout asks for them."""
@@ -93,7 +95,10 @@ class BodyBuilder:
         if allocation is None:
             array = self.arrays[name, component]
             return array.buffer, array.flat(at)
+        allocation = self.shifted.get(name, allocation)
         index = allocation.flat(dict(zip(allocation.func.dims, at, strict=True)))
+        if allocation.buffers > 1:
+            index = ix.add(index, ix.scale(self.rotation, allocation.count))
         return self.local_buffer(name, component), index
 
     def local_buffer(self, name: str, component: int) -> Buffer:
@@ -103,7 +108,7 @@ class BodyBuilder:
             a = self.plan.allocations[name]
             memory = Memory.SHARED if a.level in IN_SHARED_MEMORY else Memory.REGISTER
             label = component_label(self.names, name, len(a.func.dtypes), component)
-            known = self.local[name, component] = Buffer(label, a.func.dtypes[component], a.count, memory)
+            known = self.local[name, component] = _buffer(label, a, component, memory)
         return known
 
 
@@ -188,9 +193,13 @@ def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> 
     for (name, component), placed in layout.slots.items():
         func = plan.bound.funcs[name]
         label = component_label(names, name, len(func.dtypes), component)
-        buffer = Buffer(label, func.dtypes[component], plan.allocations[name].count, Memory.SHARED)
+        buffer = _buffer(label, plan.allocations[name], component, Memory.SHARED)
         slots.append(Slot(buffer, placed.offset))
     return tuple(slots)
+
+
+def _buffer(label: str, a: Allocation, component: int, memory: Memory) -> Buffer:
+    return Buffer(label, a.func.dtypes[component], a.count * a.buffers, memory, a.buffers)
 
 
 def _title(kernel: Kernel) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from autosched.lower.ahead import emit_ahead
 from autosched.lower.held import fetch_if_read, hold, read_held, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
 from autosched.schedule.plan import KernelPlan, NestLoop
@@ -51,12 +52,14 @@ def emit_streamed(nests: NestEmitter, barriers: Sequence[bool]) -> tuple[Stmt, .
         for n in earlier:
             update(nests, held, n)
 
+    def add() -> tuple[Stmt, ...]:
+        return nests.emit((host,), lambda: update(nests, held, host))
+
     def step() -> tuple[Stmt, ...]:
         body: list[Stmt] = []
         for k in plan.repeated:
-            group = plan.steps[k]
             body += met(k)
-            body += nests.emit(group, (lambda: update(nests, held, host)) if group[0] is host else None)
+            body += add() if k == plan.repeated[-1] else nests.emit(plan.steps[k])
         return tuple(body)
 
     def finish() -> None:
@@ -71,7 +74,10 @@ def emit_streamed(nests: NestEmitter, barriers: Sequence[bool]) -> tuple[Stmt, .
 
     statements: list[Stmt] = [Alloc(b) for b in held.buffers]
     statements += (*(met(begin - 1) if earlier else ()), *nests.emit(earlier or (host,), prepare))
-    statements += _inside(nests, host.stream_loops, step)
+    if plan.kernel.ahead:
+        statements += emit_ahead(nests, host.stream_loops, plan.steps[begin : end - 1], add)
+    else:
+        statements += _inside(nests, host.stream_loops, step)
     statements += (*(met(end) if later else ()), *nests.emit(later or (host,), finish))
     return tuple(statements)
 

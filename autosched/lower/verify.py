@@ -47,7 +47,7 @@ from autosched.lower.ir import (
     Value,
     walk_values,
 )
-from autosched.lower.verify_shared import SharedUse, check_shared_memory
+from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_half, turned
 from autosched.schedule.vectors import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
@@ -127,7 +127,7 @@ class _Verifier:
                     branches = then + self._paths(s.orelse)
                     paths = [before + after for before in paths for after in branches]
                 elif isinstance(s, For) and s.role is LoopRole.STREAM:
-                    paths = [before + twice + twice for before in paths for twice in self._stream(s)]
+                    paths = [before + step + turned(step) for before in paths for step in self._stream(s)]
                 elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:
                     self._declare(s.buffer, Memory.PRIVATE)
                 elif isinstance(s, Barrier):
@@ -256,7 +256,8 @@ class _Verifier:
         if any(axis not in self.where.axes for axis in self.crowded):
             self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
         if s.buffer.memory is Memory.SHARED:
-            self.shared.writes.add(s.buffer.name)
+            ahead = s.buffer.halves > 1 and self.where.streamed > 0
+            self.shared.writes.add(other_half(s.buffer.name) if ahead else s.buffer.name)
 
     # ---- values and indices
 

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autosched.errors import CompileError
 from autosched.lower.ir import Barrier, KernelIR, Slot
 
+OTHER = "'"
+"""Follows the name of a buffer for that half of it that is not read in the step at hand, but in the next."""
+
 
 @dataclass(slots=True)
 class SharedUse:
-    """The shared buffers that one thread nest reads and writes, by name."""
+    """The shared buffers that one thread nest reads and writes, by name; halves that are used in turns apart."""
 
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
+
+
+def other_half(name: str) -> str:
+    """Return what the half of a buffer is called that is not the one given."""
+    return name.removesuffix(OTHER) if name.endswith(OTHER) else name + OTHER
+
+
+def turned(path: Sequence[SharedUse | Barrier]) -> list[SharedUse | Barrier]:
+    """Return the path through the next step: what was the other half of a buffer is now the one that is read."""
+    apart = {n.removesuffix(OTHER) for u in path if isinstance(u, SharedUse) for n in u.writes if n.endswith(OTHER)}
+
+    def swapped(names: set[str]) -> set[str]:
+        return {other_half(n) if n.removesuffix(OTHER) in apart else n for n in names}
+
+    return [SharedUse(swapped(u.reads), swapped(u.writes)) if isinstance(u, SharedUse) else u for u in path]
 
 
 def check_shared_memory(kernel: KernelIR, path: Sequence[SharedUse | Barrier]) -> None:
@@ -28,10 +46,19 @@ def check_shared_memory(kernel: KernelIR, path: Sequence[SharedUse | Barrier]) -
         CompileError: If a slot lies outside the block's memory, two that share bytes are alive at the same time, or no
             barrier stands between two nests of which one writes bytes that the other touches.
     """
-    slots = {s.buffer.name: s for s in kernel.shared}
+    slots = {name: part for s in kernel.shared for name, part in _parts(s)}
     unordered = _unordered(slots, path) if kernel.threads > 1 else ()
     for reason in (*_misplaced(kernel), *_alive_together(slots, path), *unordered):
         raise CompileError(f"internal error in the lowering of {kernel.name}: {reason}")
+
+
+def _parts(s: Slot) -> list[tuple[str, Slot]]:
+    """Return a slot, or both halves of one that is used in turns, by name."""
+    if s.buffer.halves == 1:
+        return [(s.buffer.name, s)]
+    half = replace(s.buffer, count=s.buffer.count // s.buffer.halves)
+    after = s.offset + half.count * half.dtype.bytes_
+    return [(half.name, Slot(half, s.offset)), (other_half(half.name), Slot(half, after))]
 
 
 def _misplaced(kernel: KernelIR) -> Iterator[str]:

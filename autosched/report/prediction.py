@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
@@ -18,7 +16,8 @@ from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.cost import CostModel
 from autosched.search.modes.models import cost_model
-from autosched.search.strategy import Found
+from autosched.search.ranked import Found
+from autosched.search.streams.cost import evaluated
 from autosched.target import Target
 
 
@@ -97,11 +96,9 @@ def _model(name: str, target: Target) -> CostModel:
 
 
 def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
-    structure, params = describe_kernel(featurizer.bound, kernel)
-    kernel_model = featurizer.model(structure)
-    if kernel_model.overflow:
+    if kernel.stream is None and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
-    found = kernel_model.f.evaluate([kernel_model], [np.array([params], np.int64)])
+    kernel_model, found = evaluated(featurizer, kernel)
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
         seconds = model.parts(found)

@@ -26,20 +26,21 @@ SHORT_ROW_BYTES = 32
 BANK_BYTES = 4
 
 
-def is_unrolled(serial_points: Any, streamed: bool = False) -> Any:
+def is_unrolled(serial_points: Any, streamed: Any = False) -> Any:
     """Return whether the serial loops of a thread nest are unrolled, given the product of their extents.
 
     A ``streamed`` nest (of which the block stages the terms in steps) keeps all of its points in registers.
     """
-    return serial_points <= (MAX_PROMOTED if streamed else MAX_UNROLL)
+    return serial_points <= MAX_UNROLL + (MAX_PROMOTED - MAX_UNROLL) * streamed
 
 
-def reduction_is_unrolled(serial_points: Any, reduction_points: Any, streamed: bool = False) -> Any:
+def reduction_is_unrolled(serial_points: Any, reduction_points: Any, streamed: Any = False) -> Any:
     """Return whether a nest's reduction loops are unrolled too."""
-    return serial_points * reduction_points <= (MAX_STREAMED_REDUCTION if streamed else MAX_UNROLLED_REDUCTION)
+    more = (MAX_STREAMED_REDUCTION - MAX_UNROLLED_REDUCTION) * streamed
+    return serial_points * reduction_points <= MAX_UNROLLED_REDUCTION + more
 
 
-def is_promoted(serial_points: Any, components: Any = 1, streamed: bool = False) -> Any:
+def is_promoted(serial_points: Any, components: Any = 1, streamed: Any = False) -> Any:
     """Return whether a thread keeps the points it updates in registers."""
     return (serial_points * components <= MAX_PROMOTED) & is_unrolled(serial_points, streamed)
 
@@ -77,9 +78,10 @@ def shared_pitch(extent: Any, itemsize: int, walked_across: bool, streamed: bool
     Rows that threads walk along are padded to a multiple of `SHARED_ALIGN` bytes, so that vectors that are aligned in
     one row are so in all; short rows, of which that would waste much, are left as they are. Where neighbouring threads
     walk across rows (``walked_across``), rows are padded to an odd number of banks (of elements, if these are wider):
-    then the threads of a warp meet in no bank, as every odd number is a unit modulo 32. What is ``streamed`` is read
-    many times for each time it is written, by vectors along its rows: these are padded to an odd number of vectors, so
-    that at most four of the threads that walk across meet in a bank.
+    then the threads of a warp meet in no bank, as every odd number is a unit modulo 32. In a kernel
+    that computes a reduction in steps (``streamed``) they are read many times for each time they are written, by
+    vectors along rows: these are padded to an odd number of vectors, so that at most four of the threads that walk
+    across meet in a bank.
     """
     if streamed and walked_across:
         per_vector = SHARED_ALIGN // itemsize

@@ -125,6 +125,8 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
         shared = allocation.level in IN_SHARED_MEMORY
         places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
+        if allocation.buffers > 1:
+            places[0] = f"in shared memory, {allocation.buffers} x {size} bytes, loaded a step ahead"
         member = plan.kernel.member(n.stage.func)
         if shared and member is not None and member.aligned is not None:
             places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"

@@ -102,10 +102,14 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
         if a.level in IN_SHARED_MEMORY and steps:
             first, last = _lifetime(steps, plan.repeated)
             for c, dtype in enumerate(a.func.dtypes):
-                requests.append(Placed(f"{name}\n{c}", a.count * dtype.bytes_, first, last))
+                requests.append(Placed(f"{name}\n{c}", a.count * a.buffers * dtype.bytes_, first, last))
     placed, total = place(requests, SHARED_ALIGN)
     slots = _by_component(placed)
-    return SharedLayout(slots, total, _barriers(accesses, slots, plan.repeated), accesses)
+    barriers = _barriers(accesses, slots, plan.repeated)
+    if plan.kernel.ahead:  # what is written in a step is read in the next one
+        first, *others = plan.repeated
+        barriers = tuple(k == first or (b and k not in others) for k, b in enumerate(barriers))
+    return SharedLayout(slots, total, barriers, accesses)
 
 
 def _lifetime(steps: Sequence[int], repeated: range) -> tuple[int, int]:

@@ -132,7 +132,8 @@ class Nest:
 class Allocation:
     """Storage of a Member: box in storage order.
 
-    ``dims`` are slowest first, ``extents`` and ``strides`` in that order, in elements; ``base`` per dimension.
+    ``dims`` are slowest first, ``extents`` and ``strides`` in that order, in elements; ``base`` per dimension. There
+    are ``buffers`` such boxes of ``count`` elements, one after the other.
     """
 
     func: BoundFunc
@@ -142,6 +143,7 @@ class Allocation:
     strides: tuple[int, ...]
     count: int
     base: Mapping[str, ix.Index]
+    buffers: int = 1
 
     def flat(self, at: Mapping[str, ix.Index]) -> ix.Index:
         """Return the flat index of a point."""
@@ -376,10 +378,12 @@ class _Planner:
             strides.insert(0, total)
             length = extents[k]
             if k == len(extents) - 1 > 0 and m.at.level in IN_SHARED_MEMORY:
-                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, m.at.level is Level.STREAM)
+                streamed = self.kernel.stream is not None
+                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, streamed)
             total *= length
         base = {d: by_dim[d][0] for d in func.dims}
-        return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base)
+        count = max(total, 1)
+        return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), count, base, m.buffers)
 
     def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
         """Group consecutive stages of one Func in which every thread touches only its own points."""

@@ -28,6 +28,8 @@ from autosched.schedule.validate import kernel_reasons
 from autosched.target import Target
 
 TRIES = 6
+AHEAD_SHARE = 0.5
+"""Share of the kernels with steps whose Members are loaded a step ahead, where that is legal."""
 
 
 def streamed_kernel(
@@ -59,7 +61,16 @@ def streamed_kernel(
     roots = tuple(replace(r, tiling=tiling) if r.tiling.stage == host.stage else r for r in kernel.roots)
     moved = tuple(_hosted_deeper(m, host, tiling) for m in kernel.members)
     found = _with_members(bound, replace(kernel, roots=roots, members=moved), at, target, rng)
-    return None if found is None or kernel_reasons(bound, found, target) else found
+    if found is None or kernel_reasons(bound, found, target):
+        return None
+    ahead = loaded_ahead(found)
+    return ahead if rng.random() < AHEAD_SHARE and not kernel_reasons(bound, ahead, target) else found
+
+
+def loaded_ahead(kernel: Kernel) -> Kernel:
+    """Return a kernel whose STREAM Members have two buffers each, and are loaded one step ahead."""
+    members = (replace(m, buffers=2) if m.at.level is Level.STREAM else m for m in kernel.members)
+    return replace(kernel, members=tuple(members))
 
 
 def held_kernel(bound: BoundPipeline, first: Kernel, second: Kernel) -> Kernel | None:

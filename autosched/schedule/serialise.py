@@ -164,6 +164,7 @@ def _write_member(m: Member) -> dict[str, Any]:
         "storage_order": list(m.storage_order),
         "stored": m.stored,
         **({} if m.aligned is None else {"aligned": m.aligned._asdict()}),
+        **({} if m.buffers == 1 else {"buffers": m.buffers}),
         "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
     }
 
@@ -250,8 +251,9 @@ class _Reader:
 
     def _member(self, node: Node) -> Member:
         names = ("func", "at", "storage_order", "stored", "stages")
-        columns = node.mapping().get("aligned")
-        func, at, order, stored, stages, *_ = node.fields(*names, *(["aligned"] if columns is not None else []))
+        given = node.mapping()
+        columns, several = given.get("aligned"), given.get("buffers")
+        func, at, order, stored, stages, *_ = node.fields(*names, *(n for n in ("aligned", "buffers") if n in given))
         if not stages.items():
             raise stages.error("is empty: a Member computes at least one stage")
         tilings = []
@@ -259,7 +261,9 @@ class _Reader:
             number, loops = s.fields("number", "loops")
             tilings.append(self._tiling(self._stage(func, number), loops))
         aligned = None if columns is None else self._aligned(columns)
-        return Member(tuple(tilings), self._at(at), self._storage_order(func, order), stored.boolean(), aligned)
+        buffers = 1 if several is None else several.integer(1, 2)
+        place, dims = self._at(at), self._storage_order(func, order)
+        return Member(tuple(tilings), place, dims, stored.boolean(), aligned, buffers)
 
     def _aligned(self, node: Node) -> Aligned:
         multiple, remainder = node.fields("multiple", "remainder")

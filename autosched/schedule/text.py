@@ -125,6 +125,7 @@ def _canonical_member(m: Member) -> str:
     at = f"{m.at.level.name.lower()} {m.at.host.func}.{m.at.host.number} {m.at.depth}"
     tilings = " + ".join(map(_canonical_tiling, m.tilings))
     how = f"{_canonical_flag(m.stored)}{_canonical_columns(m.aligned)}"
+    how += f" in {m.buffers} buffers" if m.buffers > 1 else ""
     return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{how}"
 
 

@@ -125,9 +125,10 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A Func computed inside a kernel, once per block or inside one thread.
+    """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
 
-    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members.
+    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members. With two
+    ``buffers``, STREAM Members of the next step are loaded while one is computed.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -135,6 +136,7 @@ class Member:
     storage_order: tuple[str, ...]
     stored: bool = False
     aligned: Aligned | None = None
+    buffers: int = 1
 
     @property
     def func(self) -> str:
@@ -172,6 +174,11 @@ class Kernel:
     def stream(self) -> At | None:
         """Where the kernel's STREAM Members are computed (all at one place), None if it has none."""
         return next((m.at for m in self.members if m.at.level is Level.STREAM), None)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether STREAM Members are loaded one step ahead, into the other of two buffers."""
+        return any(m.buffers > 1 for m in self.members)
 
     def member(self, func: str) -> Member | None:
         """Return the Member that computes a Func, if there is one."""

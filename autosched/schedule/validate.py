@@ -35,6 +35,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     streams.streamed_points_are_held,
     streams.what_follows_reads_held_points,
     streams.stream_members_are_read_in_steps,
+    streams.buffers_are_filled_ahead,
 )
 """Checks that need no regions; the others rely on them."""
 

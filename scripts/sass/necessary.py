@@ -32,7 +32,6 @@ from autosched.lower.ir import (
     Let,
     LetIndex,
     LoopRole,
-    Memory,
     Op,
     Read,
     Ref,

@@ -30,7 +30,7 @@ from autosched.search.sioutas.partition import Partition, Roots
 from autosched.target import Target
 
 if TYPE_CHECKING:
-    from autosched.search.strategy import Found
+    from autosched.search.ranked import Found
 
 Ints = NDArray[np.int64]
 Mode = Literal["nested", "overlapped", "none"]
@@ -59,7 +59,7 @@ class Sioutas:
 
         The decisions follow the paper's own cost; ``cost`` only predicts the time of the result.
         """
-        from autosched.search.strategy import Found, Ranked  # that module lists this strategy
+        from autosched.search.ranked import Found, Ranked  # that module lists this strategy
 
         started = time.perf_counter()
         deadline = Deadline(None if seconds is None else started + seconds)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32
+from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32, select
 from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
@@ -84,14 +84,14 @@ def test_neighbours_share_an_address() -> None:
 def test_a_loop_that_stays_computes_its_address_each_time() -> None:
     k = RDom("k", k=100)
     short, long = (features_of(A[y, x + (k.k if n else 0)] * B[y, k.k], added=True) for n in (False, True))
-    assert short["looped_iterations_per_thread"] == long["looped_iterations_per_thread"] == 100 + 1
+    assert short["looped_groups_per_thread"] == long["looped_groups_per_thread"] == 100 / 4 + 1  # four loads together
     # for each warp and iteration: five terms and an address instead of those once
     assert long["index_instructions_per_block"] - short["index_instructions_per_block"] == 4 * (100 * 6 - 5)
 
 
 def test_short_loops_are_unrolled_by_the_compiler() -> None:
     k = RDom("k", k=8)
-    assert features_of(A[y, x + k.k], added=True)["looped_iterations_per_thread"] == 2  # stages of one each
+    assert features_of(A[y, x + k.k], added=True)["looped_groups_per_thread"] == 2  # stages of one each
 
 
 def test_clamps_cost_in_border_blocks_alone() -> None:
@@ -99,7 +99,35 @@ def test_clamps_cost_in_border_blocks_alone() -> None:
     assert plain["border_share"] == 0
     assert clamped["border_share"] == pytest.approx(2 / 16)
     more = clamped["index_instructions_per_block"] - plain["index_instructions_per_block"]
-    assert more == pytest.approx(8 * 2 * 2 / 16)  # warps, minimum and maximum, share
+    assert more == pytest.approx(8 * 3 * 2 / 16)  # warps; minimum, maximum and the sum that takes it in; share
+
+
+def test_selections_that_the_middle_decides_cost_in_border_blocks_alone() -> None:
+    read = A[clamp(y - 8, 0, 100), x]
+    plain, chosen = (features_of(v, (8, 32)) for v in (read, select((y >= 8) & (y < 120), read, 0.0)))
+    more = chosen["integer_instructions_per_block"] - plain["integer_instructions_per_block"]
+    assert more == pytest.approx(8 * 4 * chosen["border_share"])  # warps; two comparisons, joining them, selection
+
+
+def test_a_product_goes_into_the_sum_that_takes_it_in() -> None:
+    apart, fused = (features_of(v)["float_instructions_per_block"] for v in (A[y, x] + B[y, x], A[y, x] * 3.0 + 1.0))
+    assert apart == fused == 4  # one for each warp
+    assert features_of((A[y, x] + 1.0) * B[y, x])["float_instructions_per_block"] == 8
+
+
+def test_border_blocks_store_one_by_one() -> None:
+    found = features_of(A[y, x], (1, 30), (1, 4))
+    assert found["num_global_mem_stores_per_block"] == 15  # 480 bytes
+    assert found["global_stores_per_border_block"] == 4 * 15
+    whole = features_of(A[y, x], (1, 32), (1, 4))
+    assert whole["global_stores_per_border_block"] == whole["num_global_mem_stores_per_block"] == 16
+    assert whole["global_requests_per_border_block"] == whole["global_requests_per_block"] == 2
+
+
+def test_bytes_of_inputs_are_told_from_those_between_kernels() -> None:
+    found = features_of(A[y, x] + B[y, x])
+    assert found["unique_global_bytes_read_by_kernel"] == 2 * 128 * 128 * 4
+    assert found["unique_input_bytes_read_by_kernel"] == found["unique_global_bytes_read_by_kernel"]
 
 
 def test_a_tile_that_does_not_divide_the_domain_guards_its_last_block() -> None:

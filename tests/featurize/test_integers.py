@@ -38,5 +38,5 @@ def test_instructions_of_one_evaluation(value: Expr, expected: int) -> None:
     out[x] = value
     pipeline = Pipeline([out.over(x=(0, 64))])
     table = WorkTable(bind(pipeline, {i.name: (100,) for i in pipeline.inputs}))
-    assert table.integer_instructions(table.bound.funcs["out"].stages[0], {}) == expected
-    assert table.integer_instructions(table.bound.funcs["out"].stages[0], {"out": 2}) == 3 * expected
+    assert table.integer_instructions(table.bound.funcs["out"].stages[0], {}) == (expected, 0)
+    assert table.integer_instructions(table.bound.funcs["out"].stages[0], {"out": 2}) == (3 * expected, 0)

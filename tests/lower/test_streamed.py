@@ -18,6 +18,7 @@ from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sample_stream import loaded_ahead
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import At, Member, Schedule
@@ -37,19 +38,23 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
     return found
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
-def test_products_in_steps(rows: int, columns: int, terms: int) -> None:
+def test_products_in_steps(rows: int, columns: int, terms: int, ahead: bool) -> None:
     bound = product(rows, columns, terms)
-    found = legal(bound, schedule(bound, in_steps(bound)))
+    kernel = in_steps(bound)
+    found = legal(bound, schedule(bound, loaded_ahead(kernel) if ahead else kernel))
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
     loops = [s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.STREAM]
     assert {(p.name, p.extent) for p in loops} == {("r_k", 6)}
     for loop in loops:  # the interior's and the border's
-        assert [isinstance(s, Barrier) for s in loop.body].count(True) == 2
+        assert [isinstance(s, Barrier) for s in loop.body].count(True) == (1 if ahead else 2)
     held = [s.buffer for s in walk(ir.body) if isinstance(s, Alloc)]
-    assert held and all((b.count, b.memory) == (12, Memory.PRIVATE) for b in held)
+    assert held and all(b.memory is Memory.PRIVATE for b in held)
+    assert {b.count for b in held} == ({12, 2, 3} if ahead else {12})
+    assert all(slot.buffer.halves == (2 if ahead else 1) for slot in ir.shared)
     assert [b.name for b in ir.writes] == ["out"]  # the sums never leave the registers
     if have_nvrtc():
         assert compile_cubin(print_cuda(ir).source, H200.arch).code
@@ -61,17 +66,23 @@ def test_text_shows_the_steps() -> None:
     assert "reduction r.k 6  (all threads, step 4)" in text
     assert "dot.1[y 16, x 24]: in registers" in text
     assert text.index("(all threads") < text.index("barrier") < text.index("a.staged[x 4, y 16]: in shared memory")
+    text = schedule_text(bound, schedule(bound, loaded_ahead(in_steps(bound))))
+    assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead" in text
+    assert text.count("barrier") == 1
 
 
-def test_one_thread_a_block() -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_one_thread_a_block(ahead: bool) -> None:
     bound = product(3, 4, 6)
     found = in_steps(bound, "by=3 bx=4", "", "", "rr.k=3", "rr.k=2", "sy=1 sx=2")
     whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.members]
     found = kernel(bound, found.roots, whole)
+    found = loaded_ahead(found) if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
-def test_several_loops_are_walked_and_a_copy_is_staged_once() -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None:
     """Rows of taps are walked, the weights of all of them are there from the start."""
     image, weights, out = Input("image", float32, 3), Input("weights", float32, 3), Func("out")
     r = RDom("r", y=3, x=3, c=4)
@@ -86,10 +97,11 @@ def test_several_loops_are_walked_and_a_copy_is_staged_once() -> None:
             root("out.1", tile + "rr.y=3 rr.x=3 " + points.format("rr.c=4")),
         ],
         [
-            copy(bound, stream("out.1", 4), "image", "t2=4 t1=4 s0=8 s1=4"),
+            copy(bound, stream("out.1", 4), "image", "t2=4 t1=16 s0=8"),
             copy(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
         ],
     )
+    found = loaded_ahead(found) if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 

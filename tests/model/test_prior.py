@@ -10,7 +10,8 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer
-from autosched.model.gpu_parts import GPU_PARTS
+from autosched.featurize.schema import INDEX
+from autosched.model.gpu_parts import GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version
 from autosched.schedule.sample import sample_schedule
@@ -105,3 +106,24 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
     changed = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     assert len({*versions, *changed}) == 4
+
+
+def test_loads_wait_for_loops_or_for_registers_whichever_takes_longer() -> None:
+    prior = prior_for(H200)
+    seconds = {"chain_global": 2e-6, "chain_registers": 3e-6, "chain_shared": 1e-6}
+    parts = torch.tensor([[seconds.get(name, 0.0) for name in prior.names[: prior.corrected]]], dtype=torch.float64)
+    np.testing.assert_allclose(prior.combined(parts), 3e-6 + 1e-6, rtol=1e-3)
+
+
+def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() -> None:
+    def dram(inputs: float, others: float) -> float:
+        features = evaluated(H200).features[:1].copy()
+        features[:, :, INDEX["unique_global_bytes_read_by_kernel"]] = 0
+        features[:, :, INDEX["global_bytes_written_by_kernel"]] = 0
+        features[:, 0, INDEX["unique_global_bytes_read_by_kernel"]] = inputs + others
+        features[:, 0, INDEX["unique_input_bytes_read_by_kernel"]] = inputs
+        return float(gpu_parts(features, H200)[0, GPU_PARTS.index("dram")] * H200.dram_bytes_per_s)
+
+    small = H200.l2_bytes / 8
+    assert dram(small, 0.0) == dram(small, small) == pytest.approx(small)
+    assert dram(0.0, 8 * H200.l2_bytes) == pytest.approx(8 * H200.l2_bytes * (1 - 1 / 16))

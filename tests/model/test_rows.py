@@ -8,6 +8,7 @@ from autosched.errors import InputError
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
+from autosched.measure.simulated.version import simulated_source
 from autosched.model.rows import family_of, samples_from
 from tests.model.labelled import H200, samples
 
@@ -48,10 +49,18 @@ def test_a_source_must_be_chosen_among_several(database: ResultsDatabase) -> Non
     assert [s.seconds for s in samples_from(database, "H200", source="measured:H200")] == [4.0]
 
 
+def test_labels_of_two_versions_of_the_simulated_device_are_not_mixed(database: ResultsDatabase) -> None:
+    store(database, 3, simulated_source(H200), "new", 4.0)
+    with pytest.raises(InputError, match=r"labels of simulated:H200 and simulated:H200@[0-9a-f]{8} for H200"):
+        samples_from(database, "H200")
+    assert [s.seconds for s in samples_from(database, "H200", source="simulated:H200")] == [2.0, 3.0]
+    assert [s.seconds for s in samples_from(database, "H200", source=simulated_source(H200))] == [4.0]
+
+
 def test_nothing_to_train_with(database: ResultsDatabase) -> None:
     with pytest.raises(InputError, match=r"results.sqlite has no times for A100; measure some"):
         samples_from(database, "A100")
-    with pytest.raises(InputError, match="no times from measured:x for H200"):
+    with pytest.raises(InputError, match=r"no times from measured:x for H200.*has labels of simulated:H200"):
         samples_from(database, "H200", source="measured:x")
 
 

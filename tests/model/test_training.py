@@ -18,7 +18,7 @@ from autosched.model.store import FeatureStore
 from autosched.model.training import EpochReport, Training
 from tests.model.labelled import H200, samples
 
-SHORT = TrainSettings(ModelSettings(hidden=16), LossSettings(), OptimiserSettings(epochs=6, pipelines=2))
+SHORT = TrainSettings(ModelSettings(hidden=16), optimiser=OptimiserSettings(2e-3, epochs=6, pipelines=2))
 
 
 @pytest.fixture(scope="module")

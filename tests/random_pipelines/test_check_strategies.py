@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from autosched.schedule.types import Schedule
-from autosched.search.strategy import Found, Ranked, Roots
+from autosched.search.ranked import Found, Ranked
+from autosched.search.strategy import Roots
 from tests.random_pipelines.test_describe import script
 
 

@@ -53,7 +53,7 @@ def test_labels_of_a_learned_model_are_told() -> None:
     bound, target = (s := scheduled("blur", "h200", "roots")).bound, s.target
     found = Beam(SearchSettings(refine=0)).search(bound, target, cost=load_model(target))
     p = predict(bound, found.best, target, found)
-    assert p.labels == "trained with simulated times: simulated:H200" and p.is_simulated
+    assert p.labels.startswith("trained with simulated times: simulated:H200") and p.is_simulated
     assert app.name == bound.pipeline.name and p.kernels[0].components == {}
 
 

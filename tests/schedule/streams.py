@@ -34,8 +34,10 @@ def stream(host: str, depth: int) -> At:
     return At(Level.STREAM, stage(host), depth)
 
 
-def in_steps(bound: BoundPipeline, tile: str = "by=3 bx=3", threads: str = "tx=8 ty=4", points: str = "sy=4 sx=3",
-             walked: str = "rr.k=6", inner: str = "rr.k=4", a: str = "tx=4 ty=8 sy=2") -> Kernel:  # fmt: skip
+def in_steps(
+    bound: BoundPipeline, tile: str = "by=3 bx=3", threads: str = "tx=8 ty=4", points: str = "sy=4 sx=3",
+    walked: str = "rr.k=6", inner: str = "rr.k=4", a: str = "tx=4 ty=8 sy=2", b: str = "tx=8 ty=4 sx=3",
+) -> Kernel:  # fmt: skip
     """Return the product in one kernel that stages chunks of both matrices; tiles are of 16 x 24 points."""
     place = stream("dot.1", 3)
     return kernel(
@@ -47,6 +49,6 @@ def in_steps(bound: BoundPipeline, tile: str = "by=3 bx=3", threads: str = "tx=8
         ],
         [
             member(place, ("x", "y"), **{"a.staged": a}),
-            member(place, ("y", "x"), **{"b.staged": "tx=8 ty=4 sx=3"}),
+            member(place, ("y", "x"), **{"b.staged": b}),
         ],
     )

@@ -192,7 +192,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "STREAM": (
         BLUR, with_member(across_at(At(Level.STREAM, stage("out"), 2))),
-        "across is computed at STREAM, which is not supported yet",
+        "between its 2 block loops and there must be reduction loops, and only such",
     ),
     "WARP": (
         BLUR, with_member(across_at(At(Level.WARP, stage("out"), 2))),
@@ -219,7 +219,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "two loose roots": (
         BLUR, schedule(BLUR, kernel(BLUR, [root("across", OUT), root("out", OUT)], (), CLAMPED)),
-        "out and across are different Funcs; several roots in one kernel are not supported yet",
+        "out and across are different Funcs, which share a kernel only around STREAM Members",
     ),
     "roots on different grids": (
         PRODUCT,
@@ -237,7 +237,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "a root that is not stored": (
         PRODUCT, schedule(PRODUCT, DOT, replace(COPY, roots=(replace(COPY.roots[0], stored=False),))),
-        "a root that is not stored has no readers",
+        "a root is not stored just where the points its threads hold are read by the one other root",
     ),
 }  # fmt: skip
 """What is wrong: the pipeline, the schedule, and the reason (a regular expression)."""

@@ -9,6 +9,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
+from autosched.schedule.sample_stream import loaded_ahead
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import reasons
 from autosched.target import get_target
@@ -67,6 +68,19 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
     "a copy in a thread": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
         "b.staged is computed at THREAD; sources are staged at BLOCK or STREAM",
+    ),
+    "one of two has two buffers": (
+        kernel(BOUND, GOOD.roots, [replace(A, buffers=2), B]),
+        "b.staged has 1 buffer and other STREAM Members have 2",
+    ),
+    "three buffers": (
+        kernel(BOUND, GOOD.roots, [replace(m, buffers=3) for m in GOOD.members]),
+        "a.staged has 3 buffers: Members at STREAM may have 2, all others have 1",
+    ),
+    "many points are loaded ahead": (
+        loaded_ahead(in_steps(BOUND, "by=3 bx=3", walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4",
+                              b="tx=8 ty=4 sy=6 sx=3")),
+        "threads load 24 points of a.staged ahead, too many to be held in registers on their way",
     ),
     "the chunk is not covered": (
         kernel(BOUND, GOOD.roots, [replace(A, tilings=(replace(A.tilings[0], loops=A.tilings[0].loops[:2]),)), B]),

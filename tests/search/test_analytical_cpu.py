@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
+from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer
 from autosched.featurize.structure import Spot, Structure
 from autosched.host import Host
@@ -21,13 +22,19 @@ from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, CpuModel
+from autosched.search.baseline import baseline_first
+from autosched.search.evaluate import Evaluator
 from autosched.search.lane_work import LaneWork, LaneWorks
+from autosched.search.ranked import Ranked
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
 from autosched.search.strategy import Beam
 from autosched.target import cpu_target, get_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
 H, W = 64, 1024
 y, x = Var("y"), Var("x")
+CHAIN = Func("chain")
 Floats = NDArray[np.float64]
 
 
@@ -41,6 +48,7 @@ def pointwise(value: Expr) -> tuple[Featurizer, Structure]:
 
 
 IMAGE = Input("image", float32, 2)
+CHAIN[y, x] = IMAGE[y, x] * 2
 SHORT = Input("short", uint16, 2)
 
 
@@ -175,9 +183,37 @@ def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
 
 def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
-    one, many = counts_of(*kernel, 1, 256, 1, 1), counts_of(*kernel, 64, 16, 1, 1)  # a row of the result is a page
+    one, many = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 64, 16, 1, 1)  # a row of the result is a page
     assert many["streams"] > 10 * one["streams"]
-    assert many["streams"] <= 2 * H * W / 16  # no more than there are cache lines
+    assert many["streams"] <= 2 * 2 * H * W / 16  # each cache line at most twice: it begins a row, and a stream is lost
+
+
+def test_blocks_that_hold_parts_of_rows_begin_lines_that_are_not_foreseen() -> None:
+    kernel = pointwise(IMAGE[y, x] * 2)
+    whole, half, short = (counts_of(*kernel, 1, n, 1, 1)["streams"] for n in (W, W // 2, 64))
+    assert short > half > 10 * whole
+
+
+def test_a_members_buffer_is_written_and_read_and_its_step_overlaps_no_other() -> None:
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2
+    f[y, x] = exp(g[y, x]) + g[y + 1, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
+    fused = Structure((StageId("f"),), (Spot("g", Level.BLOCK, StageId("f")),))
+    small, large = (counts_of(Featurizer(bound, CPU), fused, n, 256, 1, 1, 1, 256) for n in (1, 63))
+    assert small["buffer_bytes"] == 2 * 4 * H * W  # two rows are computed for one
+    assert large["buffer_bytes"] > 2 * 4 * H * W  # 64 rows are more than the nearest cache holds
+    assert small["steps"] > 0
+    inlined = Structure((StageId("f"),), inlined=frozenset(["g"]))
+    alone = counts_of(Featurizer(bound, CPU), inlined, 1, 64, 1, 1)
+    assert alone["buffer_bytes"] == 0 and alone["steps"] == pytest.approx(0, abs=1e-12)
+
+
+def test_rows_that_blocks_share_are_read_from_the_caches_of_a_core() -> None:
+    tall = pointwise(IMAGE[y, x] + IMAGE[y + 1, x] + IMAGE[y + 2, x])
+    counts = counts_of(*tall, 1, W, 1, 1)
+    assert counts["core_bytes"] > 1.9 * 4 * H * W
+    assert counts["cache_bytes"] < 2.2 * 4 * H * W
 
 
 def test_inputs_come_from_memory_and_intermediates_from_the_cache() -> None:
@@ -237,6 +273,21 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     assert together == pytest.approx(one_by_one)
     parts = cpu.parts(featurizer.evaluate(models[1:], tables[1:]))
     assert tuple(parts) == tuple(CPU_RATES)
+
+
+def test_the_baseline_goes_before_what_is_predicted_to_be_hardly_faster() -> None:
+    bound = bind(Pipeline([CHAIN.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
+    for factor, is_first in ((0.5, True), (2.0, False)):
+        evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
+        roots = schedule_roots(bound, CPU)
+        kernels = [describe_kernel(bound, k) for k in roots.kernels]
+        evaluator.evaluate(kernels)
+        seconds = sum(evaluator.known(*k).cost for k in kernels)
+        other = Ranked(replace(roots, kernels=roots.kernels[:0]), seconds / (1.1 * factor))
+        found = baseline_first([other], evaluator, 2)
+        assert [r.schedule for r in found] == ([roots, other.schedule] if is_first else [other.schedule])
+    never = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings(baseline=0.0))
+    assert baseline_first([other], never, 2) == [other]
 
 
 def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:

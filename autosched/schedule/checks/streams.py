@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.checks.members import readers
+from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.structure import points_of_threads
-from autosched.schedule.derived import is_promoted
+from autosched.schedule.derived import is_promoted, is_unrolled
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Kernel, Level, LoopKind, StageId
 from autosched.target import Target
@@ -74,6 +74,29 @@ def what_follows_reads_held_points(bound: BoundPipeline, kernel: Kernel, target:
     outside = [c for c in held.consumers if c not in (first, reader.name)]
     if outside:
         yield f"{first} is held in registers, but {', '.join(outside)} read it too"
+
+
+def buffers_are_filled_ahead(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Two buffers are for all STREAM Members of a kernel or for none; each is one definition that reads no other."""
+    for m in kernel.members:
+        if m.buffers not in (1, 2) or (m.buffers == 2 and m.at.level is not Level.STREAM):
+            yield f"{m.func} has {m.buffers} buffers: Members at STREAM may have 2, all others have 1"
+            return
+    if not kernel.ahead:
+        return
+    streamed = [m for m in kernel.members if m.at.level is Level.STREAM]
+    inlined = {i.func for i in kernel.inlined}
+    for m in streamed:
+        if m.buffers == 1:
+            yield f"{m.func} has 1 buffer and other STREAM Members have 2"
+        func = bound.funcs[m.func]
+        read = sources_through(bound, func.stages[0], inlined)
+        threads = [o.func for o in kernel.members if o.at.level is Level.THREAD and o.at.host.func == m.func]
+        points = math.prod(p.extent for p in m.tilings[0].of_kind(LoopKind.SERIAL))
+        if not func.is_pure or threads or any(o.func in read for o in streamed):
+            yield f"{m.func} is loaded ahead: it must be pure, compute nothing inside and read no STREAM Member"
+        elif not is_unrolled(points):
+            yield f"threads load {points} points of {m.func} ahead, too many to be held in registers on their way"
 
 
 def stream_members_are_read_in_steps(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

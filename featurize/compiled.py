@@ -1,0 +1,75 @@
+"""Features of compiled code: instructions, what blocks at borders do besides, and what caches hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched.featurize.border import border_share, guards
+from autosched.featurize.entries import Accesses
+from autosched.featurize.geometry import Geometry
+from autosched.featurize.held import distinct_sectors
+from autosched.featurize.index_code import IndexCode
+from autosched.featurize.kinds import THREAD
+from autosched.featurize.loops import Loops
+from autosched.featurize.memories import GLOBAL
+from autosched.featurize.memory import Floats, Traffic, Warps
+from autosched.featurize.rows import Ints
+
+COMPILED = (
+    "index_instructions_per_block", "integer_instructions_per_block", "float_instructions_per_block", "border_share",
+    "looped_groups_per_thread", "global_loads_per_border_block", "global_stores_per_border_block",
+    "global_requests_per_border_block", "global_sectors_of_block", "global_sectors_of_stretch",
+)  # fmt: skip
+"""Names of the features, which are dear."""
+
+
+def compiled_code(
+    geometry: Geometry, accesses: Accesses, cost: Traffic, warps: Warps, loops: Loops, evaluated: Ints
+) -> dict[str, Floats]:
+    """Return features by name, ``float64[R]`` each.
+
+    Args:
+        geometry: The nests.
+        accesses: What they access.
+        cost: What that costs.
+        warps: Warps of the nests.
+        loops: Loops inside a thread.
+        evaluated: ``int64[R]``, points of THREAD Members that a thread evaluates, shared ones once.
+    """
+    nests, candidate = geometry.nests, accesses.batch.nests.candidate
+    moving, border = loops.moving(accesses), border_share(geometry, accesses)
+    at_border = border[candidate]
+    code = IndexCode(geometry, accesses, loops, moving, cost.per_thread, border)
+    within = (nests.points / nests.threads).prod(axis=1)
+    points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
+    instructions = points * (warps.regular + warps.tail)
+    integers = nests.kinds["integers"]
+    sectors, of_stretch = distinct_sectors(geometry, accesses, cost, loops, moving)
+    loads, stores, requests = _border_traffic(geometry, accesses, cost)
+    found: tuple[Floats, ...] = (
+        code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]),
+        np.asarray(instructions * nests.kinds["floats"], np.float64), at_border, loops.groups,
+        loads, stores, requests, sectors, of_stretch,
+    )  # fmt: skip
+    return dict(zip(COMPILED, found, strict=True))
+
+
+def _border_traffic(geometry: Geometry, accesses: Accesses, cost: Traffic) -> tuple[Floats, Floats, Floats]:
+    """Return sectors loaded, sectors stored and warp instructions of border blocks in global memory, ``float64[R]``.
+
+    There, guarded points share no loads, and neither guarded accesses nor clamped ones are joined to vectors.
+    """
+    nests, kinds, reader = geometry.nests, accesses.kinds, accesses.batch.readers
+    guarded = (guards(geometry, accesses)[1] > 0)[reader]
+    points = nests.serial.prod(axis=1) * nests.kinds["reductions"] * nests.times
+    again = np.maximum(points[reader] * kinds["count"] / np.maximum(cost.per_thread, 1), 1)
+    again = np.where(guarded & (kinds["own"] == 0), again, 1)
+    apart = guarded | (kinds["clamped"] > 0).any(axis=1)
+    here, stores = kinds["memory"] == GLOBAL, kinds["store"] > 0
+    sectors = np.where(apart, cost.apart * again, cost.transactions) * here
+    requests = np.where(apart, cost.apart_requests * again, cost.requests) * here
+
+    def summed(values: Floats) -> Floats:
+        return np.asarray(np.bincount(reader, values, len(points)), np.float64)
+
+    return summed(sectors * ~stores), summed(sectors * stores), summed(requests)

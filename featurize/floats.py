@@ -1,0 +1,37 @@
+"""Instructions that a GPU's single-precision units execute for an operation, as compiled code has them."""
+
+from __future__ import annotations
+
+import math
+
+from autosched.lang.expr import Binary, Call, Const, Expr
+
+OF_FUNCTIONS = {
+    "truediv": 9, "floordiv": 11, "mod": 10, "fmod": 9, "sqrt": 7, "exp": 8, "log": 19, "sin": 14, "cos": 14, "tan": 23,
+    "tanh": 11, "pow": 46, "atan": 15, "asin": 15, "acos": 15, "atan2": 27, "hypot": 13,
+}  # fmt: skip
+"""Instructions of functions, counted in the SASS of kernels that do nothing else (``scripts/sass/costs.py``), that of
+the special function unit included."""
+ROUNDINGS = frozenset({"floor", "ceil", "round", "trunc", "hash_u32"})
+"""Executed by the units for integers."""
+OTHER_FUNCTION = 20
+DIVISION_BY_CONSTANT = 6
+"""By a number that is no power of two: product, error and correction."""
+
+
+def float_instructions(e: Expr) -> int:
+    """Return the single-precision instructions of a node, its operands not included."""
+    if not e.dtype.is_float or e.dtype.bits > 32:
+        return 0
+    match e:
+        case Call():
+            return 0 if e.name in ROUNDINGS else OF_FUNCTIONS.get(e.name, OTHER_FUNCTION)
+        case Binary() if e.op in ("add", "sub"):
+            return 0 if any(isinstance(x, Binary) and x.op == "mul" for x in (e.a, e.b)) else 1
+        case Binary() if e.op == "mul":
+            return 1
+        case Binary() if e.op == "truediv" and isinstance(e.b, Const):
+            return 1 if math.frexp(float(e.b.value))[0] == 0.5 else DIVISION_BY_CONSTANT
+        case Binary():
+            return OF_FUNCTIONS.get(e.op, 0)
+    return 0

@@ -1,0 +1,32 @@
+"""The middle half of a stage's domain, where no boundary condition acts."""
+
+from __future__ import annotations
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline, BoundStage
+
+
+def same_loops(whole: ix.Index, inside: ix.Index) -> bool:
+    """Whether an index still depends on the loops it depended on before their ranges were cut."""
+    return ix.loop_vars(whole).keys() <= ix.loop_vars(inside).keys()
+
+
+def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
+    """Return each loop of a stage restricted to the middle half of its range, where no boundary condition acts.
+
+    Clamps of the index then fall away, as they do in the interior of a generated kernel.
+    """
+    func = bound.funcs[stage.func]
+    box = dict(zip(func.dims, func.region, strict=True))
+    env: dict[str, ix.Index] = {}
+    for d in stage.loops:
+        if d.reduction:
+            env[d.name] = (
+                ix.var(d.name, d.lo, d.hi) if d.hi > d.lo else ix.Affine(((ix.LoopVar(d.name, d.lo, d.lo), 1),), 0)
+            )
+            continue
+        lo, hi = box[d.name]
+        quarter = (hi - lo + 1) // 4
+        # A loop variable even where one point is left: the thread loop may run beyond it.
+        env[d.name] = ix.Affine(((ix.LoopVar(d.name, lo + quarter, max(hi - quarter, lo + quarter)), 1),), 0)
+    return env

@@ -1,0 +1,190 @@
+"""The points of many threads side by side: what each visits of an array, as rows of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autosched.featurize.growing import Growing
+from autosched.featurize.inner_loops import MOST_REDUCTIONS
+from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
+from autosched.featurize.rows import Bools, Ints
+from autosched.featurize.tables import OffsetTable
+
+EVER = 1 << 40
+"""More iterations than any loop has."""
+
+
+class TableRows:
+    """Constants and reductions of offset tables as arrays; ``Q`` dimensions of sources.
+
+    Attributes:
+        constants: ``int64[constants of all tables, Q]``.
+        first: ``int64[tables]``, first constant of each.
+        count: ``int64[tables]``, number of its constants.
+        reductions: ``int64[tables, reductions, 2 + Q]``: iterations, lowest value, and change of each index a step.
+        terms: ``int64[tables]``, number of its reductions; more than `MOST_REDUCTIONS` of them are left out.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = ranks
+        self.constants = Growing((ranks,))
+        self.first = Growing()
+        self.count = Growing()
+        self.reductions = Growing((MOST_REDUCTIONS, 2 + ranks))
+        self.terms = Growing()
+
+    def update(self, tables: Sequence[OffsetTable]) -> None:
+        """Take over the tables that were added."""
+        for table in tables[len(self.first) :]:
+            constants = np.zeros((len(table.constants), self.ranks), np.int64)
+            constants[:, table.known] = table.constants
+            reductions = np.zeros((1, MOST_REDUCTIONS, 2 + self.ranks), np.int64)
+            reductions[:, :, 0] = 1
+            terms = len(table.reduced)
+            for k, loop in enumerate(table.reduced if terms <= MOST_REDUCTIONS else ()):
+                reductions[0, k, :2] = loop.extent, loop.values[0]
+                reductions[0, k, 2:][table.known] = loop.change
+            self.first.extend(np.array([self.constants.extend(constants)]))
+            self.count.extend(np.array([len(constants)]))
+            self.reductions.extend(reductions)
+            self.terms.extend(np.array([terms]))
+
+
+@dataclass(frozen=True)
+class Visits:
+    """``N`` visits, each with ``J`` loops around ``Q`` indices; ``C`` dimensions are divided by threads.
+
+    Attributes:
+        tables: ``int64[N]``, constants of the accesses.
+        extents: ``int64[N, J]``, iterations.
+        change: ``int64[N, J, Q]``, change of each index a step.
+        base: ``int64[N, Q]``, what the loops add to it at the lowest point.
+        limits: ``int64[N, J, C]``, iterations that the last active thread of a dimension runs.
+    """
+
+    tables: Ints
+    extents: Ints
+    change: Ints
+    base: Ints
+    limits: Ints
+
+    @classmethod
+    def of(cls, tables: Ints, rows: TableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints) -> Visits:
+        """Return the visits of nests.
+
+        Args:
+            tables: ``int64[N]``.
+            rows: Of all tables.
+            loops: ``int64[N, L, 1 + 2 D]``, loops around the nests (see `NestRows`).
+            factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
+            serial: ``int64[N, D]``, points of a thread.
+            limits: ``int64[N, C, D]``, points of the last active threads.
+        """
+        n, _, d = factors.shape
+        terms = rows.reductions.rows[tables]
+        own = factors.transpose(0, 2, 1)
+        change = [np.matmul(loops[:, :, 1 : 1 + d], own), terms[:, :, 2:], own]
+        last = [loops[:, :, 1 + d :] + 1, np.full((n, MOST_REDUCTIONS, d), EVER), limits.transpose(0, 2, 1)]
+        return cls(
+            tables,
+            np.concatenate([loops[:, :, 0] + 1, terms[:, :, 0], serial], axis=1),
+            np.concatenate(change, axis=1),
+            (terms[:, :, 1, None] * terms[:, :, 2:]).sum(axis=1),
+            np.concatenate(last, axis=1),
+        )
+
+    def take(self, rows: slice) -> Visits:
+        """Return some of the visits."""
+        return Visits(self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows])
+
+    @property
+    def moving(self) -> Bools:
+        """Which loops move an index, ``bool[N, J]``."""
+        return np.asarray((self.extents > 1) & (self.change != 0).any(axis=2))
+
+    def enumerate(self, rows: TableRows, repeated: Bools, merged: Bools, folded: Bools, steps: Ints) -> Points:
+        """Return the accesses at every iteration of some loops, others staying at their first value.
+
+        Args:
+            rows: Of all tables.
+            repeated: ``bool[N, J]``, which loops.
+            merged: ``bool[N]``, of which visits equal accesses are put together on the way, as there are many.
+            folded: ``bool[N]``, of which visits only the byte in a sector matters, which is then the first index.
+            steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
+        """
+        extents = np.where(repeated, self.extents, 1)
+        change = self.change
+        count = rows.count.rows[self.tables]
+        owner = np.repeat(np.arange(len(count)), count)
+        at = np.arange(len(owner)) - (np.cumsum(count) - count - rows.first.rows[self.tables])[owner]
+        points = Points(
+            owner, rows.constants.rows[at] + self.base[owner], np.asarray((self.limits > 0).all(axis=1))[owner],
+            np.ones(len(owner), np.int64),
+        )  # fmt: skip
+        if folded.any():
+            change = _first_instead(change, (change * steps[:, None, :]).sum(axis=2), folded)
+            address = (points.every * steps[owner]).sum(axis=1)
+            points = replace(points, every=_first_instead(points.every, address, folded[owner]))
+        loops = np.flatnonzero((extents > 1).any(axis=0)).tolist()
+        for k in loops:
+            if k != loops[0] and merged.any():
+                points = points.merged(merged, folded)
+            points = points.repeated(extents[:, k], change[:, k], self.limits[:, k])
+        return points
+
+
+@dataclass(frozen=True)
+class Points:
+    """Accesses of some visits.
+
+    Attributes:
+        owner: ``int64[P]``, the visit, ascending.
+        every: ``int64[P, Q]``, the indices, floor divisions left out.
+        full: ``bool[P, C]``, whether the last active threads take part.
+        times: ``int64[P]``, how often.
+    """
+
+    owner: Ints
+    every: Ints
+    full: Bools
+    times: Ints
+
+    def take(self, rows: Ints | Bools) -> Points:
+        """Return some of the accesses."""
+        return Points(self.owner[rows], self.every[rows], self.full[rows], self.times[rows])
+
+    def repeated(self, extents: Ints, change: Ints, limits: Ints) -> Points:
+        """Return the accesses at every iteration of a loop, which all visits have, if only of one iteration.
+
+        Args:
+            extents: ``int64[N]``, its iterations.
+            change: ``int64[N, Q]``, change of each index a step.
+            limits: ``int64[N, C]``, iterations of the last active threads.
+        """
+        each = extents[self.owner]
+        row = np.repeat(np.arange(len(each)), each)
+        at = (np.arange(len(row)) - np.repeat(np.cumsum(each) - each, each))[:, None]
+        found = self.take(row)
+        every = found.every + at * change[found.owner]
+        cut = (limits < extents[:, None]).any()
+        return replace(found, every=every, full=found.full & (at < limits[found.owner]) if cut else found.full)
+
+    def merged(self, which: Bools, folded: Bools) -> Points:
+        """Return the accesses with equal ones of some visits put together; ``bool[N]`` both, see `Visits.enumerate`."""
+        every = np.where(folded[self.owner][:, None], self.every % SECTOR_BYTES, self.every)
+        apart = np.where(which[self.owner], 0, np.arange(1, len(every) + 1))
+        _, first, number = alike_rows(np.concatenate([self.owner[:, None], apart[:, None], every, self.full], axis=1))
+        times = np.bincount(number, self.times, len(first)).astype(np.int64)
+        order = np.argsort(first)
+        return replace(replace(self, every=every).take(first[order]), times=times[order])
+
+
+def _first_instead(indices: Ints, values: Ints, which: Bools) -> Ints:
+    """Return indices ``int64[X, ..., Q]``, some rows with a value in the first place and zeros elsewhere."""
+    found = indices.copy()
+    found[which] = 0
+    found[which, ..., 0] = values[which]
+    return found

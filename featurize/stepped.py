@@ -1,0 +1,126 @@
+"""Kernels that compute reductions in steps: features of one step, times the steps for what every step does.
+
+The step is a kernel of a pipeline whose reduction has the terms of one step (`autosched.analysis.stepping`), what is
+staged in a step being Members of the block. A Func that reads the sums at its own points is left out: it stores as
+much as the sums themselves would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.stepping import with_step
+from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.schema import INDEX
+from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
+
+Floats = NDArray[np.float64]
+
+OF_EVERY_STEP = (
+    "num_realizations", "num_productions", "points_computed_per_thread", "points_computed_total",
+    "points_computed_minimum", "num_scalars", "float_operations_per_block", "double_operations_per_block",
+    "integer_operations_per_block", "special_operations_per_block", "index_instructions_per_block",
+    "integer_instructions_per_block", "num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block",
+    "shared_requests_per_block", "num_global_mem_loads_per_block", "unique_bytes_read_per_task",
+    "unique_lines_read_per_task", "global_sectors_of_block", "global_allocation_bytes_read_per_realization",
+    "float_instructions_per_block", "global_loads_per_border_block", "looped_groups_per_thread",
+)  # fmt: skip
+"""Features that count what a block does, so that they count again in every step."""
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A kernel that computes a reduction in steps, as one of its steps.
+
+    Attributes:
+        bound: The pipeline with the terms of one step.
+        kernel: What a block does in it.
+        steps: How often it does that.
+        host: The stage whose terms are added up in steps.
+        staged: Funcs that are computed in every step.
+    """
+
+    bound: BoundPipeline
+    kernel: Kernel
+    steps: int
+    host: StageId
+    staged: frozenset[str]
+
+    def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
+        """Return candidates of one step's pipeline with the features of all steps."""
+        features = found.features.copy()
+        for k, model in enumerate(found.models):
+            mine = found.batch.structure == k
+            features[mine] = self.scaled(found.features[mine], model.rows)
+        return replace(found, features=features)
+
+    def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:
+        """Return the features of the kernel, ``float64[..., rows, F]``, from those of one step.
+
+        Args:
+            features: What one step has.
+            rows: The stage of each row; further rows are left as they are.
+        """
+        found = features.copy()
+        array_bytes = self._array_bytes()  # beyond that, steps read the same again
+        often = [INDEX[name] for name in OF_EVERY_STEP]
+        requests = [INDEX["global_requests_per_block"], INDEX["global_requests_per_border_block"]]
+        read = [INDEX["unique_global_bytes_read_by_kernel"], INDEX["unique_input_bytes_read_by_kernel"]]
+        loads, walked = INDEX["num_global_mem_loads_per_block"], INDEX["streaming_steps"]
+        for k, stage in enumerate(rows):
+            if stage != self.host and stage.func not in self.staged:
+                continue
+            times = self.steps + (self.bound.buffers > 1 and stage.func in self.staged)  # the last one loads once more
+            found[..., k, often] *= times
+            stores_alone = (stage == self.host) & (features[..., k, loads] == 0)
+            found[..., k, requests] *= np.where(stores_alone, 1, times)[..., None]
+            found[..., k, read] = np.minimum(features[..., k, read] * self.steps, array_bytes)
+            found[..., k, walked] = self.steps
+        barriers = self.steps * (1 if self.bound.buffers > 1 else 2)
+        found[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
+        return found
+
+    def _array_bytes(self) -> float:
+        inputs = sum(prod(i.shape) * i.dtype.bytes_ for i in self.bound.inputs.values())
+        return float(inputs + sum(prod(f.extents) * sum(d.bytes_ for d in f.dtypes) for f in self.bound.funcs.values()))
+
+
+def one_step(bound: BoundPipeline, kernel: Kernel) -> Stepped | None:
+    """Return a kernel with STREAM Members as one of its steps, None if it has no such Members.
+
+    Args:
+        bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
+        kernel: A legal kernel.
+    """
+    at = kernel.stream
+    if at is None:
+        return None
+    host = kernel.tiling(at.host)
+    blocks = len(host.of_kind(LoopKind.BLOCK))
+    walked, inside = host.loops[blocks : at.depth], host.loops[at.depth :]
+    terms = {w.dim: prod(p.extent for p in inside if p.dim == w.dim) for w in walked}
+    alone = tuple(Loop(w.dim, LoopKind.REDUCTION, 1) for w in walked if all(p.dim != w.dim for p in inside))
+    threads = 1 + max((k for k, p in enumerate(inside) if p.kind is LoopKind.THREAD), default=-1)
+    step = StageTiling(at.host, (*host.loops[:blocks], *inside[:threads], *alone, *inside[threads:]))
+    own = [r.tiling for r in kernel.roots if r.tiling.stage.func == at.host.func]
+    roots = tuple(Root(step if t.stage == at.host else t) for t in own)
+    members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kernel.members)
+    staged = frozenset(m.func for m in kernel.members if m.at.level is Level.STREAM)
+    view = with_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
+    return Stepped(view, replace(kernel, roots=roots, members=members), prod(p.extent for p in walked), at.host, staged)
+
+
+def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) -> Member:
+    """Return a Member of the kernel of one step: at BLOCK of the first root, or in the same thread as before."""
+    match m.at.level:
+        case Level.STREAM | Level.BLOCK:
+            return replace(m, at=At(Level.BLOCK, first, blocks), buffers=1)
+        case Level.THREAD if m.at.host == stream.host:
+            return replace(m, at=replace(m.at, depth=m.at.depth + deeper))
+    return m

@@ -1,0 +1,183 @@
+"""Entries of many visits at once, where all loops of a thread are followed; see `autosched.featurize.tables`.
+
+A search meets thousands of different visits, most of them of few points, so that what each costs is the calls of NumPy.
+Here the points of all of them are rows of one table. What is counted is the same as by `OffsetTable.entries` for a
+visit none of whose reductions is too long to be unrolled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autosched.featurize.growing import mixed
+from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
+from autosched.featurize.points import Points, TableRows, Visits
+from autosched.featurize.rows import Bools, Ints
+from autosched.featurize.tables import Entries
+from autosched.schedule.vectors import MAX_VECTOR_BYTES
+
+MOST_ROWS = 1 << 16
+"""Points that are worked out together, as far as they are of several visits."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What counts of ``N`` visits, and where in memory it is.
+
+    Attributes:
+        distinct: ``bool[N]``, whether each element counts once, instead of each access at every iteration.
+        quotient: ``int64[N, Q]``, floor divisors of the indices.
+        rest: ``int64[N, Q]``, see `Visit`; -1 where it is not known.
+        steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
+        itemsize: ``int64[N]``.
+        aligned: ``int64[N]``, what addresses are multiples of, but for a remainder; the size of an element where
+            accesses are not joined.
+        lead: ``int64[N]``, this remainder.
+    """
+
+    distinct: Bools
+    quotient: Ints
+    rest: Ints
+    steps: Ints
+    itemsize: Ints
+    aligned: Ints
+    lead: Ints
+
+    def take(self, rows: slice) -> Reads:
+        """Return those of some visits."""
+        return Reads(
+            self.distinct[rows], self.quotient[rows], self.rest[rows], self.steps[rows], self.itemsize[rows],
+            self.aligned[rows], self.lead[rows],
+        )  # fmt: skip
+
+    def canonical(self, owner: Ints, every: Ints) -> Ints:
+        """Return indices such that different ones have different floor quotients, where it is known."""
+        known = (self.quotient > 1) & (self.rest >= 0)
+        if not known.any():
+            return every
+        q, rest = self.quotient[owner], self.rest[owner]
+        found: Ints = np.where(known[owner], (every + rest) // q * q - rest, every)
+        return found
+
+
+def unrolled_entries(
+    rows: TableRows, visits: Visits, reads: Reads, earlier: Visits, later: Ints, shift: Ints
+) -> tuple[Entries, Ints]:
+    """Return the entries of visits, one after the other, and how many each has, ``int64[N]``.
+
+    Args:
+        rows: Constants and reductions.
+        visits: ``N`` visits.
+        reads: What counts.
+        earlier: ``E`` visits whose elements the threads of later ones may still hold.
+        later: ``int64[E]``, these later visits, ascending.
+        shift: ``int64[E, Q]``, what to add to the indices of an earlier visit to compare them.
+    """
+    points = visits.extents.prod(axis=1) * rows.count.rows[visits.tables]
+    found: list[tuple[Entries, Ints]] = []
+    first = 0
+    while first < len(points):
+        end = max(first + int(np.searchsorted(np.cumsum(points[first:]), MOST_ROWS)), first + 1)
+        before = slice(*np.searchsorted(later, [first, end]).tolist())
+        part = slice(first, end)
+        some = earlier.take(before), later[before] - first, shift[before]
+        found.append(_entries(rows, visits.take(part), reads.take(part), *some))
+        first = end
+    columns = zip(*((e.full, e.start, e.remainders, e.times, e.width) for e, _ in found), strict=True)
+    return Entries(*map(np.concatenate, columns)), np.concatenate([count for _, count in found])
+
+
+def _entries(
+    rows: TableRows, visits: Visits, reads: Reads, earlier: Visits, later: Ints, shift: Ints
+) -> tuple[Entries, Ints]:
+    folded = ~reads.distinct & (reads.aligned == reads.itemsize) & (reads.quotient == 1).all(axis=1)
+    repeated = visits.moving | ~reads.distinct[:, None]
+    points = visits.enumerate(rows, repeated, folded | reads.distinct, folded, reads.steps)
+    once = reads.distinct[points.owner]
+    if once.any():
+        points = _first_loads(rows, points, once, reads, earlier, later, shift)
+    quotient = reads.quotient[points.owner]
+    steps = np.where(folded[:, None], np.arange(reads.steps.shape[1]) == 0, reads.steps)
+    start = (points.every // quotient * steps[points.owner]).sum(axis=1)
+    width = np.ones(len(start), np.int64)
+    joins = reads.aligned > reads.itemsize
+    if joins.any():
+        again = ~_first_of_alike(mixed([points.owner[:, None], start[:, None]]))
+        joins &= np.bincount(points.owner, again, len(joins)) == 0  # what is accessed twice is not joined
+        chosen, width = _joined(reads, points.owner, points.full, start, joins)
+        points, start, quotient = points.take(chosen), start[chosen], quotient[chosen]
+    owner, start, left = points.owner, start % SECTOR_BYTES, points.every % quotient
+    _, first, which = alike_rows(
+        np.concatenate([owner[:, None], points.full, start[:, None], left, width[:, None]], axis=1)
+    )  # fmt: skip
+    times = np.bincount(which, points.times, len(first)).astype(np.int64)
+    order = np.argsort(owner[first], kind="stable")
+    chosen = first[order]
+    entries = Entries(points.full[chosen], start[chosen], left[chosen], times[order], width[chosen])
+    return entries, np.bincount(owner[chosen], minlength=len(visits.tables))
+
+
+def _first_loads(
+    rows: TableRows, points: Points, once: Bools, reads: Reads, earlier: Visits, later: Ints, shift: Ints
+) -> Points:
+    """Return accesses of which those where ``once`` holds are the first of their element."""
+    owner = points.owner
+    every = np.where(once[:, None], reads.canonical(owner, points.every), points.every)
+    points = replace(points, every=every, times=np.where(once, 1, points.times))
+    if not points.full.all():
+        # of the points that need an element, one that most threads have decides who loads it
+        order = np.lexsort((-points.full.sum(axis=1), owner))
+        points, once = points.take(order), once[order]
+    keys = mixed([points.owner[:, None], points.every])
+    counts = _first_of_alike(keys)
+    if len(later):
+        every_one = np.ones(len(later), bool)
+        before = earlier.enumerate(rows, earlier.moving, every_one, ~every_one, shift)
+        whose = later[before.owner]
+        held = reads.canonical(whose, before.every + shift[before.owner])
+        counts &= ~np.isin(keys, mixed([whose[:, None], held]))
+    return points.take(counts | ~once)
+
+
+def _first_of_alike(keys: Ints) -> Bools:
+    """Return which keys are the first of those that are equal."""
+    _, first = np.unique(keys, return_index=True)
+    found = np.zeros(len(keys), bool)
+    found[first] = True
+    return found
+
+
+def _joined(reads: Reads, owner: Ints, full: Bools, start: Ints, joins: Bools) -> tuple[Ints, Ints]:
+    """Return the accesses that move some elements (see `autosched.schedule.vectors.joined`).
+
+    Only elements that the same threads access are joined.
+
+    Args:
+        reads: What is read.
+        owner: ``int64[E]``, the visit.
+        full: ``bool[E, C]``, whether the last active threads take part.
+        start: ``int64[E]``, byte address.
+        joins: ``bool[N]``, of which visits accesses are joined; their addresses are different.
+
+    Returns:
+        ``int64[G]`` each: the position of an access's first element, and its number of elements.
+    """
+    lanes = np.where(joins, reads.aligned // reads.itemsize, 1)[owner]
+    place = (start + reads.lead[owner]) // reads.itemsize[owner]
+    together = np.concatenate([owner[:, None], full], axis=1)
+    left = np.arange(len(owner))
+    chosen, widths = [], []
+    length = MAX_VECTOR_BYTES
+    while length > 1:
+        long_enough = lanes[left] >= length
+        some = left[long_enough]
+        _, _, which = alike_rows(np.concatenate([together[some], (place[some] // length)[:, None]], axis=1))
+        whole = np.bincount(which)[which] == length
+        taken = some[whole]
+        chosen.append(taken[place[taken] % length == 0])
+        widths.append(np.full(len(chosen[-1]), length))
+        left = np.concatenate([left[~long_enough], some[~whole]])
+        length //= 2
+    return np.concatenate([*chosen, left]), np.concatenate([*widths, np.ones(len(left), np.int64)])

@@ -1,0 +1,152 @@
+"""What the nests of a batch move between a processor's core, its caches and memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.schema import INDEX
+from autosched.search.lane_rows import LaneRows
+from autosched.search.lane_work import NEAR_BYTES
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+CACHE_LINE = 64
+SHARE_OF_CACHE = 0.5
+"""Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
+UNFORESEEN = 16
+"""Lines of a row at an unforeseen place before the processor fetches ahead."""
+STREAMS = 48
+"""Pages that a core reads side by side without losing track of them."""
+NEAREST_BYTES = 1 << 15
+"""What a core reads again within this many bytes comes from its first-level cache."""
+BEYOND_NEAREST = 2.5
+"""Time to write and read a byte of a block's buffers where they do not fit there over that where they do."""
+MISSED = 0.5
+"""Share of accesses that lie anywhere whose lines have left that cache, where a row has too many of them."""
+COPIED = 2.7
+"""Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
+WRITTEN = 0.35
+"""Time to write a byte over that of reading one."""
+
+
+def moved(
+    rows: LaneRows, start: NDArray[np.int64], filled: Floats, is_output: Bools, cache_bytes: float
+) -> dict[str, Floats]:
+    """Return what all blocks move for each nest, ``float64[R]`` by name of the part of the time.
+
+    Args:
+        rows: The nests.
+        start: ``int64[M]``, the first of each candidate.
+        filled: ``float64[M]``, whole blocks over blocks.
+        is_output: ``bool[M]``, whether the result is one of the pipeline's.
+        cache_bytes: What intermediate arrays may fill before they come from memory.
+    """
+    f, of, inside = rows.features, rows.of, rows.inside
+    root, of_root = f[start], f[start][rows.candidate]
+    blocks = f[:, INDEX["num_blocks"]] * filled[rows.candidate]
+    put = np.where(rows.first, of_root[:, INDEX["global_bytes_written_by_kernel"]], 0)
+    once = np.minimum(f[:, INDEX["unique_global_bytes_read_by_kernel"]], rows.outside)
+    block, in_part = _read_by_block(rows)
+    row = np.minimum(
+        f[:, INDEX["unique_bytes_read_per_task"]] * rows.lanes,
+        f[:, INDEX["global_allocation_bytes_read_per_realization"]],
+    )
+    # What the evaluations of a row inside a thread share with those of the next stays in the nearest caches.
+    evaluations = per(f[:, INDEX["num_productions"]], rows.lanes) * filled[rows.candidate]
+    of_thread = np.where(row <= NEAR_BYTES, once, row * evaluations)
+    # Of a block that does not fit there, what several points need is read again.
+    asked = per(f[:, INDEX["num_scalars"]] * f[:, INDEX["unique_bytes_read_per_point"]], f[:, INDEX["num_blocks"]])
+    of_blocks = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(asked, block)) * blocks
+    again = np.maximum(np.where(inside, of_thread, of_blocks) - once, 0)
+    # Blocks read again what those before them did: all that lies between must fit the core's caches.
+    is_near = np.where(inside, row, np.maximum(per(once, rows.slabs), block)) <= 2 * NEAR_BYTES
+    hot = np.add.reduceat(once * (1 - of("inputs")) + put, start)
+    beyond = per(np.maximum(hot - cache_bytes, 0), hot)[rows.candidate]
+    shared = f[:, INDEX["shared_bytes_at_task"]]
+    copies = (of("scalar") == 0) & ((shared > 0) | inside)
+    fetched = once * (of("inputs") + (1 - of("inputs")) * beyond) * np.where(copies, COPIED, 1)
+    stored = put * np.where(is_output[rows.candidate], 1, beyond)
+    fits = f[:, INDEX["working_set_at_task"]] <= NEAREST_BYTES
+    written = _written(root, is_output, filled)[rows.candidate] * rows.first
+    return {
+        "core_bytes": _read_by_rows(rows) * filled[rows.candidate] + in_part * blocks + np.where(is_near, again, 0),
+        "buffer_bytes": shared * blocks * np.where(fits, 1, BEYOND_NEAREST),
+        "cache_bytes": once + np.where(is_near, 0, again) + written,
+        "memory_bytes": fetched + WRITTEN * stored,
+        "streams": _broken(rows, of_root, once, put, filled[rows.candidate]),
+    }
+
+
+def per(a: Floats, b: Floats) -> Floats:
+    """Return a quotient, the divisor being at least 1."""
+    return a / np.maximum(b, 1)
+
+
+def _read_by_block(rows: LaneRows) -> tuple[Floats, Floats]:
+    """Return the bytes that a block reads, ``float64[R]``, and those of its lines that only later blocks use.
+
+    Lines of which rows use a part count as whole where a block has too many of them to be kept for the next ones.
+    """
+    f, of = rows.features, rows.of
+    task = f[:, INDEX["unique_bytes_read_per_task"]]
+    together = np.where(of("far") == 0, rows.lanes * of("narrowest"), 0)  # rows are longer than where data chooses them
+    length = np.maximum(per(task, f[:, INDEX["unique_lines_read_per_task"]]), np.maximum(together, 1))
+    padded = np.ceil(length / CACHE_LINE) * CACHE_LINE * task / length
+    is_dense = ((of("inputs") == 1) & (length >= of("input_row"))) | (padded < NEAR_BYTES)
+    unused = np.where(is_dense & ~rows.inside, np.maximum(padded - task, 0), 0)
+    return np.where(is_dense, task, padded), unused
+
+
+def _broken(rows: LaneRows, of_root: Floats, once: Floats, put: Floats, filled: Floats) -> Floats:
+    """Return the lines that the processor does not foresee, ``float64[R]``.
+
+    They are those of the parts of rows that blocks hold, those of tiles that walk many pages side by side, and those of
+    rows that data chooses.
+    """
+    f, of = rows.features, rows.of
+    blocks, task = f[:, INDEX["num_blocks"]], f[:, INDEX["unique_bytes_read_per_task"]]
+    part = of_root[:, INDEX["global_innermost_bytes_at_task"]]
+    is_part = part < of_root[:, INDEX["innermost_bytes_at_root"]]
+    begun = np.where(
+        is_part, (once + put) / CACHE_LINE * np.minimum(UNFORESEEN / np.maximum(part / CACHE_LINE, 1), 1), 0
+    )
+    first = np.minimum((task * blocks + put) / CACHE_LINE, rows.streams * blocks * UNFORESEEN)
+    pages = first * np.minimum(rows.streams / STREAMS, 1)
+    entered = np.minimum(np.ceil(rows.lanes * of("narrowest") / CACHE_LINE) + 1, UNFORESEEN)
+    chosen = f[:, INDEX["num_scalars"]] * filled / rows.lanes * of("chosen") * entered
+    found: Floats = (begun + pages) * ~rows.inside + chosen
+    return found
+
+
+def _read_by_rows(rows: LaneRows) -> Floats:
+    """Return the bytes that rows of threads read, ``float64[R]``, where they do not fit the first-level cache.
+
+    Of accesses that lie anywhere each takes a line.
+    """
+    f, lanes, of = rows.features, rows.lanes, rows.of
+    task, blocks = f[:, INDEX["unique_bytes_read_per_task"]], f[:, INDEX["num_blocks"]]
+    moving = of("unit") + of("near") + of("far")
+    spread = (moving * lanes + of("fixed")) / np.maximum(moving + of("fixed"), 1)
+    of_thread = np.where(rows.inside, task, f[:, INDEX["unique_global_bytes_read_per_thread"]])
+    most = np.where(rows.inside, f[:, INDEX["global_allocation_bytes_read_per_realization"]], task)
+    row = np.minimum(of_thread * spread, most)
+    threads = f[:, INDEX["num_threads_per_block"]] * blocks
+    times = np.where(rows.inside, f[:, INDEX["num_productions"]], threads) / lanes
+    arrays = f[:, INDEX["global_allocation_bytes_read_per_realization"]]
+    # Lines whole rows of an array apart fall on part of a cache's sets, half of them or fewer.
+    many = (np.minimum(of("far") * lanes * CACHE_LINE, arrays) > NEAREST_BYTES / 2) & ~rows.inside
+    lines = np.where(many, MISSED * of("far") * f[:, INDEX["num_scalars"]] * CACHE_LINE, 0)
+    found: Floats = np.where(row > NEAREST_BYTES, row * times, 0) + lines
+    return found
+
+
+def _written(root: Floats, is_output: Bools, filled: Floats) -> Floats:
+    """Return the bytes written, ``float64[M]``, lines of which a row fills a part as whole where there are too many."""
+    row = root[:, INDEX["global_innermost_bytes_at_task"]]
+    padded = np.ceil(row / CACHE_LINE) * CACHE_LINE * per(root[:, INDEX["global_bytes_at_task"]], row)
+    is_dense = ((row >= root[:, INDEX["innermost_bytes_at_root"]]) & is_output) | (padded < NEAR_BYTES)
+    put = root[:, INDEX["global_bytes_written_by_kernel"]]
+    found: Floats = np.where(is_dense, put, padded * root[:, INDEX["num_blocks"]] * filled)
+    return found

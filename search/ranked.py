@@ -1,0 +1,52 @@
+"""What searches return: legal schedules with their predicted times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autosched.schedule.types import Schedule
+from autosched.search.evaluate import Counts, Evaluator
+from autosched.search.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A legal schedule.
+
+    Attributes:
+        schedule: The schedule.
+        seconds: Its predicted time, NaN where nothing predicted it.
+        state: The state of the search it was made from, if it was made from one.
+        evaluator: What costed its kernels, if something did.
+    """
+
+    schedule: Schedule
+    seconds: float
+    state: State | None = field(default=None, compare=False, repr=False)
+    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+        ranked: Distinct legal schedules, the best first; there is at least one.
+        counts: What was considered and pruned, and where the time went.
+        seconds: Time of the whole search.
+        cut_short: Whether the time budget ended it early.
+        note: Why the result is not what the strategy would normally give, or empty.
+        evaluator: What the strategy costed kernels with, if it did.
+    """
+
+    ranked: tuple[Ranked, ...]
+    counts: Counts
+    seconds: float
+    cut_short: bool = False
+    note: str = ""
+    evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def best(self) -> Schedule:
+        """The schedule with the shortest predicted time."""
+        return self.ranked[0].schedule

@@ -1,0 +1,69 @@
+"""Schedules that a search has found, once more with reductions in steps where that is predicted to be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from autosched.schedule.types import Kernel, Schedule
+from autosched.search.cost import comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import ordered
+from autosched.search.ranked import Ranked
+from autosched.search.settings import SearchSettings
+from autosched.search.streams.improve import Streamer
+
+MOST_IMPROVED = 8
+"""Schedules, the best ones, that are looked at."""
+
+
+@dataclass
+class InSteps:
+    """Adds schedules with reductions in steps; what is found for one schedule is known to the next.
+
+    Args:
+        settings: What the search tries.
+        late: Whether the time budget has ended.
+    """
+
+    settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
+    _streamers: dict[int, Streamer] = field(init=False, default_factory=dict)
+
+    def added(self, found: Iterable[Ranked]) -> list[Ranked]:
+        """Return schedules, the one predicted to be fastest first, with those that reductions in steps make better.
+
+        Args:
+            found: Legal ones, the best first.
+        """
+        ranked = list(found)
+        if self.settings.streams:
+            ranked += list(self._improved(ranked[:MOST_IMPROVED]))
+        return sorted(ranked, key=lambda r: comparable(r.seconds))
+
+    def _improved(self, ranked: list[Ranked]) -> Iterator[Ranked]:
+        seen: set[Schedule] = set()
+        for r in ranked:
+            if self.late():
+                break
+            if r.state is None or r.evaluator is None or r.evaluator.target.kind == "cpu":
+                continue
+            better = self._streamer(r.evaluator).improved(r.schedule, _costs(r))
+            if better is not None and better[0] not in seen:
+                schedule, seconds = better
+                seen.add(schedule)
+                yield replace(r, schedule=schedule, seconds=seconds, state=None)
+
+    def _streamer(self, evaluator: Evaluator) -> Streamer:
+        found = self._streamers.get(id(evaluator))
+        if found is None:
+            found = Streamer(evaluator.bound, evaluator.target, evaluator.model, self.settings)
+            self._streamers[id(evaluator)] = found
+        return found
+
+
+def _costs(r: Ranked) -> dict[Kernel, float]:
+    """Return the predicted seconds of a schedule's kernels."""
+    assert r.state is not None and r.evaluator is not None
+    pieces = ordered(r.evaluator, r.state)
+    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

@@ -1,0 +1,42 @@
+"""Searches that say which kernels they must know next, so that several can go on side by side and share batches."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import TypeVar
+
+from autosched.featurize.structure import Structure
+from autosched.search.evaluate import Evaluator, Params
+
+T = TypeVar("T")
+Kernel = tuple[Structure, Params]
+Asking = Generator[Iterable[Kernel], None, T]
+"""Something that yields the kernels whose verdicts it needs before it can go on, and returns its result in the end."""
+
+
+def finish(evaluator: Evaluator, search: Asking[T]) -> T:
+    """Return the result of one search."""
+    return finish_together(evaluator, [search])[0]
+
+
+def finish_together(evaluator: Evaluator, searches: Sequence[Asking[T]]) -> list[T]:
+    """Return the results of some searches, all of which go one step before any goes the next.
+
+    What they ask for in a step is evaluated in one batch, as small batches cost almost as much as large ones.
+
+    Args:
+        evaluator: Costs the kernels.
+        searches: Not begun yet.
+    """
+    results: dict[int, T] = {}
+    running = dict(enumerate(searches))
+    while running:
+        wanted: list[Kernel] = []
+        for number, search in list(running.items()):
+            try:
+                wanted += next(search)
+            except StopIteration as end:
+                results[number] = end.value
+                del running[number]
+        evaluator.evaluate(wanted)
+    return [results[number] for number in range(len(searches))]

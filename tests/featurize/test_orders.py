@@ -1,0 +1,146 @@
+"""Loops and Members' dimensions in any order: what is featurized is the kernel that is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.c import print_c
+from autosched.featurize.build import build_kernel
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.lang.dtypes import float32
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
+from autosched.lower.program import lower
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.types import Kernel, Loop, LoopKind, Root, Schedule, StageTiling
+from autosched.search.analytical import analytical_model
+from autosched.search.cost import comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.target import Target, get_target
+from tests.featurize.drawing import bound_app
+
+CPU = get_target("cpu")
+APPS = ("harris", "unsharp", "bilateral_grid", "sgemm", "hist")
+
+
+def sampled(name: str, count: int) -> Iterator[tuple[BoundPipeline, Kernel]]:
+    bound = bound_app(name)
+    for seed in range(count):
+        for kernel in sample_schedule(bound, CPU, np.random.default_rng(seed)).kernels:
+            yield bound, kernel
+
+
+def nests(kernel: Kernel) -> dict[object, tuple[list[str], list[str]]]:
+    """Return the order of each nest's thread loops, and of the loops inside a thread, of more than one iteration."""
+    found: dict[object, tuple[list[str], list[str]]] = {}
+    for t in kernel.tilings():
+        loops = [p for p in t.loops if p.extent > 1]
+        inner = [p.dim for p in loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION)]
+        found[t.stage] = [p.dim for p in loops if p.kind is LoopKind.THREAD], inner
+    return found
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_kernel_that_is_built_of_a_description_has_the_order_of_loops_that_was_described(name: str) -> None:
+    reordered = 0
+    for bound, kernel in sampled(name, 12):
+        featurizer = Featurizer(bound, CPU)
+        structure, params = describe_kernel(bound, kernel)
+        if featurizer.model(structure).overflow:
+            continue
+        built = build_kernel(featurizer.model(structure), np.array(params, np.int64))
+        again = nests(built)
+        for stage, orders in nests(kernel).items():
+            for wanted, got in zip(orders, again[stage], strict=True):
+                common = set(wanted) & set(got)  # Members' threads that would have no point are left out
+                assert [d for d in got if d in common] == [d for d in wanted if d in common]
+        assert [m.storage_order for m in built.members] == [m.storage_order for m in kernel.members]
+        reordered += bool(structure.orders)
+    assert reordered
+
+
+@pytest.mark.parametrize("target", [CPU, get_target("h200")], ids=lambda t: t.kind)
+@pytest.mark.parametrize("name", APPS)
+def test_a_described_kernel_has_the_features_and_the_cost_that_a_search_gives_it(name: str, target: Target) -> None:
+    for bound, kernel in sampled(name, 4):
+        evaluator = Evaluator(bound, target, analytical_model(target), SearchSettings())
+        structure, params = describe_kernel(bound, kernel)
+        model = evaluator.kernel_model(structure)
+        if model.overflow or kernel.members:
+            continue
+        evaluator.evaluate([(structure, params)])
+        built = build_kernel(model, np.array(params, np.int64))
+        assert describe_kernel(bound, built) == (structure, params)
+        alone = Featurizer(bound, target)
+        found = alone.evaluate([alone.model(structure)], [np.array([params], np.int64)])
+        cost = float(analytical_model(target).cost(found)[0])
+        assert evaluator.known(structure, params).cost == comparable(cost)
+
+
+def product() -> BoundPipeline:
+    k, y, x = RDom("k", k=(0, 96)), Var("y"), Var("x")
+    left, right, f = Input("left", float32, 2), Input("right", float32, 2), Func("f")
+    f[y, x] = 0.0
+    f[y, x] += left[y, k.k] * right[k.k, x]
+    return bind(Pipeline([f.over(y=(0, 64), x=(0, 512))]), {"left": (64, 96), "right": (96, 512)})
+
+
+def with_loops(bound: BoundPipeline, *inside: Loop) -> Kernel:
+    """Return the kernel of a product with these loops inside its blocks, reductions but for the update left out."""
+    first, update = (r.tiling for r in schedule_roots(bound, CPU).kernels[0].roots)
+    of = {d: int(np.prod([p.extent for p in inside if p.dim == d])) for d in "yx"}
+    blocks = (Loop("y", LoopKind.BLOCK, 64 // of["y"]), Loop("x", LoopKind.BLOCK, 512 // of["x"]))
+    pure = [p for p in inside if p.kind is not LoopKind.REDUCTION]
+    terms = next(iter(bound.funcs.values())).stages[1].reductions[0].name
+    named = [replace(p, dim=terms) if p.kind is LoopKind.REDUCTION else p for p in inside]
+    return Kernel(
+        (Root(StageTiling(first.stage, (*blocks, *pure))), Root(StageTiling(update.stage, (*blocks, *named))))
+    )
+
+
+def c_of(bound: BoundPipeline, kernel: Kernel) -> str:
+    return print_c(lower(bound, Schedule.of(bound, [kernel]))).text
+
+
+Y, X = Loop("y", LoopKind.THREAD, 4), Loop("x", LoopKind.THREAD, 64)
+POINTS, TERMS = Loop("y", LoopKind.SERIAL, 2), Loop("k", LoopKind.REDUCTION, 96)
+PAIRS = {"threads": ((X, Y, TERMS, POINTS), (Y, X, TERMS, POINTS)), "inside": ((X, TERMS, POINTS), (X, POINTS, TERMS))}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+def test_kernels_that_differ_in_the_order_of_their_loops_have_other_code_and_other_features(
+    pair: tuple[tuple[Loop, ...], tuple[Loop, ...]],
+) -> None:
+    bound = product()
+    kernels = [with_loops(bound, *loops) for loops in pair]
+    assert c_of(bound, kernels[0]) != c_of(bound, kernels[1])
+    (usual, params), (other, same) = (describe_kernel(bound, k) for k in kernels)
+    assert params == same and usual.orders == () != other.orders
+    featurizer = Featurizer(bound, CPU)
+    model = analytical_model(CPU)
+    found = [featurizer.evaluate([featurizer.model(s)], [np.array([params], np.int64)]) for s in (usual, other)]
+    assert (found[0].features != found[1].features).any()
+    assert float(model.cost(found[0])[0]) != float(model.cost(found[1])[0])
+
+
+def test_points_outside_the_reduction_are_none_of_its_running_sums() -> None:
+    bound = product()
+    featurizer = Featurizer(bound, CPU)
+    points = []
+    for loops in PAIRS["inside"]:
+        structure, params = describe_kernel(bound, with_loops(bound, *loops))
+        found = featurizer.model(structure).evaluate(np.array([params], np.int64))
+        points.append(found.features[0, 1, INDEX["innermost_pure_loop_extent"]])
+    assert points == [2, 1]

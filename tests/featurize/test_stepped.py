@@ -1,0 +1,81 @@
+"""Features of kernels that compute a reduction in steps, against what their code does."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.errors import ScheduleError
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX, NAMES
+from autosched.featurize.stepped import OF_EVERY_STEP, one_step
+from autosched.lower.program import lower
+from autosched.measure.simulated.count import count_kernel
+from autosched.schedule.sample_stream import loaded_ahead
+from autosched.search.streams.cost import evaluated
+from autosched.target import get_target
+from tests.schedule.building import schedule
+from tests.schedule.streams import in_steps, product
+
+H200 = get_target("h200")
+BOUND = product(64, 96, 48)
+"""Tiles of 16 x 24 points divide it, so that all blocks are alike."""
+SHAPES = {
+    "four terms a step": {"walked": "rr.k=12"},
+    "eight terms a step": {"walked": "rr.k=6", "inner": "rr.k=8", "a": "tx=8 ty=4 sy=4", "b": "tx=8 ty=4 sy=2 sx=3"},
+    "one term a step": {"walked": "rr.k=48", "inner": "", "a": "ty=8 sy=2", "b": "tx=8 sx=3"},
+}
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
+    kernel = in_steps(BOUND, "by=4 bx=4", **SHAPES[shape])
+    kernel = loaded_ahead(kernel) if ahead else kernel
+    _, found = evaluated(Featurizer(BOUND, H200), kernel)
+    (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
+    work = count_kernel(code)
+
+    def summed(*names: str) -> float:
+        return float(sum(found.features[0, :, INDEX[name]].sum() for name in names))
+
+    assert summed("num_global_mem_loads_per_block") == work.total("load_sectors")
+    assert summed("num_global_mem_stores_per_block") == work.total("store_sectors")
+    assert summed("global_requests_per_block") == work.total("load_requests") + work.total("store_requests")
+    assert summed("shared_requests_per_block") == work.total("shared_requests")
+    wavefronts = summed("num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block")
+    assert wavefronts == work.total("wavefronts")
+    assert found.shared_bytes.tolist() == [code.shared_bytes]
+    assert found.features[0, :, INDEX["streaming_steps"]].max() == 48 / int(
+        SHAPES[shape].get("inner", "rr.k=4")[5:] or 1
+    )
+
+
+def test_a_thread_holds_its_sums_in_registers() -> None:
+    _, found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12"))
+    assert found.thread_bytes.tolist() == [12 * 4]
+
+
+def test_operations_count_in_every_step() -> None:
+    kernel = in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")
+    stepped = one_step(BOUND, kernel)
+    assert stepped is not None and stepped.steps == 12 and stepped.bound.stage("dot", 1).loop("r.k").extent == 4
+    assert one_step(BOUND, kernel).bound is stepped.bound  # type: ignore[union-attr]
+    _, found = evaluated(Featurizer(BOUND, H200), kernel)
+    points = 16 * 24 * 48
+    assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points
+
+
+def test_every_count_of_a_block_is_taken_care_of() -> None:
+    """A feature that is added to the schema must be thought of here, too."""
+    counts = {n for n in NAMES if n.endswith(("_per_block", "_per_border_block"))}
+    once = {"num_global_mem_stores_per_block", "global_stores_per_border_block"}  # sums, after the last step
+    of_kernel = {n for n in NAMES if n.startswith("num_") and n.endswith(("warps_per_block", "threads_per_block"))}
+    apart = {"global_requests_per_block", "global_requests_per_border_block", "steps_per_block"}
+    reserved = {"shuffles_per_block", "asynchronous_bytes_per_block"}
+    assert counts - once - of_kernel - apart - reserved <= set(OF_EVERY_STEP)
+
+
+def test_other_descriptions_refuse_it() -> None:
+    with pytest.raises(ScheduleError, match=r"dot\.1 is computed in steps"):
+        describe_kernel(BOUND, in_steps(BOUND))

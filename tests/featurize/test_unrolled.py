@@ -1,0 +1,62 @@
+"""Entries of many visits at once are those of each visit alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.pool import EntryPool
+from autosched.featurize.rows import Bools, Ints
+from autosched.featurize.tables import Entries
+from tests.featurize.drawing import H200, bound_app, drawn_states
+
+APPS = ("harris", "unsharp", "interpolate", "conv_layer", "bilateral_grid", "max_filter", "hist")
+
+
+def accesses(e: Entries, which: slice, ranks: int) -> Counter[tuple[object, ...]]:
+    """Return how often each kind of access is made."""
+    left = np.zeros((len(e.start[which]), ranks), np.int64)
+    left[:, : e.remainders.shape[1]] = e.remainders[which]
+    rows = np.concatenate([e.full[which], e.start[which, None], left, e.width[which, None]], axis=1)
+    found: Counter[tuple[object, ...]] = Counter()
+    for row, times in zip(rows.tolist(), e.times[which].tolist(), strict=True):
+        found[tuple(row)] += times
+    return found
+
+
+class ComparedPool(EntryPool):
+    """Works out entries in both ways."""
+
+    compared = 0
+
+    def of(
+        self, keys: Ints, wanted: Bools, unrolled: Bools, several: Callable[[Ints], tuple[Entries, Ints]],
+        single: Callable[[int], Entries],
+    ) -> Ints:  # fmt: skip
+        rows = np.flatnonzero(wanted & unrolled)
+        rows = np.sort(rows[np.unique(keys[rows], return_index=True)[1]])
+        together, count = several(rows)
+        end = np.cumsum(count).tolist()
+        for n, (row, last) in enumerate(zip(rows.tolist(), end, strict=True)):
+            mine = accesses(together, slice(last - int(count[n]), last), self.kinds.ranks)
+            assert mine == accesses(single(row), slice(None), self.kinds.ranks)
+        self.compared += len(rows)
+        return super().of(keys, wanted, unrolled, several, single)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("name", APPS)
+def test_many_visits_at_once(name: str, vectors: bool) -> None:
+    bound = bound_app(name)
+    featurizer = Featurizer(bound, H200)
+    pool = featurizer.entries = ComparedPool(featurizer.kinds, amortised=True, vectors=vectors)
+    chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
+    for state in drawn_states(bound, 6):
+        for piece in state.pieces:
+            chosen.setdefault(featurizer.model(piece.structure), set()).add(piece.params)
+    featurizer.evaluate(list(chosen), [np.array(sorted(params)) for params in chosen.values()])
+    assert pool.compared > 20

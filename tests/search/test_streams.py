@@ -1,0 +1,124 @@
+"""Reductions in steps that a search tries: where, with which tiles, and whether the results are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched import sum as sum_over
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.program import lower
+from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.explain import explain
+from autosched.search.modes.batches import predicted_seconds
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+from autosched.search.streams.improve import Streamer
+from autosched.search.streams.places import places, steps_of
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+from tests.schedule.streams import product
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+
+
+def streamer(bound: BoundPipeline) -> Streamer:
+    return Streamer(bound, H200, AnalyticalModel(H200), SearchSettings())
+
+
+def in_steps(bound: BoundPipeline) -> Schedule:
+    """Return the baseline schedule with every reduction in steps that may be."""
+    roots = schedule_roots(bound, H200)
+    found = streamer(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
+    assert found is not None
+    schedule, seconds = found
+    assert 0 < seconds < 1
+    return schedule
+
+
+def test_a_product_and_what_reads_it_may_be_one_kernel() -> None:
+    bound = product(64, 96, 48)
+    (place,) = places(bound, schedule_roots(bound, H200))
+    assert (place.host.func, place.host.number, place.reader) == ("dot", 1, "out")
+    assert set(place.sources) == {"a", "b"} and len(place.kernels) == 2
+
+
+def test_sums_that_are_read_elsewhere_are_stored() -> None:
+    a, dot, out = Input("a", float32, 2), Func("dot"), Func("out")
+    r = RDom("r", k=32)
+    dot[y, x] = 0.0
+    dot[y, x] += a[y, x + r.k]
+    out[y, x] = dot[y, 63 - x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64)), name="turned"), {"a": (64, 96)})
+    (place,) = places(bound, schedule_roots(bound, H200))
+    assert (place.host.func, place.reader, len(place.kernels)) == ("dot", None, 1)
+
+
+def test_scans_and_short_sums_are_left_alone() -> None:
+    a, scan, out = Input("a", float32, 2), Func("scan"), Func("out")
+    r = RDom("r", x=(1, 63))
+    scan[y, x] = a[y, x]
+    scan[y, r.x] = scan[y, r.x - 1] + scan[y, r.x]
+    short = RDom("short", k=5)
+    out[y, x] = sum_over(scan[y, x] * a[y, x + short.k], over=short, name="few")
+    bound = bind(Pipeline(out.over(y=(0, 16), x=(0, 64)), name="left"), {"a": (16, 80)})
+    assert list(places(bound, schedule_roots(bound, H200))) == []
+
+
+@pytest.mark.parametrize(
+    ("app", "expected"),
+    [
+        ("sgemm", [{"r.k": 3}, {"r.k": 9}, {"r.k": 15}]),  # of 45 terms
+        ("conv_layer", [{"r.y": 1, "r.x": 1, "r.c": 4}]),
+    ],
+)
+def test_steps_divide_the_reduction(app: str, expected: list[dict[str, int]]) -> None:
+    one = get_app(app)
+    bound = bind(one.build(), one.shapes(one.small_sizes))
+    (place,) = places(bound, schedule_roots(bound, H200))
+    stage = bound.stage(*place.host)
+    found = steps_of(stage)
+    assert all(stage.loop(d).extent % n == 0 for terms in found for d, n in terms.items())
+    assert [dict(t) for t in found if dict(t) in expected] == [e for e in expected if e in [dict(t) for t in found]]
+    assert found
+
+
+@pytest.mark.parametrize("app", ["product", "sgemm", "conv_layer", "conv_layer_nchw"])
+def test_results_are_right(app: str) -> None:
+    if app == "product":
+        bound = product(161, 200, 48)
+    else:
+        one = get_app(app)
+        bound = bind(one.build(), one.shapes(one.small_sizes))
+    schedule = in_steps(bound)
+    assert reasons(bound, schedule, H200) == []
+    (kernel,) = (k for k in schedule.kernels if k.stream is not None)
+    assert len(kernel.root_funcs) == 2 and len(kernel.staged) == 2
+    program = lower(bound, schedule)
+    assert_backends_agree(bound, program)
+    if have_nvrtc():
+        for k in program.kernels:
+            assert compile_cubin(print_cuda(k).source, H200.arch).code
+
+
+def test_a_beam_search_takes_steps_where_they_pay() -> None:
+    bound = product(1024, 1024, 1024)
+    settings = SearchSettings(beam_size=2, passes=1, refine=0)
+    found, without = (
+        Beam(s).search(bound, H200) for s in (settings, SearchSettings(beam_size=2, passes=1, refine=0, streams=False))
+    )
+    assert any(k.stream is not None for k in found.best.kernels)
+    assert found.ranked[0].seconds < without.ranked[0].seconds
+    (report,) = explain(found)
+    assert report.seconds == pytest.approx(found.ranked[0].seconds, rel=1e-3)
+    evaluator = found.ranked[0].evaluator
+    assert evaluator is not None
+    assert predicted_seconds(evaluator, found.best) == pytest.approx(found.ranked[0].seconds, rel=1e-3)

@@ -1,0 +1,79 @@
+"""Searches side by side, and costs from some of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from autosched.featurize.model import KernelModel
+from autosched.featurize.schema import INDEX, NAMES
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.beam import BeamSearch
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.prune import PRUNED_BY, reasons_of
+from autosched.search.settings import GREEDY
+from autosched.search.together import Asking, Kernel, finish_together
+from tests.featurize.drawing import H200, bound_app, drawn_states
+
+MODEL = AnalyticalModel(H200)
+
+
+def evaluator_of(name: str) -> Evaluator:
+    return Evaluator(bound_app(name), H200, MODEL, GREEDY)
+
+
+def greedy(evaluator: Evaluator, seed: int, decider: Decider | None = None) -> BeamSearch:
+    return BeamSearch(evaluator, np.random.default_rng(seed), None, decider)
+
+
+@pytest.mark.parametrize("name", ["harris", "bilateral_grid"])
+def test_searches_side_by_side_find_what_each_finds_alone(name: str) -> None:
+    together = evaluator_of(name)
+    decider = Decider(together)
+    found = finish_together(together, [greedy(together, seed, decider).steps() for seed in range(6)])
+    alone = [greedy(evaluator_of(name), seed).run() for seed in range(6)]
+    assert [[s.cost for s in states] for states in found] == [[s.cost for s in states] for states in alone]
+    assert len({states[0].cost for states in found}) > 1
+
+
+def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
+    evaluator = evaluator_of("unsharp")
+    kernels = {(p.structure, p.params) for state in drawn_states(evaluator.bound, 4) for p in state.pieces}
+
+    def search(mine: Iterator[Kernel]) -> Asking[float]:
+        total = 0.0
+        for kernel in mine:
+            yield [kernel]
+            total += evaluator.known(*kernel).cost
+        return total
+
+    ordered = sorted(kernels, key=repr)
+    totals = finish_together(evaluator, [search(iter(ordered[:3])), search(iter(())), search(iter(ordered[3:4]))])
+    costs = [evaluator.known(*k).cost for k in ordered[:4]]
+    assert totals == [pytest.approx(sum(costs[:3])), 0.0, costs[3]]
+    assert evaluator.counts.batches == 3
+
+
+@pytest.mark.parametrize("name", ["harris", "conv_layer", "stencil_chain"])
+def test_features_that_are_not_asked_for_do_not_matter(name: str) -> None:
+    """Neither to the analytical model nor to pruning."""
+    evaluator = evaluator_of(name)
+    chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
+    for state in drawn_states(evaluator.bound, 4):
+        for p in state.pieces:
+            chosen.setdefault(evaluator.kernel_model(p.structure), set()).add(p.params)
+    models = list(chosen)
+    params = [np.array(sorted(p)) for p in chosen.values()]
+    wanted = MODEL.reads | PRUNED_BY
+    whole, some = (evaluator.featurizer.evaluate(models, params, w) for w in (None, wanted))
+    columns = [INDEX[n] for n in sorted(wanted)]
+    assert (whole.features[:, :, columns] == some.features[:, :, columns]).all()
+    others = [INDEX[n] for n in NAMES if n not in wanted]
+    assert (whole.features[:, :, others] != some.features[:, :, others]).any()
+    some.features[:, :, others] = np.nan
+    assert (MODEL.cost(whole) == MODEL.cost(some)).all()
+    codes = (reasons_of(e, evaluator.settings, H200) for e in (whole, some))
+    assert (next(codes) == next(codes)).all()
