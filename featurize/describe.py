@@ -79,9 +79,11 @@ def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> Ne
     stage = bound.stage(tiling.stage.func, tiling.stage.number)
     threads = tuple(p.dim for p in tiling.of_kind(LoopKind.THREAD) if p.extent > 1)
     inner = tuple(
-        p.dim
-        for p in tiling.of_kind(LoopKind.SERIAL, LoopKind.REDUCTION)
-        if p.extent > 1 or p.kind is LoopKind.REDUCTION
+        dict.fromkeys(  # a loop in several parts is taken to be where its first part is
+            p.dim
+            for p in tiling.of_kind(LoopKind.SERIAL, LoopKind.REDUCTION)
+            if p.extent > 1 or p.kind is LoopKind.REDUCTION
+        )
     )
     return NestOrder(
         tiling.stage,

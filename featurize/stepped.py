@@ -7,7 +7,7 @@ much as the sums themselves would take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -43,7 +43,8 @@ class Stepped:
         kernel: What a block does in it.
         steps: How often it does that.
         host: The stage whose terms are added up in steps.
-        staged: Funcs that are computed in every step.
+        staged: Funcs that are staged in every step.
+        inside: Funcs that threads compute for themselves in every step.
     """
 
     bound: BoundPipeline
@@ -51,6 +52,7 @@ class Stepped:
     steps: int
     host: StageId
     staged: frozenset[str]
+    inside: frozenset[str] = frozenset()
 
     def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
         """Return candidates of one step's pipeline with the features of all steps."""
@@ -68,27 +70,33 @@ class Stepped:
             rows: The stage of each row; further rows are left as they are.
         """
         found = features.copy()
-        array_bytes = self._array_bytes()  # beyond that, steps read the same again
+        everything = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs))  # more is read again
         often = [INDEX[name] for name in OF_EVERY_STEP]
         requests = [INDEX["global_requests_per_block"], INDEX["global_requests_per_border_block"]]
         read = [INDEX["unique_global_bytes_read_by_kernel"], INDEX["unique_input_bytes_read_by_kernel"]]
         loads, walked = INDEX["num_global_mem_loads_per_block"], INDEX["streaming_steps"]
         for k, stage in enumerate(rows):
-            if stage != self.host and stage.func not in self.staged:
+            if stage != self.host and stage.func not in self.staged | self.inside:
                 continue
             times = self.steps + (self.bound.buffers > 1 and stage.func in self.staged)  # the last one loads once more
             found[..., k, often] *= times
             stores_alone = (stage == self.host) & (features[..., k, loads] == 0)
             found[..., k, requests] *= np.where(stores_alone, 1, times)[..., None]
-            found[..., k, read] = np.minimum(features[..., k, read] * self.steps, array_bytes)
+            found[..., k, read] = np.minimum(features[..., k, read] * self.steps, everything)
             found[..., k, walked] = self.steps
         barriers = self.steps * (1 if self.bound.buffers > 1 else 2)
         found[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
         return found
 
-    def _array_bytes(self) -> float:
-        inputs = sum(prod(i.shape) * i.dtype.bytes_ for i in self.bound.inputs.values())
-        return float(inputs + sum(prod(f.extents) * sum(d.bytes_ for d in f.dtypes) for f in self.bound.funcs.values()))
+
+def array_bytes(bound: BoundPipeline, names: Iterable[str]) -> float:
+    """Return the bytes of inputs and Funcs together."""
+    total = 0
+    for name in names:
+        i, f = bound.inputs.get(name), bound.funcs.get(name)
+        total += prod(i.shape) * i.dtype.bytes_ if i is not None else 0
+        total += prod(f.extents) * sum(d.bytes_ for d in f.dtypes) if f is not None else 0
+    return float(total)
 
 
 def one_step(bound: BoundPipeline, kernel: Kernel) -> Stepped | None:
@@ -113,7 +121,12 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> Stepped | None:
     members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kernel.members)
     staged = frozenset(m.func for m in kernel.members if m.at.level is Level.STREAM)
     view = with_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
-    return Stepped(view, replace(kernel, roots=roots, members=members), prod(p.extent for p in walked), at.host, staged)
+    repeated: set[str] = set()
+    for m in reversed(members):  # hosts come after what they hold
+        if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
+            repeated.add(m.func)
+    one, steps = replace(kernel, roots=roots, members=members), prod(p.extent for p in walked)
+    return Stepped(view, one, steps, at.host, staged, frozenset(repeated))
 
 
 def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) -> Member:

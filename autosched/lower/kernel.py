@@ -68,7 +68,7 @@ class BodyBuilder:
                 statements.append(Barrier())
             statements += nests.emit(group)
         if self.plan.streamed is not None:
-            statements += emit_streamed(nests, layout.barriers)
+            statements += emit_streamed(nests, layout)
         self.out.pop()
         return tuple(statements)
 

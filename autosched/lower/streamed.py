@@ -5,6 +5,12 @@ for k0 in steps:                                       all threads together
     barrier; shared a, b = this step's chunks          each thread some of their elements
     barrier; for k1 in chunk: acc[points] += ...       each thread, from shared memory
 out[points] = acc                                      each thread
+
+With two buffers, what a step needs is loaded while the one before is computed, with one barrier a step:
+
+acc = start value; buffer 0 = chunk 0
+for k0 in steps:
+    barrier; fetched = chunk k0 + 1; acc += ... from buffer k0 % 2; buffer (k0 + 1) % 2 = fetched
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from typing import TYPE_CHECKING
 from autosched.lower.ahead import emit_ahead
 from autosched.lower.held import fetch_if_read, hold, read_held, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
+from autosched.schedule.placement import SharedLayout
 from autosched.schedule.plan import KernelPlan, NestLoop
 
 if TYPE_CHECKING:
@@ -30,13 +37,14 @@ def held_from(plan: KernelPlan) -> int:
     return begin - 1 if shares else begin
 
 
-def emit_streamed(nests: NestEmitter, barriers: Sequence[bool]) -> tuple[Stmt, ...]:
+def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
     """Return the statements of a plan's steps from `held_from` on.
 
     Args:
         nests: Emits the nests themselves.
-        barriers: Which of the plan's steps have a barrier before them.
+        layout: Shared memory, and which of the plan's steps have a barrier before them.
     """
+    barriers = layout.barriers
     plan, host = nests.plan, nests.plan.streamed
     assert host is not None
     held = hold(nests, host, Memory.PRIVATE)
@@ -75,6 +83,8 @@ def emit_streamed(nests: NestEmitter, barriers: Sequence[bool]) -> tuple[Stmt, .
     statements: list[Stmt] = [Alloc(b) for b in held.buffers]
     statements += (*(met(begin - 1) if earlier else ()), *nests.emit(earlier or (host,), prepare))
     if plan.kernel.ahead:
+        if any(reads or writes for reads, writes in layout.accesses[:begin]):
+            statements.append(Barrier())  # the first chunks are staged before the loop and its barrier
         statements += emit_ahead(nests, host.stream_loops, plan.steps[begin : end - 1], add)
     else:
         statements += _inside(nests, host.stream_loops, step)

@@ -63,14 +63,8 @@ def streamed_kernel(
     found = _with_members(bound, replace(kernel, roots=roots, members=moved), at, target, rng)
     if found is None or kernel_reasons(bound, found, target):
         return None
-    ahead = loaded_ahead(found)
+    ahead = found.loaded_ahead()
     return ahead if rng.random() < AHEAD_SHARE and not kernel_reasons(bound, ahead, target) else found
-
-
-def loaded_ahead(kernel: Kernel) -> Kernel:
-    """Return a kernel whose STREAM Members have two buffers each, and are loaded one step ahead."""
-    members = (replace(m, buffers=2) if m.at.level is Level.STREAM else m for m in kernel.members)
-    return replace(kernel, members=tuple(members))
 
 
 def held_kernel(bound: BoundPipeline, first: Kernel, second: Kernel) -> Kernel | None:

@@ -9,7 +9,7 @@ points that lie a tile apart.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -179,6 +179,11 @@ class Kernel:
     def ahead(self) -> bool:
         """Whether STREAM Members are loaded one step ahead, into the other of two buffers."""
         return any(m.buffers > 1 for m in self.members)
+
+    def loaded_ahead(self) -> Kernel:
+        """Return the kernel with two buffers for each STREAM Member."""
+        both = (replace(m, buffers=2) if m.at.level is Level.STREAM else m for m in self.members)
+        return replace(self, members=tuple(both))
 
     def member(self, func: str) -> Member | None:
         """Return the Member that computes a Func, if there is one."""

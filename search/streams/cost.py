@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.stepped import Stepped, one_step
+from autosched.featurize.stepped import Stepped, array_bytes, one_step
 from autosched.schedule.types import Kernel
 from autosched.search.cost import CostModel
 from autosched.target import Target
@@ -72,13 +70,3 @@ def besides_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> flo
     inside = {held, *(i.func for i in kernel.inlined), *(m.func for m in kernel.members)}
     read = {s for r in kernel.roots if r.tiling.stage.func != held for s in bound.stage(*r.tiling.stage).sources}
     return array_bytes(bound, read - inside) / target.dram_bytes_per_s
-
-
-def array_bytes(bound: BoundPipeline, names: Iterable[str]) -> float:
-    """Return the bytes of inputs and Funcs together."""
-    total = 0
-    for name in names:
-        i, f = bound.inputs.get(name), bound.funcs.get(name)
-        total += prod(i.shape) * i.dtype.bytes_ if i is not None else 0
-        total += prod(f.extents) * sum(d.bytes_ for d in f.dtypes) if f is not None else 0
-    return float(total)

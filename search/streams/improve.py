@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,9 +15,8 @@ from autosched.analysis.staging import staged_name, with_staged
 from autosched.analysis.stepping import with_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import KernelModel
-from autosched.featurize.stepped import Stepped
+from autosched.featurize.stepped import Stepped, array_bytes
 from autosched.featurize.structure import Columns, Spot, Structure, storage_order, thread_order
-from autosched.schedule.sample_stream import loaded_ahead
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
     At,
@@ -38,7 +37,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.retile import Retiler
 from autosched.search.settings import SearchSettings
 from autosched.search.state import Params
-from autosched.search.streams.cost import SteppedModel, array_bytes
+from autosched.search.streams.cost import SteppedModel
 from autosched.search.streams.places import Place, places, steps_of
 from autosched.search.together import finish_together
 from autosched.target import Target
@@ -72,12 +71,14 @@ class Streamer:
         target: A GPU.
         model: Predicts times.
         settings: What a search tries.
+        late: Whether the time budget has ended, so that what was found until now is taken.
     """
 
     bound: BoundPipeline
     target: Target
     model: CostModel
     settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
     _found: dict[tuple[tuple[StageId, ...], str | None, frozenset[str]], Streamed | None] = field(
         init=False, default_factory=dict
     )
@@ -107,7 +108,7 @@ class Streamer:
         key = place.stages, place.reader, place.inlined
         if key not in self._found:
             stage = self.bound.stage(*place.host)
-            ways = itertools.product(steps_of(stage), (1, 2))
+            ways = itertools.takewhile(lambda _: not self.late(), itertools.product(steps_of(stage), (1, 2)))
             found = [s for terms, buffers in ways if (s := self._of_step(place, terms, buffers)) is not None]
             self._found[key] = min(found, key=lambda s: comparable(s.seconds), default=None)
         return self._found[key]
@@ -129,7 +130,7 @@ class Streamer:
         if best is None:
             return None
         kernel = self._kernel(evaluator, *best, place, terms)
-        kernel = loaded_ahead(kernel) if buffers > 1 else kernel
+        kernel = kernel.loaded_ahead() if buffers > 1 else kernel
         if kernel_reasons(self.bound, kernel, self.target):
             return None
         return Streamed(kernel, evaluator.known(*best).cost)

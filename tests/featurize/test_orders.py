@@ -144,3 +144,15 @@ def test_points_outside_the_reduction_are_none_of_its_running_sums() -> None:
         found = featurizer.model(structure).evaluate(np.array([params], np.int64))
         points.append(found.features[0, 1, INDEX["innermost_pure_loop_extent"]])
     assert points == [2, 1]
+
+
+def test_a_reduction_loop_may_come_in_parts() -> None:
+    """Cut in two that follow one another it is what it was; features are those of the whole loop."""
+    bound = bound_app("sgemm")
+    kernel = next(k for k in schedule_roots(bound, CPU).kernels if len(k.roots) > 1)
+    (terms,) = kernel.roots[1].tiling.of_kind(LoopKind.REDUCTION)
+    parts = (replace(terms, extent=terms.extent // 3), replace(terms, extent=3))
+    loops = tuple(q for p in kernel.roots[1].tiling.loops for q in (parts if p == terms else (p,)))
+    cut = replace(kernel.roots[1], tiling=replace(kernel.roots[1].tiling, loops=loops))
+    assert terms.extent % 3 == 0
+    assert describe_kernel(bound, replace(kernel, roots=(kernel.roots[0], cut))) == describe_kernel(bound, kernel)

@@ -11,7 +11,6 @@ from autosched.featurize.schema import INDEX, NAMES
 from autosched.featurize.stepped import OF_EVERY_STEP, one_step
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.schedule.sample_stream import loaded_ahead
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import schedule
@@ -31,7 +30,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
     kernel = in_steps(BOUND, "by=4 bx=4", **SHAPES[shape])
-    kernel = loaded_ahead(kernel) if ahead else kernel
+    kernel = kernel.loaded_ahead() if ahead else kernel
     _, found = evaluated(Featurizer(BOUND, H200), kernel)
     (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
     work = count_kernel(code)

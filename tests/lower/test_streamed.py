@@ -18,7 +18,6 @@ from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.sample import sample_schedule
-from autosched.schedule.sample_stream import loaded_ahead
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import At, Member, Schedule
@@ -43,7 +42,7 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
 def test_products_in_steps(rows: int, columns: int, terms: int, ahead: bool) -> None:
     bound = product(rows, columns, terms)
     kernel = in_steps(bound)
-    found = legal(bound, schedule(bound, loaded_ahead(kernel) if ahead else kernel))
+    found = legal(bound, schedule(bound, kernel.loaded_ahead() if ahead else kernel))
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
@@ -66,7 +65,7 @@ def test_text_shows_the_steps() -> None:
     assert "reduction r.k 6  (all threads, step 4)" in text
     assert "dot.1[y 16, x 24]: in registers" in text
     assert text.index("(all threads") < text.index("barrier") < text.index("a.staged[x 4, y 16]: in shared memory")
-    text = schedule_text(bound, schedule(bound, loaded_ahead(in_steps(bound))))
+    text = schedule_text(bound, schedule(bound, in_steps(bound).loaded_ahead()))
     assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead" in text
     assert text.count("barrier") == 1
 
@@ -77,7 +76,7 @@ def test_one_thread_a_block(ahead: bool) -> None:
     found = in_steps(bound, "by=3 bx=4", "", "", "rr.k=3", "rr.k=2", "sy=1 sx=2")
     whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.members]
     found = kernel(bound, found.roots, whole)
-    found = loaded_ahead(found) if ahead else found
+    found = found.loaded_ahead() if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
@@ -101,7 +100,7 @@ def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None
             copy(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
         ],
     )
-    found = loaded_ahead(found) if ahead else found
+    found = found.loaded_ahead() if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 

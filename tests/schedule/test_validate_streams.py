@@ -9,7 +9,6 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.schedule.sample_stream import loaded_ahead
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import reasons
 from autosched.target import get_target
@@ -78,8 +77,9 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
         "a.staged has 3 buffers: Members at STREAM may have 2, all others have 1",
     ),
     "many points are loaded ahead": (
-        loaded_ahead(in_steps(BOUND, "by=3 bx=3", walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4",
-                              b="tx=8 ty=4 sy=6 sx=3")),
+        in_steps(
+            BOUND, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3"
+        ).loaded_ahead(),
         "threads load 24 points of a.staged ahead, too many to be held in registers on their way",
     ),
     "the chunk is not covered": (
