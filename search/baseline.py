@@ -10,7 +10,7 @@ from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 
 
-def baseline_first(ranked: Sequence[Ranked], evaluator: Evaluator, count: int) -> list[Ranked]:
+def baseline_first(ranked: Sequence[Ranked], evaluator: Evaluator, count: int, most: float) -> list[Ranked]:
     """Return at most ``count`` schedules, the baseline first where the best one is not predicted to be much faster.
 
     A search takes what its model is most wrong about in its favour; what is predicted within `SearchSettings.baseline`
@@ -20,9 +20,9 @@ def baseline_first(ranked: Sequence[Ranked], evaluator: Evaluator, count: int) -
         ranked: What a search found, the best first.
         evaluator: What costed it.
         count: How many schedules are wanted.
+        most: How many times as slow the baseline may be predicted to be; 0 to leave schedules as they are.
     """
     found = list(ranked)
-    most = evaluator.settings.baseline
     if evaluator.target.kind != "cpu" or most <= 0 or not found:
         return found
     schedule = schedule_roots(evaluator.bound, evaluator.target)

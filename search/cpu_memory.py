@@ -22,7 +22,7 @@ STREAMS = 48
 NEAREST_BYTES = 1 << 15
 """What a core reads again within this many bytes comes from its first-level cache."""
 BEYOND_NEAREST = 2.5
-"""Time to write and read a byte of a block's buffers where they do not fit there over that where they do."""
+"""Time to write and read a byte of Members' buffers where they do not fit there over that where they do."""
 MISSED = 0.5
 """Share of accesses that lie anywhere whose lines have left that cache, where a row has too many of them."""
 COPIED = 2.7
@@ -70,13 +70,27 @@ def moved(
     stored = put * np.where(is_output[rows.candidate], 1, beyond)
     fits = f[:, INDEX["working_set_at_task"]] <= NEAREST_BYTES
     written = _written(root, is_output, filled)[rows.candidate] * rows.first
+    block_buffers = shared * blocks * np.where(fits, 1, BEYOND_NEAREST)
     return {
         "core_bytes": _read_by_rows(rows) * filled[rows.candidate] + in_part * blocks + np.where(is_near, again, 0),
-        "buffer_bytes": shared * blocks * np.where(fits, 1, BEYOND_NEAREST),
+        "buffer_bytes": block_buffers + _in_threads(rows, start) * filled[rows.candidate],
         "cache_bytes": once + np.where(is_near, 0, again) + written,
         "memory_bytes": fetched + WRITTEN * stored,
         "streams": _broken(rows, of_root, once, put, filled[rows.candidate]),
     }
+
+
+def _in_threads(rows: LaneRows, start: NDArray[np.int64]) -> Floats:
+    """Return the bytes of arrays inside threads that rows of these write and read again, by what they cost.
+
+    One element stays in a register of vectors; several are an array in memory, of so many elements for each lane.
+    """
+    f = rows.features
+    region = f[:, INDEX["bytes_at_realization"]]
+    held = np.where(rows.inside & (f[:, INDEX["points_computed_per_realization"]] > 1), region, 0)
+    row = np.add.reduceat(held * rows.lanes, start)[rows.candidate]
+    found: Floats = held * f[:, INDEX["num_productions"]] * np.where(row <= NEAREST_BYTES, 1, BEYOND_NEAREST)
+    return found
 
 
 def per(a: Floats, b: Floats) -> Floats:

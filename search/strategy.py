@@ -98,7 +98,7 @@ class Beam:
         legal = itertools.islice(legal_schedules(evaluator, search.run()), count)
         steps = InSteps(self.settings, search.late)
         ranked = steps.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
-        ranked = baseline_first(ranked, evaluator, count)
+        ranked = baseline_first(ranked, evaluator, count, self.settings.baseline)
         note = ""
         if not ranked:
             ranked = [Ranked(schedule_roots(bound, target), float("nan"))]

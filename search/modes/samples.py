@@ -12,6 +12,7 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
+from autosched.search.baseline import baseline_first
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel, comparable
 from autosched.search.decide import Decider
@@ -139,7 +140,9 @@ def draw_samples(
             for number in numbers:
                 progress(number + 1, samples)
     steps = InSteps(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
-    ranked, note = tuple(_distinct(steps.added(sorted(found, key=lambda r: comparable(r.seconds))))), ""
+    best_first = list(_distinct(steps.added(sorted(found, key=lambda r: comparable(r.seconds)))))
+    first, most = samplers[0].evaluator, samplers[0].beam.baseline
+    ranked, note = tuple(baseline_first(best_first, first, len(best_first), most)), ""
     if not ranked:
         ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"
