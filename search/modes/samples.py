@@ -141,8 +141,8 @@ def draw_samples(
                 progress(number + 1, samples)
     steps = InSteps(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
     best_first = list(_distinct(steps.added(sorted(found, key=lambda r: comparable(r.seconds)))))
-    first, most = samplers[0].evaluator, samplers[0].beam.baseline
-    ranked, note = tuple(baseline_first(best_first, first, len(best_first), most)), ""
+    whole, most = samplers[0].evaluator, samplers[0].beam.baseline
+    ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most)), ""
     if not ranked:
         ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"
