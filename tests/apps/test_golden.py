@@ -110,6 +110,10 @@ def test_golden(name: str, suffix: str, others: dict[str, Any], witness: Any, go
     _assert_same(witness(pipeline, case.inputs, scalars), case.outputs, case.tolerance.__getitem__)
 
 
+LONG = ("local_laplacian", "stencil_chain")
+"""Apps of so many stages that they take compilers long; random schedules of them run at small sizes, too."""
+
+
 @pytest.mark.parametrize(("name", "suffix", "others"), GOLDEN_SETS)
 def test_reference_agrees_with_golden(name: str, suffix: str, others: dict[str, Any], golden: Any) -> None:
     app, case = get_app(name), golden(name, suffix)
@@ -129,7 +133,9 @@ def test_every_golden_output_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "params"), [*((name, {}) for name in load_apps()), *OTHER_PARAMETERS], ids=lambda v: str(v)
+    ("name", "params"),
+    [*(pytest.param(name, {}, marks=[pytest.mark.fuzz] * (name in LONG)) for name in load_apps()), *OTHER_PARAMETERS],
+    ids=lambda v: str(v),
 )
 def test_reference_at_sizes_no_tile_divides(name: str, params: dict[str, Any], witness: Any) -> None:
     app = get_app(name)
