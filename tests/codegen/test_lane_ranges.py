@@ -213,4 +213,4 @@ def test_the_suite_keeps_its_meaning(name: str) -> None:
     app = get_app(name)
     pipeline, params = app.configure({})
     sizes = dict.fromkeys(app.default_sizes, 37)
-    assert check(bind(pipeline, app.shapes(sizes), params), range(2)) > 0
+    assert check(bind(pipeline, app.shapes(sizes), params), range(4)) > 0
