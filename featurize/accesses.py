@@ -42,7 +42,6 @@ class AccessGroup:
         offsets: The constants of every access, one tuple a distinct access.
         clamped: For each dimension of the source whether something falls out of the index in the middle of the loops'
             ranges, a clamp, say.
-        clamps: How many different ones of these there are, constants outside them left out.
     """
 
     source: str
@@ -50,7 +49,6 @@ class AccessGroup:
     rows: tuple[Row | None, ...]
     offsets: tuple[tuple[int, ...], ...]
     clamped: tuple[bool, ...] = ()
-    clamps: int = 0
 
     @property
     def everywhere(self) -> bool:
@@ -97,9 +95,9 @@ _Form = tuple[tuple[Row | None, ...], tuple[int, ...], tuple[object, ...]]
 class _Load:
     """A load at symbolic indices; never changed, and not frozen only because searches make very many.
 
-    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did, and
-    ``clamp`` is equal for indices that are clamped alike. A load is of one stage only; once they are known, ``inside``
-    are the loads of the inlined Func that is loaded, and ``form`` is what groups loads.
+    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did. A load
+    is of one stage only; once they are known, ``inside`` are the loads of the inlined Func that is loaded, and ``form``
+    is what groups loads.
     """
 
     source: str
@@ -107,7 +105,6 @@ class _Load:
     index: tuple[ix.Index, ...]
     sure: bool = True
     clamped: tuple[bool, ...] = ()
-    clamp: tuple[object, ...] = ()
     inside: tuple[_Load, ...] | None = None
     form: _Form | None = None
 
@@ -156,8 +153,7 @@ class AccessTable:
                 index = tuple(ix.substitute(i, inside) for i in whole)
                 sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
                 clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
-                clamp = tuple(ix.key(ix.sub(i, _constant(i))) for i, c in zip(whole, clamped, strict=True) if c)
-                one = _Load(source, load.component, index, sure, clamped, clamp)
+                one = _Load(source, load.component, index, sure, clamped)
                 found[source, load.component, one.keys] = one
             self._loads[key] = tuple(found.values())
         return self._loads[key]
@@ -190,15 +186,7 @@ class AccessTable:
 
     def _inside(self, stage: BoundStage, call: _Load) -> tuple[_Load, ...]:
         """Return the loads of an inlined Func evaluated at a point; other choices of inlined Funcs meet it again."""
-        key = (
-            stage.func,
-            stage.number,
-            call.source,
-            call.keys,
-            call.sure,
-            call.clamped,
-            call.clamp,
-        )  # ranges are the stage's
+        key = stage.func, stage.number, call.source, call.keys, call.sure, call.clamped  # ranges are the stage's
         if key not in self._calls:
             self._calls[key] = self._loads_at(call)
         return self._calls[key]
@@ -210,14 +198,12 @@ class AccessTable:
         for p in self._stage_loads(func.stages[0]):
             index = tuple(ix.substitute(i, env) for i in p.index)
             clamped = _clamped_at(p, func.dims, call)
-            clamp = (call.clamp, p.clamp, call.keys) if p.clamp else call.clamp if any(clamped) else ()
-            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, clamp))
+            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped))
         return tuple(found)
 
     def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
         groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
         clamped: dict[tuple[object, ...], tuple[bool, ...]] = {}
-        clamps: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         for a in accesses:
             if a.form is None:
                 a.form = self._form(stage, a)
@@ -227,9 +213,8 @@ class AccessTable:
             before = clamped.get(key, (False,) * len(a.index))
             own = a.clamped or before
             clamped[key] = tuple(b or o for b, o in zip(before, own, strict=True))
-            clamps.setdefault(key, set()).add(a.clamp)
         return tuple(
-            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], len(clamps[key]))
+            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key])
             for key, (rows, offsets) in groups.items()
         )
 
@@ -245,10 +230,6 @@ class AccessTable:
         if key not in self._rows:
             self._rows[key] = _row(index, sure)
         return self._rows[key]
-
-
-def _constant(i: ix.Index) -> int:
-    return i.const if isinstance(i, ix.Affine) else i
 
 
 def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundStage
@@ -19,12 +19,10 @@ def loads_left_out(stage: BoundStage, inside: Mapping[str, ix.Index]) -> set[int
         inside: Its loops in the middle of their ranges.
     """
     found: set[int] = set()
-    for e in {id(e): e for root in stage.values for e in walk(root)}.values():
-        if isinstance(e, Select):
-            taken = _decided(e.cond, stage, inside)
-            for arm, is_taken in ((e.t, True), (e.f, False)):
-                if taken != "data" and taken is not is_taken:
-                    found |= {id(n) for n in walk(arm) if isinstance(n, Load)}
+    for e, taken in _selections(stage, inside):
+        for arm, is_taken in ((e.t, True), (e.f, False)):
+            if taken != "data" and taken is not is_taken:
+                found |= {id(n) for n in walk(arm) if isinstance(n, Load)}
     return found
 
 
@@ -38,12 +36,17 @@ def only_at_borders(stage: BoundStage, inside: Mapping[str, ix.Index]) -> set[in
         inside: Its loops in the middle of their ranges.
     """
     found: set[int] = set()
+    for e, taken in _selections(stage, inside):
+        if isinstance(taken, bool):
+            found |= {id(e), *map(id, walk(e.cond)), *map(id, walk(e.f if taken else e.t))}
+    return found
+
+
+def _selections(stage: BoundStage, inside: Mapping[str, ix.Index]) -> Iterator[tuple[Select, bool | str]]:
+    """Yield each selection of a stage once, with what decides it there (see `_decided`)."""
     for e in {id(e): e for root in stage.values for e in walk(root)}.values():
         if isinstance(e, Select):
-            taken = _decided(e.cond, stage, inside)
-            if isinstance(taken, bool):
-                found |= {id(e), *map(id, walk(e.cond)), *map(id, walk(e.f if taken else e.t))}
-    return found
+            yield e, _decided(e.cond, stage, inside)
 
 
 def _decided(e: Expr, stage: BoundStage, inside: Mapping[str, ix.Index]) -> bool | str:

@@ -33,23 +33,24 @@ OF_EVERY_STEP = (
 )  # fmt: skip
 """Features that count what a block does, so that they count again in every step."""
 
+READ_OF_A_STEP = frozenset({"num_global_mem_loads_per_block"})
+"""Features that tell what is done in every step: global requests of stages that load nothing are stores."""
+
 
 @dataclass(frozen=True)
-class Stepped:
-    """A kernel that computes a reduction in steps, as one of its steps.
+class Steps:
+    """The steps of a kernel that computes a reduction in steps.
 
     Attributes:
         bound: The pipeline with the terms of one step.
-        kernel: What a block does in it.
-        steps: How often it does that.
+        count: How often a block does what the kernel of one step does.
         host: The stage whose terms are added up in steps.
         staged: Funcs that are staged in every step.
         inside: Funcs that threads compute for themselves in every step.
     """
 
     bound: BoundPipeline
-    kernel: Kernel
-    steps: int
+    count: int
     host: StageId
     staged: frozenset[str]
     inside: frozenset[str] = frozenset()
@@ -78,13 +79,13 @@ class Stepped:
         for k, stage in enumerate(rows):
             if stage != self.host and stage.func not in self.staged | self.inside:
                 continue
-            times = self.steps + (self.bound.buffers > 1 and stage.func in self.staged)  # the last one loads once more
+            times = self.count + (self.bound.buffers > 1 and stage.func in self.staged)  # the last one loads once more
             found[..., k, often] *= times
             stores_alone = (stage == self.host) & (features[..., k, loads] == 0)
             found[..., k, requests] *= np.where(stores_alone, 1, times)[..., None]
-            found[..., k, read] = np.minimum(features[..., k, read] * self.steps, everything)
-            found[..., k, walked] = self.steps
-        barriers = self.steps * (1 if self.bound.buffers > 1 else 2)
+            found[..., k, read] = np.minimum(features[..., k, read] * self.count, everything)
+            found[..., k, walked] = self.count
+        barriers = self.count * (1 if self.bound.buffers > 1 else 2)
         found[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
         return found
 
@@ -99,8 +100,8 @@ def array_bytes(bound: BoundPipeline, names: Iterable[str]) -> float:
     return float(total)
 
 
-def one_step(bound: BoundPipeline, kernel: Kernel) -> Stepped | None:
-    """Return a kernel with STREAM Members as one of its steps, None if it has no such Members.
+def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | None:
+    """Return the steps of a kernel with STREAM Members and the kernel of one step; None if it has no such Members.
 
     Args:
         bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
@@ -125,8 +126,8 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> Stepped | None:
     for m in reversed(members):  # hosts come after what they hold
         if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
             repeated.add(m.func)
-    one, steps = replace(kernel, roots=roots, members=members), prod(p.extent for p in walked)
-    return Stepped(view, one, steps, at.host, staged, frozenset(repeated))
+    steps = Steps(view, prod(p.extent for p in walked), at.host, staged, frozenset(repeated))
+    return steps, replace(kernel, roots=roots, members=members)
 
 
 def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) -> Member:

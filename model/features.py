@@ -18,7 +18,7 @@ from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
 from autosched.featurize.describe import Params, describe_kernel, described_points
 from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.stepped import Stepped, one_step
+from autosched.featurize.stepped import Steps, one_step
 from autosched.featurize.structure import Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
@@ -32,11 +32,11 @@ Ints = NDArray[np.int64]
 
 
 class _Described(NamedTuple):
-    """A kernel; ``stepped`` if it computes a reduction in steps, of which structure and parameters are one."""
+    """A kernel; ``steps`` if it computes a reduction in steps, of which structure and parameters are one."""
 
     structure: Structure
     params: Params
-    stepped: Stepped | None = None
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,13 @@ def featurize_problem(
             featurizers[splits] = Featurizer(with_splits(bound, splits), target)
         featurizer = featurizers[splits]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
-        if any(featurizer.model(one.structure).overflow for one in described if one.stepped is None):
+        if any(featurizer.model(one.structure).overflow for one in described if one.steps is None):
             found[key] = ()
             continue
         found[key] = tuple(_key(one, splits) for one in described)
         for k, one in zip(found[key], described, strict=True):
             if k not in kernels:
-                alone = "" if one.stepped is None else k  # it has a featurizer of its own
+                alone = "" if one.steps is None else k  # it has a featurizer of its own
                 wanted.setdefault((splits, one.structure.staged, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
     for (splits, _, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
@@ -170,29 +170,29 @@ def featurize_problem(
 
 
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
-    stepped = one_step(bound, kernel)
-    if stepped is not None:
-        bound, kernel = stepped.bound, stepped.kernel
-    structure, params = describe_kernel(bound, kernel)
-    return _Described(structure, (*params, *described_points(bound, kernel)), stepped)
+    steps, step = one_step(bound, kernel) or (None, kernel)
+    bound = bound if steps is None else steps.bound
+    structure, params = describe_kernel(bound, step)
+    return _Described(structure, (*params, *described_points(bound, step)), steps)
 
 
 def _key(one: _Described, splits: tuple[Split, ...]) -> str:
     key = kernel_key(one.structure, one.params, splits)
-    if one.stepped is None:
+    if one.steps is None:
         return key
-    s = one.stepped
+    s = one.steps
     terms = [d.extent for d in s.bound.stage(*s.host).reductions]
-    return hashlib.sha256(f"{key}|{s.steps} steps of {terms} by {s.host}".encode()).hexdigest()[:20]
+    text = f"{key}|{s.count} steps of {terms} by {s.host} in {s.bound.buffers}"
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def _featurized(
     featurizer: Featurizer, prior: Prior, algorithm: _DistinctRows, wanted: Mapping[str, _Described]
 ) -> dict[str, KernelFeatures]:
     """Return the features of kernels with the same copies of sources, those of one structure next to each other."""
-    stepped = next(iter(wanted.values())).stepped  # alone, if it is one
-    if stepped is not None:
-        featurizer = Featurizer(stepped.bound, featurizer.target)
+    steps = next(iter(wanted.values())).steps  # alone, if it has some
+    if steps is not None:
+        featurizer = Featurizer(steps.bound, featurizer.target)
     groups: dict[Structure, list[tuple[str, Params]]] = {}
     for key, (structure, params, _) in wanted.items():
         groups.setdefault(structure, []).append((key, params))
@@ -201,7 +201,7 @@ def _featurized(
     stages = StageTable(models[0].bound, models[0].f)
     numbers = algorithm.add(stages.features)
     evaluation = models[0].f.evaluate(models, tables)
-    evaluation = evaluation if stepped is None else stepped.repeated(evaluation)
+    evaluation = evaluation if steps is None else steps.repeated(evaluation)
     parts = prior.parts(evaluation)
     _check_finite(evaluation, parts)
     found, position = {}, 0

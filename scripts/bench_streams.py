@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.apps import get_app, load_apps
 from autosched.measure.simulated import simulate
 from autosched.schedule.types import Schedule
@@ -51,8 +50,6 @@ def row(name: str, target: Target, model: CostModel, settings: SearchSettings, s
     (p0, s0, t0), (p1, s1, t1) = cells
     kernels = [k for k in schedule.kernels if k.stream is not None]
     hosts = [str(k.stream.host) + (" ahead" if k.ahead else "") for k in kernels if k.stream is not None]
-    view = with_splits(bound, schedule.splits)
-    assert all(h.split()[0].split(".")[0] in view.funcs for h in hosts)
     return (
         f"{name:26}{p0:9.1f}{p1:9.1f}{p0 / p1:7.2f}{s0:10.1f}{s1:9.1f}{s0 / s1:7.2f}{t0:8.1f}{t1:7.1f}  "
         f"{', '.join(hosts) or '-'}"

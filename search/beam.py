@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autosched.search.cost import comparable
+from autosched.search.cost import all_comparable, comparable
 from autosched.search.decide import Decider, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
@@ -130,7 +130,8 @@ class BeamSearch:
         """Return the states to expand: the cheapest, those of known structure made dearer (section 6.5)."""
         size = self.settings.beam_size
         order = itertools.count()
-        heap = [(comparable(s.cost), next(order), s, False) for s in states]
+        costs = all_comparable(np.array([s.cost for s in states])).tolist()
+        heap = [(cost, next(order), s, False) for cost, s in zip(costs, states, strict=True)]
         heapq.heapify(heap)
         seen: Counter[int] = Counter()
         chosen: list[State] = []

@@ -11,6 +11,11 @@ from autosched.featurize.model import BatchEvaluation
 
 Floats = NDArray[np.float64]
 
+DIGITS = 5
+"""Significant digits by which costs are told apart."""
+SMALLEST, LARGEST = 1e-17, 1e22
+POWERS = np.array([float(f"1e{k}") for k in range(23)])
+
 
 class CostModel(Protocol):
     """Predicts how long kernels take.
@@ -39,5 +44,16 @@ def features_read(model: CostModel) -> frozenset[str] | None:
 
 
 def comparable(cost: float) -> float:
-    """Round to five significant digits, so that the order of costs does not depend on the order of summation."""
-    return float(f"{cost:.5g}")
+    """Round to `DIGITS` significant digits, so that the order of costs does not depend on the order of summation."""
+    return float(f"{cost:.{DIGITS}g}")
+
+
+def all_comparable(costs: Floats) -> Floats:
+    """Return what `comparable` does for each of some costs, ``float64[N]``; halves may go the other way."""
+    usual = (np.abs(costs) > SMALLEST) & (np.abs(costs) < LARGEST)  # powers of ten are exact for these
+    digits = DIGITS - 1 - np.floor(np.log10(np.abs(costs), where=usual, out=np.zeros_like(costs))).astype(np.int64)
+    up, down = POWERS[np.clip(digits, 0, None)], POWERS[np.clip(-digits, 0, None)]
+    found: Floats = np.rint(costs * up / down) / up * down
+    for k in np.flatnonzero(~usual).tolist():
+        found[k] = comparable(costs[k])
+    return found

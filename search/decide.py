@@ -19,7 +19,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
 from autosched.search.settings import SearchSettings
-from autosched.search.state import Params, Piece, State, layer_key
+from autosched.search.state import Params, Piece, State, alike_tilings
 from autosched.search.tilings import default_tiling, member_tilings, root_tilings
 
 Ints = NDArray[np.int64]
@@ -327,10 +327,8 @@ class Decider:
         if len(options) == 1:
             return np.zeros(1, np.int64)
         if (bare, depth) not in self._buckets:
-            layout = self.places.layout(bare)
-            numbers: dict[object, int] = {}
-            keys = (layer_key(Piece(bare, params, tiled=True), layout, depth) for params in options.tilings)
-            self._buckets[bare, depth] = np.array([numbers.setdefault(k, len(numbers)) for k in keys], np.int64)
+            tilings = np.array(options.tilings, np.int64)
+            self._buckets[bare, depth] = alike_tilings(tilings, self.places.layout(bare), depth)
         return self._buckets[bare, depth]
 
     def prefetch(self, states: Iterable[State], decision: Decision) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.schedule.validate import kernel_reasons
-from autosched.search.cost import CostModel, comparable, features_read
+from autosched.search.cost import CostModel, all_comparable, features_read
 from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, reasons_of
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -58,8 +59,7 @@ class Counts:
         return self.kernels / self.batches if self.batches else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is known of one kernel: predicted seconds, and the reason it is pruned (empty if it is not)."""
 
     cost: float
@@ -106,13 +106,20 @@ class Evaluator:
         """Return what was found for a kernel that has been evaluated."""
         return self._known[structure][params]
 
+    def all_known(self, structure: Structure) -> Mapping[Params, Verdict]:
+        """Return what was found for the kernels of a structure that have been evaluated."""
+        return self._known[structure]
+
     def evaluate(self, wanted: Iterable[tuple[Structure, Params]]) -> None:
         """Work out the verdicts of kernels, those with one structure together."""
         fresh: dict[Structure, dict[Params, None]] = {}
-        known = self._known
+        last: Structure | None = None
+        known: dict[Params, Verdict] = {}
         for structure, params in wanted:
             self.counts.asked += 1
-            if params not in known.setdefault(structure, {}):
+            if structure is not last:  # those of one structure come one after the other
+                last, known = structure, self._known.setdefault(structure, {})
+            if params not in known:
                 fresh.setdefault(structure, {})[params] = None
         models: list[KernelModel] = []
         tables: list[list[Params]] = []
@@ -122,7 +129,7 @@ class Evaluator:
             rows = list(new)
             self.counts.kernels += len(rows)
             if model.overflow:
-                known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
+                self._known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
                 continue
             while rows:
                 models.append(model)
@@ -150,16 +157,10 @@ class Evaluator:
         costs = self.model.cost(found)
         costed = time.perf_counter()
         codes = reasons_of(found, self.settings, self.target)
-        cost_list, code_list = costs.tolist(), codes.tolist()
-        position = 0
+        verdicts = map(Verdict, all_comparable(costs).tolist(), [REASONS[k] for k in codes.tolist()])
         for model, rows in zip(models, tables, strict=True):
-            known = self._known[model.structure]
-            for r in rows:
-                reason = REASONS[code_list[position]]
-                if reason:
-                    self.counts.pruned[reason] += 1
-                known[r] = Verdict(comparable(cost_list[position]), reason)
-                position += 1
+            self._known[model.structure].update(zip(rows, verdicts, strict=False))
+        self.counts.pruned.update({REASONS[k]: n for k, n in enumerate(np.bincount(codes).tolist()) if k and n})
         self.counts.seconds["features"] += featurized - started
         self.counts.seconds["cost"] += costed - featurized
         self.counts.seconds["pruning"] += time.perf_counter() - costed

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from autosched.search.cost import comparable
+from autosched.search.cost import all_comparable
 from autosched.search.decide import Decider, Kept
 from autosched.search.evaluate import Evaluator
 from autosched.search.hold import Held, offer
 from autosched.search.options import Decision, Option, TileOptions
-from autosched.search.sampling import Sampler, Table
+from autosched.search.sampling import Floats, Sampler, Table
 from autosched.search.state import State
 from autosched.search.together import Asking
 
@@ -85,7 +84,8 @@ class Expander:
                 children.append(replace(state, steps=state.steps + 1, parent=state))
         self.evaluator.counts.seconds["enumeration"] += time.perf_counter() - started
         accepted = yield from self.sampler.accept(offered, depth)
-        found: list[tuple[float, State, Kept, Table, int]] = []
+        found: list[tuple[State, Kept, Table, int]] = []
+        totals: list[Floats] = []
         for (state, _), (table, positions) in zip(offered, accepted, strict=True):
             costs = table.cost[positions]
             most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
@@ -94,13 +94,13 @@ class Expander:
                 positions, costs = positions[nearest], costs[nearest]
             gone = self.decider.replaced(state, decision)
             kept = self.decider.kept(state, gone)
-            rest = state.cost - sum(state.costs[k] for k in gone)
-            for position, cost in zip(positions.tolist(), costs.tolist(), strict=True):
-                found.append((rest + cost, state, kept, table, position))
+            totals.append(state.cost - sum(state.costs[k] for k in gone) + costs)
+            found += [(state, kept, table, position) for position in positions.tolist()]
         if len(found) > CHILDREN_OF_STEP * size:
-            found = heapq.nsmallest(CHILDREN_OF_STEP * size, found, key=lambda f: comparable(f[0]))
+            cheapest = np.argsort(all_comparable(np.concatenate(totals)), kind="stable")[: CHILDREN_OF_STEP * size]
+            found = [found[k] for k in cheapest.tolist()]
         return children + [
-            self.decider.after(state, decision, table.options[k], kept=kept) for _, state, kept, table, k in found
+            self.decider.after(state, decision, table.options[k], kept=kept) for state, kept, table, k in found
         ]
 
     def _offer(self, state: State, decision: Decision, held: Held | None, members: bool) -> Sequence[Option]:

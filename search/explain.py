@@ -42,12 +42,12 @@ def explain(found: Found) -> list[KernelReport]:
         return []
     reports = []
     for kernel in best.schedule.kernels:
-        model, evaluation = evaluated(evaluator.featurizer, kernel)
-        features = evaluation.features
+        known = evaluated(evaluator.featurizer, kernel)
+        model, features = known.model, known.found.features
         parts: dict[str, float] = {}
         if isinstance(evaluator.model, AnalyticalModel | CpuModel):
-            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(evaluation).items()}
-        seconds = float(evaluator.model.cost(evaluation)[0])
+            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(known.found).items()}
+        seconds = known.seconds(evaluator.model)
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
         members = tuple((m.func, m.at.level.name) for m in kernel.members)

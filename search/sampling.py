@@ -46,11 +46,16 @@ class Table:
 
     def collect(self, fresh: Sequence[int], evaluator: Evaluator) -> None:
         """Take over what was found for the options at these positions."""
+        if not fresh:
+            return
+        if isinstance(self.options, TileOptions):
+            known, tilings = evaluator.all_known(self.options.structure), self.options.tilings
+            found = [known[tilings[k]] for k in fresh]
+            self.cost[fresh] = [v.cost for v in found]
+            self.legal[fresh] = [not v.reason for v in found]
+            return
         for k in fresh:
-            if isinstance(self.options, TileOptions):
-                found = [evaluator.known(self.options.structure, self.options.tilings[k])]
-            else:
-                found = [evaluator.known(p.structure, p.params) for p in self.options[k].added]
+            found = [evaluator.known(p.structure, p.params) for p in self.options[k].added]
             self.cost[k] = sum(v.cost for v in found)
             self.legal[k] = not any(v.reason for v in found)
 
@@ -68,7 +73,10 @@ class _Draws:
 
     def __init__(self, buckets: Ints, rng: np.random.Generator) -> None:
         self.sizes = np.bincount(buckets)
-        self._positions = np.lexsort((rng.random(len(buckets)), buckets))  # in random order within each bucket
+        shuffled = np.argsort(rng.random(len(buckets)))
+        small = np.uint16 if len(self.sizes) < 1 << 16 else np.int64  # small numbers are sorted digit by digit
+        by_bucket = np.argsort(buckets[shuffled].astype(small), kind="stable")
+        self._positions: Ints = shuffled[by_bucket]  # in random order within each bucket
         self._buckets = buckets[self._positions]
         self._end = np.cumsum(self.sizes)
         self._from = self._end - self.sizes

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.lanes import alike_rows
 from autosched.featurize.structure import Columns, Structure
 from autosched.schedule.types import Level
 
+Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 
@@ -73,6 +78,28 @@ def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
     if depth >= 3:
         key += (piece.params[layout.root_threads],)
     return (*key, piece.params) if depth >= 4 else key
+
+
+def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:
+    """Return a number for each tiling of one kernel, the same for those with equal `layer_key`.
+
+    Args:
+        tilings: ``int64[N, columns]``.
+        layout: What the columns are.
+        depth: Layers of what kernels look like.
+
+    Returns:
+        ``int64[N]``, numbered as they are met.
+    """
+    threads, serial = tilings[:, layout.root_threads], tilings[:, layout.root_serial]
+    layers = [tilings > 1, threads * serial, threads, tilings][: max(depth, 0)]
+    if not layers:
+        return np.zeros(len(tilings), np.int64)
+    _, first, which = alike_rows(np.concatenate(layers, axis=1))
+    number = np.empty_like(first)
+    number[np.argsort(first)] = np.arange(len(first))
+    found: Ints = number[which]
+    return found
 
 
 def state_key(steps: int, keys: Iterable[object]) -> int:

@@ -11,10 +11,8 @@ from autosched.measure.job import Failure, Job
 from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
 from autosched.measure.service import TurnsService
 from autosched.measure.settings import MeasureSettings
+from autosched.measure.simulated.version import SIMULATED
 from autosched.runtime.timing.rounds import Rounds, RoundsRule
-
-SIMULATED = "simulated:"
-"""How a source begins whose times are the same each time."""
 
 
 class Comparer:
@@ -31,7 +29,7 @@ class Comparer:
     ) -> None:
         self._bench = backend.benches()[0]
         self.rule = rule or RoundsRule()
-        self.is_needed = not backend.source.startswith(SIMULATED)
+        self.is_needed = not backend.source.startswith(SIMULATED)  # there times are the same each time
         self._settings = settings or MeasureSettings()
         self._worker: WorkerProcess | None = None
 

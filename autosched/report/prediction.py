@@ -98,14 +98,13 @@ def _model(name: str, target: Target) -> CostModel:
 def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
     if kernel.stream is None and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
-    kernel_model, found = evaluated(featurizer, kernel)
+    known = evaluated(featurizer, kernel)
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
-        seconds = model.parts(found)
-        parts = {name: float(part[0]) for name, part in seconds.items()}
-    stages = [*map(str, kernel_model.rows), *kernel_model.inlined]
-    rows = {n: dict(zip(NAMES, found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
-    return KernelPrediction(float(model.cost(found)[0]), parts, rows)
+        parts = {name: float(part[0]) for name, part in model.parts(known.found).items()}
+    stages = [*map(str, known.model.rows), *known.model.inlined]
+    rows = {n: dict(zip(NAMES, known.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
+    return KernelPrediction(known.seconds(model), parts, rows)
 
 
 def _labels(model: CostModel, source: str) -> str:

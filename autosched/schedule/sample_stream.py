@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import readers, sources_through
+from autosched.schedule.checks.streams import why_not_held
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.tiles import member_tiling
 from autosched.schedule.types import (
@@ -75,12 +76,7 @@ def held_kernel(bound: BoundPipeline, first: Kernel, second: Kernel) -> Kernel |
     if first.members or first.inlined or len(second.roots) != 1 or len(first.root_funcs) != 1:
         return None
     held, reader = bound.funcs[first.root_funcs[0]], second.roots[0].tiling
-    func = bound.funcs[reader.stage.func]
-    inlined = {i.func for i in second.inlined}
-    sources = sources_through(bound, bound.stage(*reader.stage), inlined)
-    if held.is_output or set(held.consumers) - {held.name, func.name}:
-        return None
-    if held.dims != func.dims or held.region != func.region or held.name not in sources or not func.is_pure:
+    if why_not_held(held, bound.funcs[reader.stage.func]):
         return None
     roots = []
     for r in first.roots:
@@ -152,8 +148,8 @@ def _placed(
 ) -> Kernel | None:  # fmt: skip
     """Return a kernel with one Func computed at STREAM, with random loops, if that is legal."""
     own = kernel.member(name)
-    source = name.removesuffix(".staged")
-    viewed = with_staged(bound, {*kernel.staged, *((source,) if own is None else ())})
+    source = staged_source(name)
+    viewed = with_staged(bound, kernel.staged | ({source} if own is None and source is not None else set()))
     func = viewed.funcs.get(name)
     if func is None or not func.dims:
         return None

@@ -20,7 +20,7 @@ from autosched.search.modes.samples import Sampler, draw_samples
 from autosched.search.modes.spills import without_spills
 from autosched.search.modes.tuning_state import Drawn
 from autosched.search.mutations import Mutator
-from autosched.search.streams.cost import stepped_seconds
+from autosched.search.streams.cost import evaluated
 
 PARENTS = 8
 """Of so many of the fastest schedules changes are tried."""
@@ -153,7 +153,7 @@ def predicted_seconds(evaluator: Evaluator, schedule: Schedule) -> float | None:
         in_steps = [k for k in schedule.kernels if k.stream is not None]
         pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in in_steps]
         evaluator.evaluate(pieces)
-        seconds = sum(stepped_seconds(evaluator.featurizer, evaluator.model, k) for k in in_steps)
+        seconds = sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in in_steps)
     except AutoschedError:
         return None
     seconds += sum(evaluator.known(*piece).cost for piece in pieces)

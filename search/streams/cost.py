@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.stepped import Stepped, array_bytes, one_step
+from autosched.featurize.stepped import READ_OF_A_STEP, Steps, array_bytes, one_step
 from autosched.schedule.types import Kernel
-from autosched.search.cost import CostModel
+from autosched.search.cost import CostModel, features_read
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -24,44 +24,61 @@ class SteppedModel:
 
     Args:
         model: Predicts times of kernels.
-        stepped: What is repeated, and how often.
-        besides: Seconds to add for what is not in the step, see `besides_seconds`.
+        steps: What is repeated, and how often.
     """
 
     model: CostModel
-    stepped: Stepped
-    besides: float = 0.0
+    steps: Steps
 
     @property
     def name(self) -> str:
         """Name of the model of kernels."""
         return self.model.name
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """Features that the model of kernels reads, and those that tell what every step does; None for all."""
+        read = features_read(self.model)
+        return None if read is None else read | READ_OF_A_STEP
+
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        predicted: Floats = self.model.cost(self.stepped.repeated(found)) + self.besides
-        return predicted
+        return self.model.cost(self.steps.repeated(found))
 
 
-def evaluated(featurizer: Featurizer, kernel: Kernel) -> tuple[KernelModel, BatchEvaluation]:
-    """Return what is known of any kernel, the features of all its steps if it computes a reduction in steps.
+@dataclass(frozen=True)
+class Evaluated:
+    """What is known of one kernel.
+
+    Attributes:
+        model: Its structure.
+        found: Its features, those of all its steps if it computes a reduction in steps.
+        besides: Seconds that it takes to read what features leave out, see `besides_seconds`.
+    """
+
+    model: KernelModel
+    found: BatchEvaluation
+    besides: float = 0.0
+
+    def seconds(self, model: CostModel) -> float:
+        """Return the time that a model predicts."""
+        return float(model.cost(self.found)[0]) + self.besides
+
+
+def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
+    """Return what is known of any kernel.
 
     Raises:
         ScheduleError: If the kernel cannot be described.
     """
-    stepped = one_step(featurizer.bound, kernel)
-    if stepped is not None:
-        featurizer, kernel = Featurizer(stepped.bound, featurizer.target), stepped.kernel
-    structure, params = describe_kernel(featurizer.bound, kernel)
-    model = featurizer.model(structure)
+    steps, step = one_step(featurizer.bound, kernel) or (None, kernel)
+    own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
+    structure, params = describe_kernel(own.bound, step)
+    model = own.model(structure)
     found = model.f.evaluate([model], [np.array([params], np.int64)])
-    return model, found if stepped is None else stepped.repeated(found)
-
-
-def stepped_seconds(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> float:
-    """Return the predicted seconds of a kernel that computes a reduction in steps."""
-    _, found = evaluated(featurizer, kernel)
-    return float(model.cost(found)[0]) + besides_seconds(featurizer.bound, kernel, featurizer.target)
+    if steps is None:
+        return Evaluated(model, found)
+    return Evaluated(model, steps.repeated(found), besides_seconds(featurizer.bound, kernel, featurizer.target))
 
 
 def besides_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> float:

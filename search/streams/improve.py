@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from autosched.analysis.staging import staged_name, with_staged
 from autosched.analysis.stepping import with_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import KernelModel
-from autosched.featurize.stepped import Stepped, array_bytes
+from autosched.featurize.stepped import Steps
 from autosched.featurize.structure import Columns, Spot, Structure, storage_order, thread_order
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
@@ -37,7 +38,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.retile import Retiler
 from autosched.search.settings import SearchSettings
 from autosched.search.state import Params
-from autosched.search.streams.cost import SteppedModel
+from autosched.search.streams.cost import SteppedModel, besides_seconds
 from autosched.search.streams.places import Place, places, steps_of
 from autosched.search.together import finish_together
 from autosched.target import Target
@@ -116,15 +117,11 @@ class Streamer:
     def _of_step(self, place: Place, terms: Mapping[str, int], buffers: int) -> Streamed | None:
         """Return the fastest kernel with steps of so many terms and so many buffers of what is staged."""
         view = with_step(self.bound, place.host.func, place.host.number, terms, buffers)
-        steps = 1
-        for d in self.bound.stage(*place.host).reductions:
-            steps *= d.extent // terms.get(d.name, d.extent)
+        count = prod(d.extent // terms.get(d.name, d.extent) for d in self.bound.stage(*place.host).reductions)
         structure = self._structure(view, place)
-        staged = frozenset(s.func for s in structure.spots)
-        # only how often, which stage and what is staged matter to the cost
-        stepped = Stepped(view, Kernel(()), steps, place.host, staged)
+        steps = Steps(view, count, place.host, staged=frozenset(s.func for s in structure.spots))
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
-        evaluator = Evaluator(view, self.target, SteppedModel(self.model, stepped, self._besides(place)), settings)
+        evaluator = Evaluator(view, self.target, SteppedModel(self.model, steps), settings)
         decider = _StepDecider(evaluator)
         best = self._tiled(evaluator, decider, structure)
         if best is None:
@@ -133,14 +130,7 @@ class Streamer:
         kernel = kernel.loaded_ahead() if buffers > 1 else kernel
         if kernel_reasons(self.bound, kernel, self.target):
             return None
-        return Streamed(kernel, evaluator.known(*best).cost)
-
-    def _besides(self, place: Place) -> float:
-        """Return the seconds that it takes to read what the reader of the sums reads besides them."""
-        if place.reader is None:
-            return 0.0
-        read = set(self.bound.funcs[place.reader].stages[0].sources) - {place.host.func} - place.inlined
-        return array_bytes(self.bound, read) / self.target.dram_bytes_per_s
+        return Streamed(kernel, evaluator.known(*best).cost + besides_seconds(self.bound, kernel, self.target))
 
     def _structure(self, view: BoundPipeline, place: Place) -> Structure:
         """Return the kernel of one step without tiles: all sources staged, rows along what threads hold."""

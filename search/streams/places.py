@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.staging import staged_source
+from autosched.schedule.checks.streams import why_not_held
 from autosched.schedule.plan import owns_tile
-from autosched.schedule.types import Kernel, Level, Schedule, StageId
+from autosched.schedule.types import Kernel, Schedule, StageId
 
 LEAST_TERMS = 16
 """Terms of a reduction that are worth steps: fewer are unrolled, and what they read stays in caches."""
@@ -53,11 +54,10 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
         if not serial or prod(d.extent for d in terms) < LEAST_TERMS:
             continue
         ids = tuple(StageId(func.name, s.number) for s in stages)
-        for reader in (*([r] if (r := _reader(bound, func)) else []), None):
-            found = _place(bound, schedule, ids, reader)
-            if found is not None:
-                yield found
-                break
+        reader = _reader(bound, func)
+        found = (reader and _place(bound, schedule, ids, reader)) or _place(bound, schedule, ids, None)
+        if found:
+            yield found
 
 
 def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
@@ -79,16 +79,9 @@ def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
 
 
 def _reader(bound: BoundPipeline, func: BoundFunc) -> str | None:
-    """Return the one Func that reads another at its own points alone, over the same region."""
+    """Return the one Func for which threads may hold the points of another."""
     others = [c for c in func.consumers if c != func.name]
-    if func.is_output or len(others) != 1:
-        return None
-    reader = bound.funcs[others[0]]
-    if not reader.is_pure or reader.dims != func.dims or reader.region != func.region:
-        return None
-    own = [[f"({d})"] for d in reader.dims]
-    reads = [[[ix.key(i) for i in dim] for dim in f.dims] for f in reader.stages[0].footprints if f.source == func.name]
-    return reader.name if reads and all(r == own for r in reads) else None
+    return others[0] if len(others) == 1 and not why_not_held(func, bound.funcs[others[0]]) else None
 
 
 def _place(
@@ -101,7 +94,7 @@ def _place(
     for k, kernel in enumerate(schedule.kernels):
         if not own & _computed(kernel):
             continue
-        others = {m.func for m in kernel.members if m.at.level is not Level.BLOCK or m.func in bound.funcs} - own
+        others = {m.func for m in kernel.members if staged_source(m.func) is None} - own  # copies are made anew
         if not set(kernel.root_funcs) <= own or others or kernel.stream is not None:
             return None
         chosen.append(k)

@@ -31,7 +31,7 @@ SHAPES = {
 def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
     kernel = in_steps(BOUND, "by=4 bx=4", **SHAPES[shape])
     kernel = kernel.loaded_ahead() if ahead else kernel
-    _, found = evaluated(Featurizer(BOUND, H200), kernel)
+    found = evaluated(Featurizer(BOUND, H200), kernel).found
     (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
     work = count_kernel(code)
 
@@ -51,16 +51,16 @@ def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
 
 
 def test_a_thread_holds_its_sums_in_registers() -> None:
-    _, found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12"))
+    found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")).found
     assert found.thread_bytes.tolist() == [12 * 4]
 
 
 def test_operations_count_in_every_step() -> None:
     kernel = in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")
-    stepped = one_step(BOUND, kernel)
-    assert stepped is not None and stepped.steps == 12 and stepped.bound.stage("dot", 1).loop("r.k").extent == 4
-    assert one_step(BOUND, kernel).bound is stepped.bound  # type: ignore[union-attr]
-    _, found = evaluated(Featurizer(BOUND, H200), kernel)
+    steps, _ = one_step(BOUND, kernel) or pytest.fail("no steps")
+    assert steps.count == 12 and steps.bound.stage("dot", 1).loop("r.k").extent == 4
+    assert (again := one_step(BOUND, kernel)) is not None and again[0].bound is steps.bound
+    found = evaluated(Featurizer(BOUND, H200), kernel).found
     points = 16 * 24 * 48
     assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points
 

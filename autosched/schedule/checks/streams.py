@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.structure import points_of_threads
 from autosched.schedule.derived import is_promoted, is_unrolled
@@ -61,19 +61,27 @@ def what_follows_reads_held_points(bound: BoundPipeline, kernel: Kernel, target:
         return
     if kernel.stream.host.func != first:
         yield f"STREAM Members are computed in {kernel.stream.host}, but {first} is the Func that threads hold"
-    held, reader = bound.funcs[first], bound.funcs[others[0]]
+    problem = why_not_held(bound.funcs[first], bound.funcs[others[0]])
+    if problem:
+        yield problem
+
+
+def why_not_held(held: BoundFunc, reader: BoundFunc) -> str:
+    """Return why one kernel cannot hold a Func's points in registers for the Func that reads them, empty if it can."""
     if held.is_output:
-        yield f"output {first} must be stored"
+        return f"output {held.name} must be stored"
     if not reader.is_pure or held.dims != reader.dims or held.region != reader.region:
-        yield f"{reader.name} must be pure and have the dimensions and the region of {first}, whose points it reads"
-        return
-    own = [f"({d})" for d in reader.dims]
-    for f in reader.stages[0].footprints:
-        if f.source == first and [[ix.key(i) for i in dim] for dim in f.dims] != [[o] for o in own]:
-            yield f"{reader.name} reads {first} at other points than its own, which other threads hold"
-    outside = [c for c in held.consumers if c not in (first, reader.name)]
+        return (
+            f"{reader.name} must be pure and have the dimensions and the region of {held.name}, whose points it reads"
+        )
+    own = [[f"({d})"] for d in reader.dims]
+    reads = [[[ix.key(i) for i in dim] for dim in f.dims] for f in reader.stages[0].footprints if f.source == held.name]
+    if not reads or any(r != own for r in reads):
+        return f"{reader.name} reads {held.name} at other points than its own, which other threads hold"
+    outside = [c for c in held.consumers if c not in (held.name, reader.name)]
     if outside:
-        yield f"{first} is held in registers, but {', '.join(outside)} read it too"
+        return f"{held.name} is held in registers, but {', '.join(outside)} read it too"
+    return ""
 
 
 def buffers_are_filled_ahead(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
