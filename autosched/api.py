@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import cuda_prelude, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
@@ -25,6 +24,7 @@ from autosched.schedule.serialise import save_schedule
 from autosched.schedule.text import schedule_text
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
+from autosched.schedule.views import as_scheduled
 from autosched.search.modes.models import Choice
 from autosched.search.modes.one_shot import Answer, Request, find_schedule
 from autosched.search.modes.origin import Origin
@@ -72,7 +72,7 @@ class ScheduledPipeline:
         tuned: Tuned | None = None,
     ) -> None:
         validate(bound, schedule, target)
-        self.bound = with_splits(bound, schedule.splits)
+        self.bound = as_scheduled(bound, schedule)
         self.schedule = schedule
         self.target = target
         self.found = found

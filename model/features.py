@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline, Split
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
@@ -24,11 +23,13 @@ from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Kernel, StageId
+from autosched.schedule.views import as_scheduled
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Rewrites = tuple[Split | Join, ...]
 
 
 class _Described(NamedTuple):
@@ -135,10 +136,10 @@ def featurize_problem(
         ScheduleError: If a text is no schedule of the pipeline.
         InputError: If a text is no JSON.
     """
-    featurizers: dict[tuple[Split, ...], Featurizer] = {}
+    featurizers: dict[Rewrites, Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
     found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[tuple[tuple[Split, ...], frozenset[str], str], dict[str, _Described]] = {}
+    wanted: dict[tuple[Rewrites, frozenset[str], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in found:
             continue
@@ -146,22 +147,22 @@ def featurize_problem(
             found[key] = ()
             continue
         schedule = from_json(text, bound)
-        splits = schedule.splits
-        if splits not in featurizers:
-            featurizers[splits] = Featurizer(with_splits(bound, splits), target)
-        featurizer = featurizers[splits]
+        rewrites = schedule.rewrites
+        if rewrites not in featurizers:
+            featurizers[rewrites] = Featurizer(as_scheduled(bound, schedule), target)
+        featurizer = featurizers[rewrites]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
         if any(featurizer.model(one.structure).overflow for one in described if one.steps is None):
             found[key] = ()
             continue
-        found[key] = tuple(_key(one, splits) for one in described)
+        found[key] = tuple(_key(one, rewrites) for one in described)
         for k, one in zip(found[key], described, strict=True):
             if k not in kernels:
                 alone = "" if one.steps is None else k  # it has a featurizer of its own
-                wanted.setdefault((splits, one.structure.staged, alone), {})[k] = one
+                wanted.setdefault((rewrites, one.structure.staged, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
-    for (splits, _, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
-        featurizer, items = featurizers[splits], list(alike.items())
+    for (rewrites, _, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
+        featurizer, items = featurizers[rewrites], list(alike.items())
         for start in range(0, len(items), MAX_BATCH):
             kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
     if not algorithm.count:
@@ -176,8 +177,8 @@ def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
     return _Described(structure, (*params, *described_points(bound, step)), steps)
 
 
-def _key(one: _Described, splits: tuple[Split, ...]) -> str:
-    key = kernel_key(one.structure, one.params, splits)
+def _key(one: _Described, rewrites: Rewrites) -> str:
+    key = kernel_key(one.structure, one.params, rewrites)
     if one.steps is None:
         return key
     s = one.steps
@@ -224,13 +225,13 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
         raise ScheduleError("the analytical model gives no finite time for a kernel; its parts are wrong")
 
 
-def kernel_key(structure: Structure, params: Params, splits: tuple[Split, ...] = ()) -> str:
-    """Return a hash of a kernel that is the same in every process; with other reductions in pieces it is another."""
+def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) -> str:
+    """Return a hash of a kernel that is the same in every process, and another with other splits or joins."""
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
     changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage)]
-    for part in (changed, splits):
+    for part in (changed, rewrites):
         if part:
             text += f"|{part}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]

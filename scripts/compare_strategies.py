@@ -1,13 +1,14 @@
 """Predicted times of the schedules that each strategy finds, and real ones on this machine's CPU; prints tables.
 
     python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
-    python scripts/compare_strategies.py --target cpu --run [--rounds 10]
+    python scripts/compare_strategies.py --target cpu --run [--rounds 10] [--scale 0.5]
 
 Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C, and
 each result is compared with the first one's, bit for bit. Every round calls all schedules in turn. Printed are the
 medians of their times, and how many times as long as the beam search's schedule the best other one takes: the median of
-the ratios within a round, and half the difference of their quartiles. Where other processes are busy,
-OMP_NUM_THREADS=1 gives steadier times.
+the ratios within a round, and half the difference of their quartiles. With OMP_NUM_THREADS=1 it is the processor's time
+that is taken, which is steadier where other processes are busy. ``--scale`` is for apps whose arrays do not fit into
+memory for all schedules at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -24,11 +26,11 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.featurize.describe import describe_kernel
 from autosched.schedule.types import Schedule
+from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import analytical_model
 from autosched.search.evaluate import Evaluator
 from autosched.search.settings import SearchSettings
@@ -38,7 +40,7 @@ from autosched.target import Target, get_target
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
     """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
-    evaluator = Evaluator(with_splits(bound, schedule.splits), target, analytical_model(target), SearchSettings())
+    evaluator = Evaluator(as_scheduled(bound, schedule), target, analytical_model(target), SearchSettings())
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
     return sum(evaluator.known(structure, params).cost for structure, params in kernels)
@@ -46,17 +48,21 @@ def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float
 
 def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> Any:
     """Return the seconds of each schedule through C, ``float64[rounds, schedules]``; each round calls all in turn."""
+    clock = time.thread_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     kernels = [s.compile("cpu") for s in scheduled]
-    results = [k(inputs) for k in kernels]
-    for result in results[1:]:
-        for a, b in zip(_arrays(results[0]), _arrays(result), strict=True):
+    expected = _arrays(kernels[0](inputs))
+    out = [np.empty_like(a) for a in expected]
+    for kernel in kernels:
+        kernel(inputs, out=out)
+        for a, b in zip(expected, out, strict=True):
             assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), "schedules differ in their results"
+            b.fill(0)
     times = np.zeros((rounds, len(kernels)))
     for of_round in times:
         for k, kernel in enumerate(kernels):
-            started = time.perf_counter()
-            kernel(inputs)
-            of_round[k] = time.perf_counter() - started
+            started = clock()
+            kernel(inputs, out=out)
+            of_round[k] = clock() - started
     return times
 
 
@@ -87,6 +93,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="time budget of each search")
     parser.add_argument("--run", action="store_true", help="time the schedules on this machine's CPU")
     parser.add_argument("--rounds", type=int, default=10, help="calls of each, in turn")
+    parser.add_argument("--scale", type=float, default=1, help="extents over those of the papers, in each dimension")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args()
     names = options.strategies.split(",")
@@ -97,7 +104,8 @@ def main() -> int:
     for app_name in options.apps.split(","):
         app = get_app(app_name)
         pipeline, params = app.configure({})
-        bound = bind(pipeline, app.shapes(), params)
+        sizes = {key: max(round(size * options.scale), 1) for key, size in app.default_sizes.items()}
+        bound = bind(pipeline, app.shapes(sizes), params)
         found = {n: STRATEGIES[n].search(bound, target, seconds=options.seconds) for n in names}
         seconds = {n: predicted(bound, f.best, target) for n, f in found.items()}
         row: dict[str, Any] = {"app": app_name, "predicted": seconds, "notes": {n: f.note for n, f in found.items()}}
@@ -105,7 +113,7 @@ def main() -> int:
         ratio = others / seconds["beam"] if "beam" in seconds else math.nan
         print(f"{app_name:26}" + "".join(f"{seconds[n] * 1e6:16.1f}" for n in names) + f"{ratio:11.2f}", flush=True)
         if options.run:
-            inputs = app.make_inputs()
+            inputs = app.make_inputs(sizes)
             scheduled = [ScheduledPipeline(bound, found[n].best, target, params) for n in names]
             times = timed(scheduled, inputs, options.rounds)
             row["seconds"] = {n: float(np.median(times[:, k])) for k, n in enumerate(names)}

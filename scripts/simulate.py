@@ -25,7 +25,6 @@ from sass.measure import block_at, interior_block
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
@@ -37,6 +36,7 @@ from autosched.measure.simulated.simulate import compiled_resources, count_once,
 from autosched.measure.simulated.timing import UNITS
 from autosched.runtime.nvrtc import compile_cubin
 from autosched.schedule.types import Schedule
+from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.evaluate import Evaluator
 from autosched.search.random_state import RandomStates
@@ -63,7 +63,7 @@ def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace)
 
 def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[float]:
     """Return the seconds that the analytical model predicts for each kernel."""
-    evaluator = Evaluator(with_splits(bound, schedule.splits), target, AnalyticalModel(target), SearchSettings())
+    evaluator = Evaluator(as_scheduled(bound, schedule), target, AnalyticalModel(target), SearchSettings())
     described = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(described)
     return [evaluator.known(structure, params).cost for structure, params in described]

@@ -189,6 +189,17 @@ class Split:
     loops: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Join:
+    """Funcs that are computed together, as one Func with several values (`autosched.analysis.joining`).
+
+    Attributes:
+        funcs: Their names in the pipeline that splits and earlier joins have made.
+    """
+
+    funcs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class BoundPipeline:
     """A pipeline with concrete shapes and specialised parameters.
@@ -198,6 +209,8 @@ class BoundPipeline:
     Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
     those whose value is built in. ``views`` has what `autosched.analysis.staging.with_staged` made of it. Of a pipeline
     with reductions in pieces (`autosched.analysis.splitting`), ``splits`` says which, and ``unsplit`` is the original.
+    Of one with Funcs computed together (`autosched.analysis.joining`), ``joins`` says which, ``unjoined`` is the one
+    without, and ``joined_arrays`` is what `returned` says.
     Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
     and ``buffers`` how many there are of what is staged.
     """
@@ -215,6 +228,10 @@ class BoundPipeline:
     splits: tuple[Split, ...] = ()
     unsplit: BoundPipeline | None = field(repr=False, compare=False, default=None)
     split_views: dict[tuple[Split, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    joins: tuple[Join, ...] = ()
+    unjoined: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    join_views: dict[tuple[Join, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    joined_arrays: tuple[tuple[str, str, int], ...] = ()
     held: str = ""
     buffers: int = 1
     step_views: dict[tuple[str, int, int, tuple[tuple[str, int], ...]], BoundPipeline] = field(
@@ -223,8 +240,24 @@ class BoundPipeline:
 
     @property
     def original(self) -> BoundPipeline:
-        """The pipeline as the user wrote it, no reduction in pieces."""
+        """The pipeline as the user wrote it, no reduction in pieces and no Funcs joined."""
         return self if self.unsplit is None else self.unsplit
+
+    @property
+    def rewrites(self) -> tuple[Split | Join, ...]:
+        """What tells this pipeline apart from the original."""
+        return (*self.splits, *self.joins)
+
+    @cached_property
+    def returned(self) -> tuple[tuple[str, str, int], ...]:
+        """What the caller gets: the name of each array, the Func it comes from, and which component of it."""
+        if self.joined_arrays:
+            return self.joined_arrays
+        found = []
+        for public, func in self.outputs.items():
+            count = len(self.funcs[func].dtypes)
+            found += [(public if count == 1 else f"{public}_{k}", func, k) for k in range(count)]
+        return tuple(found)
 
     @cached_property
     def key(self) -> str:

@@ -8,23 +8,21 @@ for a schedule that asks for it; no user's pipeline declares it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import Accumulation, accumulation
-from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.rewriting import Stand, reading, rebound, unused
 from autosched.errors import ScheduleError
-from autosched.lang.dtypes import DType, int32
-from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, children, operands_first, rebuild
-from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, operands_first
+from autosched.lang.func import Definition, Func
 from autosched.lang.functions import min as smaller
 from autosched.lang.functions import select
 from autosched.lang.operations import typed_const
-from autosched.lang.pipeline import Pipeline, producers_of
 from autosched.lang.rdom import RDom, substitute
 
 PART = "part"
@@ -98,26 +96,7 @@ def _split(bound: BoundPipeline, split: Split) -> BoundPipeline:
     assert found is not None
     extents = {d.name: d.extent for d in bound.funcs[split.func].stages[split.stage].reductions}
     maker = _Splitter(old, split, found, extents, {*bound.funcs, *bound.inputs})
-    replaced: dict[Func | Input, Func] = {}
-    for f in bound.pipeline.funcs:
-        if f is old:
-            replaced[f] = maker.whole()
-        elif any(p in replaced for p in producers_of(f)):
-            replaced[f] = _reading(f, replaced)
-    outputs = []
-    for o in bound.pipeline.outputs:
-        region = bound.funcs[bound.outputs[bound.names[id(o.func)]]].region
-        box = o.box or tuple((_integer(lo), _integer(hi + 1)) for lo, hi in region)
-        outputs.append(Output(replaced.get(o.func, o.func), box))
-    pipeline = Pipeline(outputs, bound.pipeline.name)
-    # An input or parameter that only said how long a loop is has gone; the caller passes it as before.
-    shapes = {i.name: bound.shapes[i.name] for i in pipeline.inputs}
-    params = {p.name: bound.specialised[p.name] for p in pipeline.params if p.name in bound.specialised}
-    view = bind(pipeline, shapes, params)
-    return replace(
-        view, shapes=bound.shapes, inputs=bound.inputs, specialised=bound.specialised, scalars=bound.scalars,
-        names={**{id(i): i.name for i in bound.pipeline.inputs}, **view.names},
-    )  # fmt: skip
+    return rebound(bound, {old: Stand(maker.whole())}).bound
 
 
 class _Splitter:
@@ -141,11 +120,11 @@ class _Splitter:
         self._pieces = dict(split.loops)
         self._extents = extents
         self._new = Func(func.name)
-        self._part = Func(_unused(f"{func.name}_{PART}", taken))
+        self._part = Func(unused(f"{func.name}_{PART}", taken))
         for made in (self._new, self._part):
             made.location = func.location
         self._of_piece = {
-            r.name: Var(_unused(f"k{n}", func.dims)) for n, r in enumerate(self._cut_loops)
+            r.name: Var(unused(f"k{n}", func.dims)) for n, r in enumerate(self._cut_loops)
         }  # the dimension of the pieces that belongs to each loop
 
     @property
@@ -158,7 +137,7 @@ class _Splitter:
         self._new._dtypes = self._func.dtypes
         self._new.boundary, self._new.boundary_ranges = self._func.boundary, self._func.boundary_ranges
         for number, d in enumerate(self._func.definitions):
-            joined = self._joined() if number == self._number else _definition(d, {self._func: self._new})
+            joined = self._joined() if number == self._number else reading(d, {self._func: Stand(self._new)})
             self._new._definitions.append(joined)
         return self._new
 
@@ -186,7 +165,7 @@ class _Splitter:
         kept = {name: n for name, n in rounds.items() if n > 1}
         taken = {r.name.partition(".")[0] for r in self._definition.rvars}
         rest = {f"j{k}": n for k, n in enumerate(kept.values())}
-        domain = RDom(_unused("share", taken), **rest) if kept else None
+        domain = RDom(unused("share", taken), **rest) if kept else None
         of_loop = dict(zip(kept, domain or (), strict=True))
         table: dict[int, Expr] = {}
         inside: Expr | None = None
@@ -224,34 +203,6 @@ class _Splitter:
         return Definition(at, values, pieces.vars, self._definition.location)
 
 
-def _reading(func: Func, replaced: Mapping[Func | Input, Func]) -> Func:
-    """Return a Func that reads other Funcs in place of some."""
-    new = Func(func.name)
-    new.location = func.location
-    new._dtypes = func.dtypes
-    new.boundary, new.boundary_ranges = func.boundary, func.boundary_ranges
-    sources = {**replaced, func: new}
-    new._definitions.extend(_definition(d, sources) for d in func.definitions)
-    return new
-
-
-def _definition(d: Definition, sources: Mapping[Func | Input, Func]) -> Definition:
-    memo: dict[int, Expr] = {}
-    indices = tuple(_moved(e, sources, memo) for e in d.indices)
-    return Definition(indices, tuple(_moved(e, sources, memo) for e in d.values), d.rvars, d.location)
-
-
-def _moved(e: Expr, sources: Mapping[Func | Input, Func], done: dict[int, Expr]) -> Expr:
-    """Return an expression that reads other Funcs in place of some."""
-    for node in operands_first([e], done):
-        new = [done[id(c)] for c in children(node)]
-        if isinstance(node, Load) and node.source in sources:
-            done[id(node)] = Load(sources[node.source], tuple(new), node.dtype, node.component)
-        else:
-            done[id(node)] = rebuild(node, new)
-    return done[id(e)]
-
-
 def _identity(op: str, dtype: DType) -> Const:
     """Return what an operator leaves everything as it is with."""
     if op in ("add", "or", "xor"):
@@ -272,11 +223,3 @@ def _has_loop(e: Expr) -> bool:
         done[id(node)] = node
         found |= isinstance(node, RVar)
     return found
-
-
-def _integer(value: int) -> Const:
-    return Const(value, int32, weak=True)
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    return next(n for n in itertools.chain([name], (f"{name}{k}" for k in itertools.count(2))) if n not in taken)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, unreserved
-from autosched.analysis.splitting import with_splits
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
 from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.schedule.views import as_scheduled
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def lower(
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
             `autosched.schedule.vectors.VECTORS` says when left out.
-        known: Kernels of other schedules of the same pipeline with the same splits, lowered with the same options;
-            those that this one shares are taken from it, and the others are added. A kernel's code depends on nothing
-            else of a schedule.
+        known: Kernels of other schedules of the same pipeline with the same splits and joins, lowered with the same
+            options; those that this one shares are taken from it, and the others are added. A kernel's code depends on
+            nothing else of a schedule.
     """
-    bound = with_splits(bound, schedule.splits)
+    bound = as_scheduled(bound, schedule)
     names = bound.identifiers
     levels = schedule.computed
     roots = [n for n in bound.funcs if levels.get(n) is Level.ROOT]
@@ -76,10 +76,8 @@ def lower(
         kernels.append(kernel)
     placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
-    for public, func in bound.outputs.items():
-        count = len(bound.funcs[func].dtypes)
-        for c in range(count):
-            outputs[public if count == 1 else f"{public}_{c}"] = arrays[func, c]
+    for name, func, component in bound.returned:
+        outputs[name] = arrays[func, component]
     return Program(
         bound=bound, schedule=schedule, kernels=tuple(kernels), inputs={n: arrays[n, 0] for n in bound.inputs},
         outputs=outputs, workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, lower
@@ -19,7 +19,7 @@ from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
-_LOWERED: dict[tuple[Problem, tuple[Split, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
+_LOWERED: dict[tuple[Problem, tuple[Split | Join, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
 """Lowered kernels of the last problem: its candidates come one after the other, and share many."""
 
 
@@ -62,7 +62,7 @@ def _lowered(problem: Problem, schedule: Schedule) -> dict[tuple[Kernel, str], K
     """Return the kernels lowered for other schedules of a problem with the same reductions in pieces."""
     if any(of != problem for of, _ in _LOWERED):
         _LOWERED.clear()
-    return _LOWERED.setdefault((problem, schedule.splits), {})
+    return _LOWERED.setdefault((problem, schedule.rewrites), {})
 
 
 def print_once(key: str, kernel: KernelIR) -> CudaKernel:

@@ -45,7 +45,7 @@ def kernel_keys(bound: BoundPipeline, schedule: str, target: Target) -> tuple[st
         json.dumps({name: list(i.shape) for name, i in bound.inputs.items()}, sort_keys=True),
         json.dumps({name: repr(value) for name, value in bound.specialised.items()}, sort_keys=True),
         target.name,
-        *([json.dumps(document["splits"])] if document.get("splits") else []),
+        *(json.dumps(document[key]) for key in ("splits", "joins") if document.get(key)),
     ]
     return tuple(digest(*shared, json.dumps(k, sort_keys=True)) for k in document["kernels"])
 

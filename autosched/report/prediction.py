@@ -78,7 +78,7 @@ def predict(
             or else the target's analytical model is used.
     """
     evaluator = None if found is None else found.evaluator
-    if evaluator is not None and evaluator.bound.splits != schedule.splits:  # of another way of computing reductions
+    if evaluator is not None and evaluator.bound.rewrites != schedule.rewrites:  # of another way of computing them
         evaluator = None
     model = _model(model_name, target) if evaluator is None else evaluator.model
     featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer

@@ -37,6 +37,9 @@ KERNEL_FLAGS: tuple[str, ...] = (
     # The rest of a loop is left to scalar code: with the vectors of half the length that gcc also tries, a stencil of a
     # thousand operations takes it ten times as long to compile, and runs no faster.
     "--param=vect-epilogues-nomask=0",
+    # A condition that is the same in all lanes, as in blocks at a border, keeps gcc 12 from forming vectors unless it
+    # is taken out of the loop; by itself gcc does that in loops of at most 50 instructions.
+    "--param=max-unswitch-insns=1000",
 )
 """Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
 

@@ -182,13 +182,8 @@ class CallSignature:
 
 def output_specs(bound: BoundPipeline) -> tuple[ArraySpec, ...]:
     """Return what a bound pipeline computes: one array for each component of each output."""
-    specs: list[ArraySpec] = []
-    for public, func_name in bound.outputs.items():
-        func = bound.funcs[func_name]
-        for k, dtype in enumerate(func.dtypes):
-            name = public if len(func.dtypes) == 1 else f"{public}_{k}"
-            specs.append(ArraySpec(name, dtype, func.extents))
-    return tuple(specs)
+    funcs = bound.funcs
+    return tuple(ArraySpec(name, funcs[f].dtypes[k], funcs[f].extents) for name, f, k in bound.returned)
 
 
 def refuse_overlap(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, Split
+from autosched.analysis.bound import BoundFunc, BoundPipeline, Join, Split
+from autosched.analysis.joining import join_error, with_joins
 from autosched.analysis.splitting import split_error, with_splits
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.errors import InputError, ScheduleError
@@ -58,6 +59,7 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
         "shapes": {name: list(i.shape) for name, i in bound.inputs.items()},
         "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
         **({"splits": [_write_split(s) for s in schedule.splits]} if schedule.splits else {}),
+        **({"joins": [list(j.funcs) for j in schedule.joins]} if schedule.joins else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
     return indented(document)
@@ -187,16 +189,18 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        has_splits = "splits" in top.mapping()
-        _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *(["splits"] if has_splits else []))
+        rewrites = [key for key in ("splits", "joins") if key in top.mapping()]
+        _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         found, made_for = pipeline.text(), name.text()
         if not re.fullmatch("[0-9a-f]{64}", found):
             raise pipeline.error("is no pipeline's hash, which has 64 hexadecimal digits; " + _REMAKE)
         if found != self.bound.pipeline.hash:
             raise ScheduleError(_other_pipeline(top.source, found, made_for, self.bound))
         self._check_problem(shapes, params)
-        splits = tuple(self._split(s) for node in rest for s in node.items())
-        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()), splits)
+        given = dict(zip(rewrites, rest, strict=True))
+        splits = tuple(self._split(s) for s in given["splits"].items()) if "splits" in given else ()
+        joins = tuple(self._join(j) for j in given["joins"].items()) if "joins" in given else ()
+        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()), splits, joins)
 
     def _split(self, node: Node) -> Split:
         """Read one split, after which there are more names."""
@@ -206,9 +210,21 @@ class _Reader:
         problem = split_error(self.bound, found)
         if problem:
             raise node.error(f"cannot be made: {problem}")
-        self.bound = with_splits(self.bound, (*self.bound.splits, found))
-        self.funcs = {name: name for name in self.bound.funcs}
+        self._continue_with(with_splits(self.bound, (*self.bound.splits, found)))
         return found
+
+    def _join(self, node: Node) -> Join:
+        """Read one join, after which there are other names."""
+        found = Join(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
+        problem = join_error(self.bound, found)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(with_joins(self.bound, (*self.bound.joins, found)))
+        return found
+
+    def _continue_with(self, bound: BoundPipeline) -> None:
+        self.bound = bound
+        self.funcs = {name: name for name in bound.funcs}
 
     def _check_version(self, top: Node) -> None:
         """Tell another format or version apart first: all else may differ there."""

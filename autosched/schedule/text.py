@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.nest import NestNode, box_text, kernel_nest
 from autosched.schedule.placement import SharedLayout, shared_layout
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Aligned, Inlined, Kernel, Member, Root, Schedule, StageTiling
+from autosched.schedule.views import as_scheduled
 
 WIDTH = 110
 """Longer lines are wrapped."""
@@ -33,7 +33,7 @@ def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    bound = with_splits(bound, schedule.splits)
+    bound = as_scheduled(bound, schedule)
     count = len(schedule.kernels)
     sections = [f"{bound.pipeline.name}: {_count(count, 'kernel')}"]
     sections += [kernel_text(bound, kernel, f"kernel {k}") for k, kernel in enumerate(schedule.kernels)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.analysis.staging import staged_source
 
 
@@ -209,18 +209,24 @@ class Kernel:
 class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
-    ``splits`` are the reductions that are computed in pieces; kernels then compute the pipeline that
-    `autosched.analysis.splitting.with_splits` makes of it.
+    ``splits`` are the reductions that are computed in pieces, ``joins`` the Funcs that are then computed together;
+    kernels compute the pipeline that `autosched.schedule.views.as_scheduled` makes of it.
     """
 
     pipeline_hash: str
     kernels: tuple[Kernel, ...]
     splits: tuple[Split, ...] = ()
+    joins: tuple[Join, ...] = ()
 
     @classmethod
     def of(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
-        """Return a schedule of a bound pipeline, with the reductions in pieces that this one has in pieces."""
-        return cls(bound.original.pipeline.hash, tuple(kernels), bound.splits)
+        """Return a schedule of a bound pipeline, with the reductions in pieces and Funcs joined as they are in it."""
+        return cls(bound.original.pipeline.hash, tuple(kernels), bound.splits, bound.joins)
+
+    @property
+    def rewrites(self) -> tuple[Split | Join, ...]:
+        """What tells pipelines apart that schedules of one pipeline compute."""
+        return (*self.splits, *self.joins)
 
     @property
     def computed(self) -> dict[str, Level]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import split_error, with_splits
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import loops, members, resources, streams, structure
 from autosched.schedule.plan import plan_kernel
 from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.views import as_scheduled, view_error
 from autosched.target import Target
 
 KernelCheck = Callable[[BoundPipeline, Kernel, Target], Iterator[str]]
@@ -59,11 +59,10 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
             f"this one is {own[:12]}); make a new one with autosched.schedule"
         ]
-    for k, split in enumerate(schedule.splits):
-        problem = split_error(with_splits(bound, schedule.splits[:k]), split)
-        if problem:
-            return [f"split {k}: {problem}"]
-    bound = with_splits(bound, schedule.splits)
+    problem = view_error(bound, schedule)
+    if problem:
+        return [problem]
+    bound = as_scheduled(bound, schedule)
     kernels = list(enumerate(schedule.kernels))
     staged = [with_staged(bound, kernel.staged) for kernel in schedule.kernels]
     found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(staged[k], kernel, target)]

@@ -48,6 +48,8 @@ class Coverage:
             found.update(_of_code(ir))
         if bound.splits:
             found.add("reduction in pieces")
+        if bound.joins:
+            found.add("Funcs computed together")
         self.schedules.update(found)
         self.language.update(set(language_features(bound)))
 

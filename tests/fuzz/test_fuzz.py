@@ -25,6 +25,7 @@ from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
 from tests.fuzz.choices import Choices, tapes
 from tests.fuzz.coverage import Coverage
+from tests.fuzz.joins import random_joins
 from tests.fuzz.pipelines import Case, points, random_case
 from tests.fuzz.splits import is_exact, random_splits
 from tests.fuzz.witnesses import Arrays, check_schedule, compile_for_gpu, reference_outputs
@@ -36,6 +37,8 @@ SCALAR_EVERY = 4
 """One in so many accesses one element at a time, as kernels for unaligned arrays do."""
 SPLIT_EVERY = 2
 """One in so many has reductions in pieces, if it has any."""
+JOIN_EVERY = 3
+"""One in so many has Funcs that are computed together, if some can be."""
 COMPILE_EVERY = 8
 """One in so many is compiled by NVRTC too, which takes longer than all the rest."""
 TARGETS = tuple(map(get_target, ("h200", "cpu")))
@@ -52,7 +55,7 @@ RARE = {
     "partial tile fourth": 0.01, "partial tile of a reduction": 0.01, "parallel reduction loop": 0.02,
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
-    "member at STREAM": 0.02,
+    "member at STREAM": 0.02, "Funcs computed together": 0.02,
 }  # fmt: skip
 KINDS_AT_LEVELS = {
     "boundary": "ROOT BLOCK THREAD INLINE", "pointwise": "ROOT BLOCK THREAD INLINE",
@@ -114,6 +117,8 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
     expected = reference_outputs(case)
     if seed % SPLIT_EVERY == 0:
         bound, case, expected = in_pieces(bound, case, expected, seed)
+    if seed % JOIN_EVERY == 0:
+        bound = random_joins(bound, np.random.default_rng(seed))
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
@@ -153,9 +158,8 @@ def explore(shard: int, examples: int) -> Coverage:
     return coverage
 
 
-@pytest.mark.parametrize("shard", range(2))
-def test_witnesses_agree(shard: int) -> None:
-    coverage = explore(shard, 40)
+def test_witnesses_agree() -> None:
+    coverage = explore(0, 40)
     assert coverage.cases >= 60
     assert not coverage.missing(USUAL), coverage.report()
 
@@ -175,6 +179,8 @@ def test_schedules_and_pipelines_cover_what_they_should() -> None:
         if bound is not None:
             if number % SPLIT_EVERY == 0:
                 bound = random_splits(bound, np.random.default_rng(number))
+            if number % JOIN_EVERY == 0:
+                bound = random_joins(bound, np.random.default_rng(number))
             schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number), stats, varied=True)
             coverage.add(bound, lower(bound, schedule))
     for level, offered in stats.offered.items():

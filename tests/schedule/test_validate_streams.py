@@ -120,3 +120,19 @@ def test_sums_that_others_read_are_not_held() -> None:
         [member(stream("dot.1", 3), ("y", "x"), **{"a.staged": "ty=16 tx=16"})],
     )
     assert any("reads dot at other points than its own" in r for r in reasons(bound, schedule(bound, found), H200))
+
+
+def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
+    """It cannot stand outside the loops of the steps, even where no thread loop is between."""
+    a, b, scale, total = Input("a", float32, 1), Input("b", float32, 1), Func("scale"), Func("total")
+    x, r = Var("x"), RDom("r", k=4)
+    scale[x] = b[x] * 2
+    total[()] = 0.0
+    total[()] += a[r.k] * scale[0]
+    bound = bind(Pipeline(total, name="scaled"), {"a": (4,), "b": (4,)})
+    roots = [root("total", ""), root("total.1", "rr.k=4")]
+    staged = member(stream("total.1", 1), "x", **{"a.staged": "sx=1"})
+    inside, outside = (kernel(bound, roots, [staged, member(thread("total.1", d), "x", scale="sx=1")]) for d in (1, 0))
+    assert reasons(bound, schedule(bound, inside), H200) == []
+    (reason,) = reasons(bound, schedule(bound, outside), H200)
+    assert "scale at THREAD in total.1 must be at a depth from 1 to 1" in reason

@@ -24,6 +24,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.unroll import written_out
 from autosched.measure.simulated.plain import with_vectors, without_vectors
+from autosched.measure.simulated.registers import with_values_for_registers
 
 MOST_INSTRUCTIONS = 300
 """Operations up to which a loop that nothing tells to unroll is unrolled all the same: the threshold of LLVM, on which
@@ -72,7 +73,10 @@ class _Writer:
         if any(isinstance(s, If) for s in walk(body)) or _size(body) > MOST_WRITTEN:
             return None
         straight = written_out(For("", 1, LoopRole.UNROLLED, without_vectors(body)), self.namer)
-        return None if straight is None else with_vectors([t for stage in straight.stages for t in stage.statements])
+        if straight is None:
+            return None
+        statements = [t for stage in straight.stages for t in stage.statements]
+        return with_vectors(with_values_for_registers(statements, self.namer))
 
 
 def _with_roles(loop: For) -> For:

@@ -68,6 +68,8 @@ _F64_OPERATIONS = {
 _INTEGER_DIVISION = 22.0
 """Of 32 bits by a number that is not known (the CUDA C++ Programming Guide says up to 20, and rounding down)."""
 _INTEGER_DIVISION_BY_CONSTANT = 5.0
+_COUNT_DIVISION_BY_CONSTANT = 2.0
+"""Of a number that cannot be negative, as it has fewer bits or no sign: a product and a shift."""
 _HASH = 8.0
 _PLAIN = frozenset({"add", "sub", "mul"})
 _EXTREMES = frozenset({"min", "max", "abs"})
@@ -170,11 +172,19 @@ def _integer(v: Op, operand: DType) -> Cost:
         elif int(divisor.value) > 0 and int(divisor.value) & (int(divisor.value) - 1) == 0:
             count = 1.0
         else:
-            count = _INTEGER_DIVISION_BY_CONSTANT + (v.name == "mod")
+            short = _is_count(v.args[0])
+            count = (_COUNT_DIVISION_BY_CONSTANT if short else _INTEGER_DIVISION_BY_CONSTANT) + (v.name == "mod")
         return Cost(integer=count * words * words, latency=ARITHMETIC_LATENCY * 0.75 * max(count * words, 1))
     if v.name == "hash_u32":
         return Cost(integer=_HASH, latency=ARITHMETIC_LATENCY * _HASH)
     return Cost(integer=words * (words if v.name == "mul" else 1))
+
+
+def _is_count(v: Value) -> bool:
+    """Whether an integer of 32 bits is known not to be negative: one of fewer bits without a sign, or none."""
+    while isinstance(v, Op) and v.name == "cast" and v.dtype.kind == "i" and v.dtype.bits > v.args[0].dtype.bits:
+        (v,) = v.args
+    return v.dtype.kind == "u"
 
 
 def _cast(source: DType, target: DType) -> Cost:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.errors import CompileError
 from autosched.lower.ir import KernelIR
@@ -26,6 +25,7 @@ from autosched.runtime.nvrtc_pool import compile_many
 from autosched.runtime.ptxas_log import KernelResources
 from autosched.schedule.serialise import to_json
 from autosched.schedule.types import Schedule
+from autosched.schedule.views import as_scheduled
 from autosched.target import Target
 
 MOST_COUNTED = 1 << 14
@@ -101,7 +101,7 @@ def simulate(
         CompileError: NVRTC is missing, or does not know the target's architecture.
         LaunchError: A kernel does not fit the target.
     """
-    bound = with_splits(bound, schedule.splits)
+    bound = as_scheduled(bound, schedule)
     device = Device.of(target)
     program = lower(bound, schedule) if program is None else program
     printed = [print_cuda(k) for k in program.kernels] if printed is None else printed

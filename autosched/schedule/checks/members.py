@@ -61,6 +61,8 @@ def hosts_enclose_consumers(bound: BoundPipeline, kernel: Kernel, target: Target
             continue  # `autosched.schedule.checks.streams`
         parent = by_func.get(m.at.host.func)
         least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(host)
+        if kernel.stream is not None and kernel.stream.host == m.at.host:
+            least = max(least, kernel.stream.depth)  # what a thread computes for itself lasts for a step
         if not least <= m.at.depth <= len(host.loops):
             yield f"{m.func} at THREAD in {m.at.host} must be at a depth from {least} to {len(host.loops)}"
         if m.at.host.func == m.func or _ancestor(by_func, m.at.host, m.func):

@@ -1,0 +1,31 @@
+"""Random Funcs computed together."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline, Join
+from autosched.analysis.joining import join_error, with_joins
+
+MOST = 2
+"""Joins that are made."""
+
+
+def random_joins(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
+    """Return a pipeline with some of its Funcs computed together; itself if none can be."""
+    for _ in range(MOST):
+        pairs = (Join(pair) for pair in itertools.permutations(bound.funcs, 2) if _alike(bound, *pair))
+        joins = [join for join in pairs if not join_error(bound, join)]
+        if not joins:
+            break
+        (first, second) = joins[int(rng.integers(len(joins)))].funcs
+        more = [n for n in bound.funcs if _alike(bound, first, n) and not join_error(bound, Join((first, second, n)))]
+        join = Join((first, second, *more[: int(rng.integers(0, 2))]))
+        bound = with_joins(bound, (*bound.joins, join))
+    return bound
+
+
+def _alike(bound: BoundPipeline, one: str, other: str) -> bool:
+    return bound.funcs[one].region == bound.funcs[other].region
