@@ -26,9 +26,11 @@ class SearchSettings:
         refine: Rounds at most of the search around the best states (`autosched.search.refine`); 0 for none.
         refine_beam: States expanded at each decision of these.
         copies: How many times as long a kernel may be predicted to take with copies of sources in shared memory for
-            them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Above 1 it trades
-            predicted time for fewer transactions, of which a larger share must be saved than it costs time.
+            them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Where it takes
+            longer, a larger share of its transactions must be saved than that costs. The default lies within what
+            predictions of two such kernels are wrong by (docs/search.md).
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
+        joins: Whether outputs that read the same are tried in one kernel (`autosched.search.joins`), on GPUs.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
             (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
         baseline: How many times as long as the best schedule the baseline may be predicted to take on a CPU to be
@@ -55,10 +57,11 @@ class SearchSettings:
     phases: int = 2
     refine: int = 1
     refine_beam: int = 4
-    copies: float = 1.0
+    copies: float = 1.06
     splits: bool = True
+    joins: bool = True
     streams: bool = True
-    baseline: float = 1.15
+    baseline: float = 1.05
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -83,9 +86,9 @@ class SearchSettings:
                 f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds and 1 state"
             )
         if self.copies < 0:
-            raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.0")
+            raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.06")
         if self.baseline < 0:
-            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.15")
+            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.05")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}
@@ -93,11 +96,11 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0, splits=False, streams=False, baseline=0.0)
+PAPER = SearchSettings(refine=0, copies=0.0, splits=False, joins=False, streams=False, baseline=0.0)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
-    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, streams=False,
+    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, joins=False, streams=False,
     baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -18,11 +18,11 @@ from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts, Evaluator
 from autosched.search.finish import legal_schedules
+from autosched.search.joins import searched_views
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
-from autosched.search.splits import split_views
 from autosched.search.streams.ranked import InSteps
 from autosched.target import Target
 
@@ -76,11 +76,12 @@ class Beam:
     ) -> Found:  # fmt: skip
         """Return the best schedules of all passes; see `Strategy.search`.
 
-        Where reductions leave most of the device idle, they are tried in pieces, too, each time in an equal share of
-        the time; the schedules are those of the way whose best one is predicted to be fastest.
+        Where reductions leave most of the device idle, they are tried in pieces, too, and outputs that read the same
+        together, each time in an equal share of the time; the schedules are those of the way whose best one is
+        predicted to be fastest.
         """
         started = time.perf_counter()
-        views = split_views(bound, target) if self.settings.splits else [bound]
+        views = searched_views(bound, target, self.settings)
         share = None if seconds is None else seconds / len(views)
         results = [self._search(v, target, cost=cost, seconds=share, seed=seed, count=count) for v in views]
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))

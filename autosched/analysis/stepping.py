@@ -33,6 +33,8 @@ def with_step(
         loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
         stages = (*owner.stages[:stage], replace(update, loops=loops), *owner.stages[stage + 1 :])
         funcs = {**bound.funcs, func: replace(owner, stages=stages)}
-        found = replace(bound, funcs=funcs, held=func, buffers=buffers, views={}, split_views={}, step_views={})
+        found = replace(
+            bound, funcs=funcs, held=func, buffers=buffers, views={}, split_views={}, join_views={}, step_views={}
+        )
         bound.step_views[key] = found
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from autosched.measure.keys import schedule_text
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
+from autosched.search.modes.mend import with_mended
 from autosched.search.modes.samples import Sampler, draw_samples
-from autosched.search.modes.spills import without_spills
+from autosched.search.modes.spills import SpillTable, without_spills
 from autosched.search.modes.tuning_state import Drawn
 from autosched.search.mutations import Mutator
 from autosched.search.streams.cost import evaluated
@@ -98,7 +99,9 @@ def _first(samplers: Sequence[Sampler], settings: BatchSettings, deadline: float
     found = draw_samples(samplers, samples=searches, seed=settings.seed, seconds=left)
     bound, target = samplers[0].bound, samplers[0].target
     try:
-        kept = without_spills(bound, found.ranked, target, TOP).kept
+        spills = SpillTable(bound, target)
+        found = replace(found, ranked=with_mended(found.ranked, spills, TOP))
+        kept = without_spills(found.ranked, spills, TOP).kept
     except CompileError:  # of all: measuring them will say so of each
         kept = ()
     ranked = [r for r in (*kept, *(r for r in found.ranked if r not in kept)) if np.isfinite(r.seconds)]
@@ -131,13 +134,13 @@ def _changed(
 ) -> Iterator[Drawn]:
     """Yield schedules with one other kernel than one of the parents, those predicted to be fastest first."""
     bound = samplers[0].bound
-    mutators = {s.bound.splits: (s.evaluator, Mutator(s.evaluator)) for s in samplers}
+    mutators = {s.bound.rewrites: (s.evaluator, Mutator(s.evaluator)) for s in samplers}
     found: dict[str, float] = {}
     for _ in range(wanted if parents else 0):
         if deadline is not None and time.perf_counter() > deadline:
             break
         parent = from_json(parents[int(rng.integers(len(parents)))], bound)
-        evaluator, mutator = mutators[parent.splits]
+        evaluator, mutator = mutators[parent.rewrites]
         changed = mutator.mutated(parent, rng)
         if changed is not None:
             seconds = predicted_seconds(evaluator, changed)

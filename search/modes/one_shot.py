@@ -16,10 +16,11 @@ from autosched.model.shipped import SUFFIX, find_weights, shipped_weights
 from autosched.schedule.types import Schedule
 from autosched.search.cost import CostModel
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched
+from autosched.search.modes.mend import with_mended
 from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
-from autosched.search.modes.spills import without_spills
+from autosched.search.modes.spills import SpillTable, without_spills
 from autosched.search.modes.trials import Trials
 from autosched.search.ranked import Found
 from autosched.search.strategy import STRATEGIES, Strategy
@@ -108,7 +109,9 @@ def find_schedule(
     notes = [found.note] if found.note else []
     trials = None
     if request.strategy is None:
-        filtered = without_spills(bound, found.ranked, target, request.top_k)
+        spills = SpillTable(bound, target)
+        found = replace(found, ranked=with_mended(found.ranked, spills, request.top_k))
+        filtered = without_spills(found.ranked, spills, request.top_k)
         left = tuple(r for r in found.ranked if all(r is not k for k in filtered.kept))
         found = replace(found, ranked=filtered.kept + left)
         notes += [filtered.note] if filtered.note else []

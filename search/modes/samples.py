@@ -18,10 +18,10 @@ from autosched.search.cost import CostModel, comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
+from autosched.search.joins import searched_views
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.splits import split_views
 from autosched.search.state import State
 from autosched.search.streams.ranked import InSteps
 from autosched.search.together import finish_together
@@ -88,10 +88,9 @@ class Sampler:
 def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[Sampler]:
-    """Return a sampler for each way of computing a pipeline's reductions: whole, and in pieces where that may pay."""
+    """Return a sampler for each way of computing a pipeline: as it is, and rewritten where that may pay."""
     settings = beam or SearchSettings()
-    views = split_views(bound, target) if settings.splits else [bound]
-    return [Sampler(view, target, model, settings) for view in views]
+    return [Sampler(view, target, model, settings) for view in searched_views(bound, target, settings)]
 
 
 def draw_samples(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc_pool import compile_many
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Kernel, Schedule
 from autosched.search.ranked import Ranked
 from autosched.target import Target
+
+Rewrites = tuple[Split | Join, ...]
 
 WITHIN = 1.5
 """Where all schedules spill, those that spill at most so much times the least are kept."""
@@ -37,29 +39,68 @@ class Filtered:
     note: str = ""
 
 
-def without_spills(bound: BoundPipeline, ranked: Sequence[Ranked], target: Target, count: int = 1) -> Filtered:
+@dataclass
+class SpillTable:
+    """What kernels of one pipeline spill, each compiled once.
+
+    Args:
+        bound: The pipeline.
+        target: A GPU.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    _known: dict[tuple[Rewrites, Kernel], int] = field(init=False, default_factory=dict)
+
+    def of(self, schedule: Schedule) -> tuple[int, ...]:
+        """Return the bytes of registers that a thread of each kernel stores to and loads from local memory.
+
+        Raises:
+            CompileError: If NVRTC is missing or refuses a kernel.
+        """
+        keys = [(schedule.rewrites, k) for k in schedule.kernels]
+        fresh = [k for k, key in enumerate(keys) if key not in self._known]
+        if fresh:
+            lowered = lower(self.bound, schedule).kernels
+            printed = [print_cuda(lowered[k]) for k in fresh]
+            compiled = compile_many([p.source for p in printed], self.target.arch, names=[p.name for p in printed])
+            for k, cubin in zip(fresh, compiled, strict=True):
+                if isinstance(cubin, CompileError):
+                    raise cubin
+                bytes_ = (r.spill_store_bytes + r.spill_load_bytes for r in cubin.kernels.values())
+                self._known[keys[k]] = sum(bytes_)
+        return tuple(self._known[key] for key in keys)
+
+    def is_known_to_spill(self, schedule: Schedule) -> bool:
+        """Return whether a schedule has a kernel that was found to spill."""
+        return any(self._known.get((schedule.rewrites, k)) for k in schedule.kernels)
+
+
+def without_spills(ranked: Sequence[Ranked], table: SpillTable, count: int = 1) -> Filtered:
     """Return the best schedules that do not spill.
 
     They are compiled in order, until as many as wanted do not spill: where the best ones are good, little is compiled.
 
     Args:
-        bound: The pipeline.
-        ranked: Its schedules, the best first; at least one.
-        target: The device; for a processor nothing is left out.
+        ranked: Schedules of one pipeline, the best first; at least one.
+        table: Knows what they spill; for a processor nothing is left out.
         count: How many are wanted.
 
     Returns:
         At least one schedule.
     """
+    target = table.target
     if target.kind != "cuda":
         return Filtered(tuple(ranked[:count]))
     spilled: dict[int, int] = {}
     refused: dict[int, str] = {}
     for k, r in enumerate(ranked):
+        if any(not s for s in spilled.values()) and table.is_known_to_spill(r.schedule):
+            continue
         try:
-            spilled[k] = spilled_bytes(bound, r.schedule, target)
+            spilled[k] = sum(table.of(r.schedule))
         except CompileError as error:
-            if _has_no_compiler(target):
+            if not has_compiler(target):
                 note = f"registers are not known, so schedules that spill are not left out: {error}"
                 return Filtered(tuple(ranked[:count]), note=note.splitlines()[0])
             refused[k] = str(error)
@@ -77,26 +118,12 @@ def without_spills(bound: BoundPipeline, ranked: Sequence[Ranked], target: Targe
     return Filtered(tuple(ranked[k] for k in clean), len(spilled) + len(refused), spilling, refused, note)
 
 
-def spilled_bytes(bound: BoundPipeline, schedule: Schedule, target: Target) -> int:
-    """Return the bytes of registers that a thread stores to and loads from local memory, all kernels together.
-
-    Raises:
-        CompileError: If NVRTC is missing or refuses a kernel.
-    """
-    kernels = [print_cuda(kernel) for kernel in lower(bound, schedule).kernels]
-    total = 0
-    for cubin in compile_many([k.source for k in kernels], target.arch, names=[k.name for k in kernels]):
-        if isinstance(cubin, CompileError):
-            raise cubin
-        total += sum(r.spill_store_bytes + r.spill_load_bytes for r in cubin.kernels.values())
-    return total
-
-
-def _has_no_compiler(target: Target) -> bool:
+def has_compiler(target: Target) -> bool:
+    """Return whether kernels for a target can be compiled here."""
     from autosched.measure.emit import check_compiler
 
     try:
         check_compiler(target.arch)
     except CompileError:
-        return True
-    return False
+        return False
+    return True

@@ -8,13 +8,14 @@ from autosched.errors import CompileError
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule
 from autosched.search.modes import spills
-from autosched.search.modes.spills import spilled_bytes, without_spills
+from autosched.search.modes.spills import SpillTable, without_spills
 from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 
 BOUND = Problem.app("blur", small=True).bind()
 TARGET = get_target("h200")
+TABLE = SpillTable(BOUND, TARGET)
 
 
 def ranked(count: int) -> list[Ranked]:
@@ -26,13 +27,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *spilled: int) -> list[int]:
     """Let the k-th schedule spill so many bytes, -1 for one that is refused; return the list of those compiled."""
     compiled: list[int] = []
 
-    def of(_: object, schedule: Schedule, __: object) -> int:
+    def of(_: object, schedule: Schedule) -> tuple[int, ...]:
         compiled.append(int(schedule.pipeline_hash))
         if spilled[compiled[-1]] < 0:
             raise CompileError("refused")
-        return spilled[compiled[-1]]
+        return (spilled[compiled[-1]],)
 
-    monkeypatch.setattr(spills, "spilled_bytes", of)
+    monkeypatch.setattr(SpillTable, "of", of)
     return compiled
 
 
@@ -42,7 +43,7 @@ def kept(found: spills.Filtered) -> list[int]:
 
 def test_only_as_many_are_compiled_as_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = pretend(monkeypatch, 8, 0, 0, 0)
-    found = without_spills(BOUND, ranked(4), TARGET)
+    found = without_spills(ranked(4), TABLE)
     assert kept(found) == [1]
     assert compiled == [0, 1]
     assert found.spilling == {0: 8}
@@ -50,14 +51,14 @@ def test_only_as_many_are_compiled_as_needed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_several(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 0, 4, -1, 0, 0)
-    found = without_spills(BOUND, ranked(5), TARGET, 2)
+    found = without_spills(ranked(5), TABLE, 2)
     assert kept(found) == [0, 3]
     assert set(found.refused) == {2}
 
 
 def test_where_all_spill_those_near_the_least_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 100, 16, 24, 25)
-    found = without_spills(BOUND, ranked(4), TARGET, 3)
+    found = without_spills(ranked(4), TABLE, 3)
     assert kept(found) == [1, 2]
     assert "all 4 schedules spill" in found.note
 
@@ -65,22 +66,22 @@ def test_where_all_spill_those_near_the_least_are_kept(monkeypatch: pytest.Monke
 def test_all_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, -1, -1)
     with pytest.raises(CompileError, match="refused all 2"):
-        without_spills(BOUND, ranked(2), TARGET)
+        without_spills(ranked(2), TABLE)
 
 
 def test_without_a_compiler_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, -1, -1)
-    monkeypatch.setattr(spills, "_has_no_compiler", lambda _: True)
-    found = without_spills(BOUND, ranked(2), TARGET)
+    monkeypatch.setattr(spills, "has_compiler", lambda _: False)
+    found = without_spills(ranked(2), TABLE)
     assert kept(found) == [0]
     assert "registers are not known" in found.note
 
 
 def test_processors_have_no_registers_to_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = pretend(monkeypatch, 1)
-    assert kept(without_spills(BOUND, ranked(3), get_target("cpu"), 2)) == [0, 1]
+    assert kept(without_spills(ranked(3), SpillTable(BOUND, get_target("cpu")), 2)) == [0, 1]
     assert not compiled
 
 
 def test_ptxas_is_asked() -> None:
-    assert spilled_bytes(BOUND, schedule_roots(BOUND, TARGET), TARGET) == 0
+    assert sum(TABLE.of(schedule_roots(BOUND, TARGET))) == 0

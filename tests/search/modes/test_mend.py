@@ -1,0 +1,111 @@
+"""Kernels that spill get tiles with fewer threads or fewer points in each."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.apps import get_app
+from autosched.errors import CompileError
+from autosched.featurize.schema import INDEX
+from autosched.lower.program import lower
+from autosched.schedule.types import LoopKind, Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.modes import mend
+from autosched.search.modes.batches import predicted_seconds
+from autosched.search.modes.mend import Limited, with_mended
+from autosched.search.modes.spills import SpillTable
+from autosched.search.ranked import Ranked
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+from autosched.search.streams.cost import evaluated
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+
+TARGET = get_target("h200")
+APP = get_app("unsharp")
+BOUND = bind(APP.build(), APP.shapes({"H": 500, "W": 660}))
+TABLE = SpillTable(BOUND, TARGET)
+
+
+def searched() -> Ranked:
+    found = Beam(SearchSettings(beam_size=2, passes=1)).search(BOUND, TARGET, cost=AnalyticalModel(TARGET))
+    return found.ranked[0]
+
+
+def threads_and_points(schedule: Schedule) -> list[tuple[int, int]]:
+    """Return the threads of a block, and the points of each, of the kernels' roots."""
+    tilings = [k.roots[0].tiling for k in schedule.kernels]
+    threads, points = (
+        [math.prod(p.extent for p in t.of_kind(kind)) for t in tilings] for kind in (LoopKind.THREAD, LoopKind.SERIAL)
+    )
+    return list(zip(threads, points, strict=True))
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, threads: int, points: int) -> None:
+    """Let kernels spill that have more threads in a block or more points in a thread."""
+
+    def of(_: SpillTable, schedule: Schedule) -> tuple[int, ...]:
+        return tuple(max(t - threads, 0) + max(p - points, 0) for t, p in threads_and_points(schedule))
+
+    monkeypatch.setattr(SpillTable, "of", of)
+    monkeypatch.setattr(mend, "has_compiler", lambda _: True)
+
+
+def test_what_does_not_spill_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 1024, 4096)
+    best = searched()
+    assert with_mended([best], TABLE) == (best,)
+
+
+@pytest.mark.parametrize("points", [8, 4, 1])
+def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
+    pretend(monkeypatch, 1024, points)
+    best = searched()
+    assert max(p for _, p in threads_and_points(best.schedule)) > points
+    first, mended = with_mended([best], TABLE)
+    assert first is best and mended.seconds >= best.seconds  # which has the best tiles already
+    assert reasons(BOUND, mended.schedule, TARGET) == []
+    assert all(p <= points for _, p in threads_and_points(mended.schedule))
+    assert predicted_seconds(mended.evaluator, mended.schedule) == pytest.approx(mended.seconds, rel=1e-3)
+    assert_backends_agree(BOUND, lower(BOUND, mended.schedule), emulate=points == 4)
+
+
+def test_the_least_is_taken_where_all_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 1, 1)
+    best = searched()
+    mended = with_mended([best], TABLE)[-1]
+    before, after = threads_and_points(best.schedule), threads_and_points(mended.schedule)
+    assert sum(map(sum, after)) < sum(map(sum, before))
+
+
+def test_beyond_the_limits_kernels_take_forever() -> None:
+    best = searched()
+    assert best.evaluator is not None
+    (kernel,) = best.schedule.kernels
+    known = evaluated(best.evaluator.featurizer, kernel)
+    ((_, points),) = threads_and_points(best.schedule)
+    threads = 32 * int(known.found.features[0, 0, INDEX["num_warps_per_block"]])
+    model = AnalyticalModel(TARGET)
+    for limits, expected in (
+        ((threads, points), known.seconds(model)), ((threads - 1, points), math.inf), ((threads, points - 1), math.inf)
+    ):  # fmt: skip
+        assert Limited(model, *limits, 32).cost(known.found)[0] == expected
+
+
+def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> tuple[int, ...]:
+        raise CompileError("refused")
+
+    monkeypatch.setattr(SpillTable, "of", refuse)
+    monkeypatch.setattr(mend, "has_compiler", lambda _: True)
+    best = searched()
+    assert with_mended([best], TABLE) == (best,)
+
+
+def test_processors_have_nothing_to_mend() -> None:
+    best = searched()
+    assert with_mended([best], SpillTable(BOUND, get_target("cpu"))) == (best,)

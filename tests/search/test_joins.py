@@ -1,0 +1,69 @@
+"""Outputs that a search tries in one kernel, and whether the results are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline, Join
+from autosched.lower.program import lower
+from autosched.measure.problem import Problem
+from autosched.schedule.validate import reasons
+from autosched.search.joins import searched_views
+from autosched.search.settings import PAPER, SearchSettings
+from autosched.search.strategy import Beam
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+
+
+def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPipeline:
+    """Return three outputs, two of which read one image; the third one, too, with ``shift``, over another region."""
+    a, b = Input("a", float32, 2), Input("b", float32, 2)
+    edge = a.clamped()
+    across, down, other = Func("across"), Func("down"), Func("other")
+    across[y, x] = edge[y, x - 1] + edge[y, x + 1] - 2 * edge[y, x]
+    down[y, x] = edge[y - 1, x] + edge[y + 1, x] - 2 * edge[y, x]
+    other[y, x] = b[y, x] + (edge[y, x] if shift else 3)
+    box = {"y": (0, rows), "x": (0, columns)}
+    last = other.over(y=(0, rows), x=(0, columns - shift))
+    return bind(
+        Pipeline([across.over(**box), last, down.over(**box)], "fields"), {"a": (rows, columns), "b": (rows, columns)}
+    )
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
+    bound = fields(shift=shift)
+    first, joined = searched_views(bound, H200, SearchSettings())
+    assert first is bound and joined.joins == (Join(("across", "down")),)
+    assert searched_views(joined, H200, SearchSettings()) == [joined]
+    assert [name for name, _, _ in joined.returned] == ["across", "other", "down"]
+
+
+def test_who_does_not_want_it_gets_none() -> None:
+    bound = fields()
+    assert searched_views(bound, H200, PAPER) == [bound]
+    assert searched_views(bound, get_target("cpu"), SearchSettings()) == [bound]
+
+
+@pytest.mark.parametrize(
+    ("app", "together"),
+    [("hypterm", [5]), ("diffterm", [4]), ("addsgd4", [3]), ("rhs4center", [3]), ("harris", []), ("blur", [])],
+)
+def test_apps(app: str, together: list[int]) -> None:
+    views = searched_views(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False))
+    assert [len(j.funcs) for v in views[1:] for j in v.joins] == together
+
+
+def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
+    bound = fields(2000, 2100)
+    settings = SearchSettings(beam_size=2, passes=1)
+    found = Beam(settings).search(bound, H200)
+    assert found.best.joins == (Join(("across", "down")),)
+    assert reasons(bound, found.best, H200) == []
+    small = fields()
+    assert_backends_agree(small, lower(small, Beam(settings).search(small, H200).best))
