@@ -1,9 +1,9 @@
 # make demo   two pipelines scheduled, compiled, run on a photograph and checked; results in out/
-# make test   the whole test suite that needs no GPU
+# make test   the test suite that needs no GPU, without the long runs (marked `fuzz`)
 # make lint   ruff and mypy
 # make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
 # make test-report    reports in headless Chromium (installs it with apt-get where it is missing)
-# make fuzz   2,000 random pipelines under random schedules (about 20 minutes on two cores)
+# make fuzz   the long runs: 2,000 random pipelines under random schedules, the largest apps (over 20 minutes on two cores)
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
@@ -39,6 +39,9 @@ DEV_EXTRAS := nvrtc,report,train,dev
 demo: $(VENV)/.demo-installed
 	mkdir -p out
 	$(BIN)/python scripts/demo.py
+
+# Bytecode is written even where the environment says otherwise: tests start hundreds of processes that read it.
+test fuzz: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu"

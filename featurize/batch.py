@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.featurize.plans import KernelPlan
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Batch:
         plans: The structures.
         params: Tile sizes of each one's candidates, ``int64[N, columns]``; further columns may follow that say how many
             points the threads of BLOCK Members compute at least (see `described_points`).
+        dims: Dimensions of nests, the largest number of them.
 
     Attributes:
         structure: ``int64[M]``, which structure each candidate has.
@@ -68,6 +70,7 @@ class Batch:
 
     def __init__(self, plans: Sequence[KernelPlan], params: Sequence[Ints], dims: int) -> None:
         self.plans = plans
+        self.dims = dims
         sizes = [len(p) for p in params]
         self.bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
         self.structure = np.repeat(np.arange(len(plans)), sizes)
@@ -85,6 +88,13 @@ class Batch:
         source = self.accesses.take([p.sources for p in plans])
         self.sources = np.where(source >= 0, source + row_start[access_candidate], -1)
         self.loops = max(p.loops for p in plans)
+
+    def take(self, chosen: Bools) -> tuple[Batch, Ints]:
+        """Return some of the candidates, ``bool[M]``, and the positions of the structures that have any of them."""
+        counts = np.bincount(self.structure[chosen], minlength=len(self.plans))
+        present = np.flatnonzero(counts)
+        parts = np.split(self.params[chosen, : -self.dims], np.cumsum(counts[present])[:-1])
+        return Batch([self.plans[k] for k in present.tolist()], parts, self.dims), present
 
     @property
     def count(self) -> int:

@@ -16,7 +16,7 @@ from autosched.featurize.nests import Tile
 from autosched.featurize.points import TableRows, Visits
 from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints, NestRows
-from autosched.featurize.tables import Counting, Entries, Vectors
+from autosched.featurize.tables import Counting, Entries, OffsetTable, Vectors
 from autosched.featurize.unrolled import Reads, unrolled_entries
 from autosched.featurize.visits import Visit
 from autosched.featurize.written import MOST_POINTS
@@ -45,12 +45,17 @@ class Accesses:
         rest: ``int64[A, Q]``, remainder of each index before its floor division at the lowest point; -1 where there
             is none or it is not the same for all threads and blocks.
         listed: ``bool[A]``, whether indices are affine, and a thread makes few enough accesses to list them all.
+        rolled: ``bool[R, J]``, which loops around the points of each nest stay loops in compiled code, reductions left
+            out; iterations of these share nothing.
     """
 
-    def __init__(self, batch: Batch, kinds: Kinds, demands: Demands, nests: NestRows, strides: Ints) -> None:
+    def __init__(
+        self, batch: Batch, kinds: Kinds, demands: Demands, nests: NestRows, strides: Ints, rolled: Bools
+    ) -> None:  # fmt: skip
         self.batch = batch
         self.demands = demands
         self.nests = nests
+        self.rolled = rolled
         self.all = kinds
         self.kinds: Gathered = kinds.access.of(batch.accesses.take([p.accesses for p in batch.plans]))
         reader = batch.readers
@@ -152,7 +157,7 @@ class Accesses:
         aligned = np.where(joins, aligned, kinds["itemsize"])
         layouts = batch.nests.take([p.layouts for p in batch.plans])
         flag = guarded[:, None].astype(np.int64)
-        nest = mixed([layouts[:, None], flag, *self.nests.visit_columns()])[batch.readers]
+        nest = mixed([layouts[:, None], flag, self.rolled.astype(np.int64), *self.nests.visit_columns()])[batch.readers]
         phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
         columns = [nest[:, None], kinds["entries"][:, None], self.rest, phases]
@@ -235,7 +240,8 @@ class Accesses:
     def _visits(self, tables: TableRows, rows: Ints) -> Visits:
         nests, nest = self.nests, self.batch.readers[rows]
         loops, serial, limits = nests.loops[nest], nests.serial[nest], nests.limits[nest]
-        return Visits.of(self.kinds["table"][rows], tables, loops, self.factors[rows], serial, limits)
+        rolled = self.rolled[nest]
+        return Visits.of(self.kinds["table"][rows], tables, loops, self.factors[rows], serial, limits, rolled, nest)
 
     def _visit(self, row: int, reader: int, guarded: Bools, shift: Ints | int = 0) -> Visit:
         """Return what a thread does at a group of accesses, its indices compared with those of a reader."""
@@ -255,4 +261,11 @@ class Accesses:
         if not isinstance(shift, int):
             shift = shift[:rank]
         rest = self.rest[reader, :rank] if self.kinds["divides"][reader] else -1
-        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]))
+        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]), self._rolled(nest, n, table))
+
+    def _rolled(self, nest: int, around: int, table: OffsetTable) -> frozenset[int]:
+        """Return the positions of a visit's loops that stay loops."""
+        own = self.rolled[nest, self.rolled.shape[1] - self.nests.low.shape[1] :][: len(table.dims)]
+        first = around + len(table.reduced)
+        found = np.flatnonzero(self.rolled[nest, :around]).tolist()
+        return frozenset(found + (np.flatnonzero(own) + first).tolist())

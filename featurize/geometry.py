@@ -38,6 +38,13 @@ class Geometry:
     block: Ints
     thread_dims: Ints
 
+    def take(self, chosen: Bools, rows: Bools) -> Geometry:
+        """Return some candidates, ``bool[M]``, and their nests, ``bool[R]``."""
+        return Geometry(
+            self.nests.take(rows), self.tile[chosen], self.count[chosen], self.blocks[chosen], self.block[chosen],
+            self.thread_dims[chosen],
+        )  # fmt: skip
+
 
 def geometry_of(batch: Batch, kinds: Kinds, demands: Demands) -> Geometry:
     """Return regions and threads of a batch's nests."""

@@ -69,7 +69,7 @@ class Gathered:
     def __getitem__(self, name: str) -> Ints:
         return self._rows[:, self._where[name]]
 
-    def take(self, rows: Ints) -> Gathered:
+    def take(self, rows: Ints | NDArray[np.bool_]) -> Gathered:
         """Return some of the rows."""
         return Gathered(self._rows[rows], self._where)
 

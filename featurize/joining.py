@@ -23,11 +23,11 @@ def aligned_bytes(moves: Ints, itemsize: Ints, which: Bools) -> Ints:
     return np.where(which, np.maximum(found, itemsize), itemsize)
 
 
-def joined_accesses(full: Bools, start: Ints, itemsize: int, aligned: int, rest: int) -> tuple[Ints, Ints]:
+def joined_accesses(together: Ints | Bools, start: Ints, itemsize: int, aligned: int, rest: int) -> tuple[Ints, Ints]:
     """Return the accesses that move the elements at some addresses.
 
     Args:
-        full: ``bool[E, C]``; only elements that the same threads access are joined.
+        together: ``[E, C]``; only elements whose rows are equal are joined, as the same threads access them at once.
         start: ``int64[E]``, different byte addresses, from the first access on.
         itemsize: Bytes of an element.
         aligned: See `aligned_bytes`.
@@ -38,7 +38,7 @@ def joined_accesses(full: Bools, start: Ints, itemsize: int, aligned: int, rest:
     """
     chosen: list[int] = []
     lengths: list[int] = []
-    _, which = np.unique(full, axis=0, return_inverse=True)
+    _, which = np.unique(together, axis=0, return_inverse=True)
     for k in range(int(which.max(initial=-1)) + 1):
         rows = np.flatnonzero(which.reshape(-1) == k)
         places = (start[rows] + rest) // itemsize

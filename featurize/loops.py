@@ -65,6 +65,19 @@ class Loops:
         extents = np.concatenate([around, own], axis=1).astype(np.float64)
         return cls(extents, extents.cumprod(axis=1), np.concatenate([outside, kept], axis=1), blocked)
 
+    def over_points(self, reduces: Bools, terms: int) -> Bools:
+        """Return which of the loops that are kept are not reductions, ``bool[R, K]``.
+
+        Args:
+            reduces: ``bool[R, L]``, which of the loops around a nest are reductions.
+            terms: How many reductions of a nest there are between these and its points.
+        """
+        around = reduces.shape[1]
+        found = self.kept.copy()
+        found[:, :around] &= ~reduces
+        found[:, around : around + terms] = False
+        return found
+
     @property
     def groups(self) -> Floats:
         """How often a thread runs loops that are kept, the innermost one in groups of iterations, ``float64[R]``."""

@@ -31,6 +31,7 @@ from autosched.featurize.fill import Filler
 from autosched.featurize.geometry import Geometry, geometry_of
 from autosched.featurize.grid import Grid
 from autosched.featurize.kinds import ALWAYS, IF_SMALL, ROOT, THREAD, Kinds
+from autosched.featurize.layout import Layout
 from autosched.featurize.loops import Loops
 from autosched.featurize.memory import Floats, Traffic, Warps, traffic
 from autosched.featurize.plans import KernelPlan, Planner
@@ -123,22 +124,36 @@ class Featurizer:
             params: ``int64[N, columns]``, candidates of each (see `columns`).
             wanted: Names of the features that must be there, others may be zero; all if left out.
         """
+        return self.featurized(models, self.lay_out(models, params), wanted)
+
+    def lay_out(self, models: Sequence[KernelModel], params: Sequence[Ints]) -> Layout:
+        """Return what follows from tile sizes alone; see `evaluate`."""
         batch = Batch([m.plan for m in models], params, self.kinds.dims)
         geometry = geometry_of(batch, self.kinds, self.demands)
         nests = geometry.nests
         across = walked_across(batch, [m.facts for m in models], nests)
         strides, elements = shared_strides(nests.kinds, nests.extents, across, bool(self.bound.held))
+        shared = shared_bytes(batch, elements * self.bound.buffers)
+        return Layout(tuple(range(len(models))), batch, geometry, strides, shared)
+
+    def featurized(
+        self, asked: Sequence[KernelModel], layout: Layout, wanted: frozenset[str] | None = None
+    ) -> BatchEvaluation:
+        """Return the features of candidates that are laid out, or of some of these; see `evaluate`."""
+        models = [asked[k] for k in layout.structures]
+        batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
+        nests = geometry.nests
         promoted = _promoted(nests)
         candidate = batch.nests.candidate
         warps = Warps.of(geometry.block[candidate], nests.active)
-        accesses = Accesses(batch, self.kinds, self.demands, nests, strides)
-        cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
-        shared = shared_bytes(batch, elements * self.bound.buffers)
-        thread_bytes = _thread_bytes(batch, nests, promoted)
         shares = self.amortised and self.target.kind != "cpu"
         layouts = batch.nests.take([m.plan.layouts for m in models])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
         loops = Loops.of(geometry, batch.hosts, reduces)
+        rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
+        accesses = Accesses(batch, self.kinds, self.demands, nests, layout.strides, rolled)
+        cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
+        thread_bytes = _thread_bytes(batch, nests, promoted)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = filler.features(shared, thread_bytes, wanted)
         return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)

@@ -87,6 +87,7 @@ class Planner:
         self.demands = demands
         self.bound = kinds.bound
         self._known: dict[StructureFacts, KernelPlan] = {}
+        self._own: dict[str, tuple[int, int, int]] = {}
 
     def plan(self, structure: Structure, facts: StructureFacts, layout: Columns) -> KernelPlan:
         """Return the plan of one structure; those that differ in what is not placed yet share most of it."""
@@ -208,11 +209,18 @@ class Planner:
     def _inlined(self, facts: StructureFacts) -> Ints:
         rows = []
         for name in facts.inlined:
-            func = self.bound.funcs[name]
-            points = math.prod(func.extents)
-            branching = self.kinds.work.branching(func.stages[0], facts.structure.inlined)
-            rows.append((points, points * sum(d.bytes_ for d in func.dtypes), branching, int(_is_trivial(func))))
+            if name not in self._own:
+                self._own[name] = _inlined_alone(self.bound.funcs[name])
+            points, bytes_, trivial = self._own[name]
+            branching = self.kinds.work.branching(self.bound.funcs[name].stages[0], facts.structure.inlined)
+            rows.append((points, bytes_, branching, trivial))
         return np.array(rows, np.int64).reshape(len(rows), 4)
+
+
+def _inlined_alone(func: BoundFunc) -> tuple[int, int, int]:
+    """Return the points and bytes of an inlined Func, and whether it is next to nothing."""
+    points = math.prod(func.extents)
+    return points, points * sum(d.bytes_ for d in func.dtypes), int(_is_trivial(func))
 
 
 def _is_trivial(func: BoundFunc) -> bool:

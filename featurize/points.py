@@ -63,6 +63,8 @@ class Visits:
         change: ``int64[N, J, Q]``, change of each index a step.
         base: ``int64[N, Q]``, what the loops add to it at the lowest point.
         limits: ``int64[N, J, C]``, iterations that the last active thread of a dimension runs.
+        rolled: ``bool[N, J]``, which loops stay loops in compiled code, whose iterations share nothing.
+        alone: ``int64[N]``, the nest where one of its own loops does, so that it shares nothing with others; or -1.
     """
 
     tables: Ints
@@ -70,9 +72,14 @@ class Visits:
     change: Ints
     base: Ints
     limits: Ints
+    rolled: Bools
+    alone: Ints
 
     @classmethod
-    def of(cls, tables: Ints, rows: TableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints) -> Visits:
+    def of(
+        cls, tables: Ints, rows: TableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints, rolled: Bools,
+        nest: Ints,
+    ) -> Visits:  # fmt: skip
         """Return the visits of nests.
 
         Args:
@@ -82,6 +89,8 @@ class Visits:
             factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
             serial: ``int64[N, D]``, points of a thread.
             limits: ``int64[N, C, D]``, points of the last active threads.
+            rolled: ``bool[N, J]``, which loops stay loops.
+            nest: ``int64[N]``, the nests.
         """
         n, _, d = factors.shape
         terms = rows.reductions.rows[tables]
@@ -94,11 +103,16 @@ class Visits:
             np.concatenate(change, axis=1),
             (terms[:, :, 1, None] * terms[:, :, 2:]).sum(axis=1),
             np.concatenate(last, axis=1),
+            rolled,
+            np.where(rolled[:, loops.shape[1] :].any(axis=1), nest, -1),
         )
 
     def take(self, rows: slice) -> Visits:
         """Return some of the visits."""
-        return Visits(self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows])
+        return Visits(
+            self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows],
+            self.rolled[rows], self.alone[rows],
+        )  # fmt: skip
 
     @property
     def moving(self) -> Bools:
@@ -122,7 +136,7 @@ class Visits:
         at = np.arange(len(owner)) - (np.cumsum(count) - count - rows.first.rows[self.tables])[owner]
         points = Points(
             owner, rows.constants.rows[at] + self.base[owner], np.asarray((self.limits > 0).all(axis=1))[owner],
-            np.ones(len(owner), np.int64),
+            np.ones(len(owner), np.int64), np.zeros(len(owner), np.int64),
         )  # fmt: skip
         if folded.any():
             change = _first_instead(change, (change * steps[:, None, :]).sum(axis=2), folded)
@@ -132,7 +146,7 @@ class Visits:
         for k in loops:
             if k != loops[0] and merged.any():
                 points = points.merged(merged, folded)
-            points = points.repeated(extents[:, k], change[:, k], self.limits[:, k])
+            points = points.repeated(extents[:, k], change[:, k], self.limits[:, k], self.rolled[:, k])
         return points
 
 
@@ -145,24 +159,27 @@ class Points:
         every: ``int64[P, Q]``, the indices, floor divisions left out.
         full: ``bool[P, C]``, whether the last active threads take part.
         times: ``int64[P]``, how often.
+        iteration: ``int64[P]``, in which iteration of the loops that stay loops.
     """
 
     owner: Ints
     every: Ints
     full: Bools
     times: Ints
+    iteration: Ints
 
     def take(self, rows: Ints | Bools) -> Points:
         """Return some of the accesses."""
-        return Points(self.owner[rows], self.every[rows], self.full[rows], self.times[rows])
+        return Points(self.owner[rows], self.every[rows], self.full[rows], self.times[rows], self.iteration[rows])
 
-    def repeated(self, extents: Ints, change: Ints, limits: Ints) -> Points:
+    def repeated(self, extents: Ints, change: Ints, limits: Ints, rolled: Bools) -> Points:
         """Return the accesses at every iteration of a loop, which all visits have, if only of one iteration.
 
         Args:
             extents: ``int64[N]``, its iterations.
             change: ``int64[N, Q]``, change of each index a step.
             limits: ``int64[N, C]``, iterations of the last active threads.
+            rolled: ``bool[N]``, whether it stays a loop.
         """
         each = extents[self.owner]
         row = np.repeat(np.arange(len(each)), each)
@@ -170,13 +187,18 @@ class Points:
         found = self.take(row)
         every = found.every + at * change[found.owner]
         cut = (limits < extents[:, None]).any()
-        return replace(found, every=every, full=found.full & (at < limits[found.owner]) if cut else found.full)
+        found = replace(found, every=every, full=found.full & (at < limits[found.owner]) if cut else found.full)
+        if rolled.any():
+            iteration = found.iteration * extents[found.owner] + at[:, 0]
+            found = replace(found, iteration=np.where(rolled[found.owner], iteration, found.iteration))
+        return found
 
     def merged(self, which: Bools, folded: Bools) -> Points:
         """Return the accesses with equal ones of some visits put together; ``bool[N]`` both, see `Visits.enumerate`."""
         every = np.where(folded[self.owner][:, None], self.every % SECTOR_BYTES, self.every)
         apart = np.where(which[self.owner], 0, np.arange(1, len(every) + 1))
-        _, first, number = alike_rows(np.concatenate([self.owner[:, None], apart[:, None], every, self.full], axis=1))
+        rows = [self.owner[:, None], apart[:, None], every, self.full, self.iteration[:, None]]
+        _, first, number = alike_rows(np.concatenate(rows, axis=1))
         times = np.bincount(number, self.times, len(first)).astype(np.int64)
         order = np.argsort(first)
         return replace(replace(self, every=every).take(first[order]), times=times[order])

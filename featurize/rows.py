@@ -73,6 +73,15 @@ class NestRows:
             np.zeros((r, loops, 1 + 2 * dims), np.int64), np.ones(r, bool),
         )  # fmt: skip
 
+    def take(self, rows: Bools) -> NestRows:
+        """Return some of the nests."""
+        return NestRows(
+            self.kinds.take(rows), self.low[rows], self.onward[rows], self.points[rows], self.covered[rows],
+            self.serial[rows], self.threads[rows], self.partial[rows], self.step[rows], self.axes[rows],
+            self.limits[rows], self.extents[rows], self.active[rows], self.entered[rows], self.loops[rows],
+            self.linear[rows],
+        )  # fmt: skip
+
     @property
     def times(self) -> Ints:
         """``int64[R]``, evaluations of a nest by each thread."""

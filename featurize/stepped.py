@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
 from autosched.analysis.stepping import with_step
 from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.schedule.checks.members import sources_through
 from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
 
 Floats = NDArray[np.float64]
@@ -119,7 +121,9 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
     step = StageTiling(at.host, (*host.loops[:blocks], *inside[:threads], *alone, *inside[threads:]))
     own = [r.tiling for r in kernel.roots if r.tiling.stage.func == at.host.func]
     roots = tuple(Root(step if t.stage == at.host else t) for t in own)
-    members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kernel.members)
+    needed = _needed(bound, kernel, [t.stage for t in own])
+    kept = [m for m in kernel.members if m.func in needed]
+    members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kept)
     staged = frozenset(m.func for m in kernel.members if m.at.level is Level.STREAM)
     view = with_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
     repeated: set[str] = set()
@@ -128,6 +132,18 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
             repeated.add(m.func)
     steps = Steps(view, prod(p.extent for p in walked), at.host, staged, frozenset(repeated))
     return steps, replace(kernel, roots=roots, members=members)
+
+
+def _needed(bound: BoundPipeline, kernel: Kernel, stages: Sequence[StageId]) -> set[str]:
+    """Return what some stages of a kernel read, directly or through other Members."""
+    viewed, inlined = with_staged(bound, kernel.staged), {i.func for i in kernel.inlined}
+    found: set[str] = set()
+    queue = list(stages)
+    while queue:
+        read = sources_through(viewed, viewed.stage(*queue.pop()), inlined) - found
+        found |= read
+        queue += [t.stage for m in kernel.members if m.func in read for t in m.tilings]
+    return found
 
 
 def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) -> Member:

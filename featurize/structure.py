@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ class Structure:
     far: frozenset[str] = frozenset()
     orders: tuple[NestOrder, ...] = ()
     staged: frozenset[str] = field(init=False, repr=False)
+    _where: Mapping[str, Spot] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
@@ -80,6 +81,7 @@ class Structure:
         key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders)
         copied = frozenset(source for s in self.spots if (source := staged_source(s.func)) is not None)
         object.__setattr__(self, "staged", copied)
+        object.__setattr__(self, "_where", {s.func: s for s in self.spots})
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -96,7 +98,7 @@ class Structure:
 
     def spot(self, func: str) -> Spot | None:
         """Return the place of a Func in the kernel, if it is a Member."""
-        return next((s for s in self.spots if s.func == func), None)
+        return self._where.get(func)
 
     def order(self, stage: StageId) -> NestOrder:
         """Return which of a nest's loops are in an order of their own."""

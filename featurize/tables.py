@@ -87,21 +87,25 @@ class OffsetTable(LoopedAccesses):
         if how is Counting.WRITTEN:
             again = 1
             every, full = as_written(visit, earlier, apart)
+            iteration = np.zeros(len(every), np.int64)
             repeated = everything if visit.guarded else set(range(max(visit.moving(), default=-1) + 1))
         elif how in (Counting.EVERY, Counting.GUARDED):
             every, full = visit.enumerate(self.constants, everything - apart)
+            iteration = np.zeros(len(every), np.int64)
             repeated = everything
             again = 1
         else:
-            every, full = _distinct(visit, earlier, apart)
+            every, full, iteration = _distinct(visit, earlier, apart)
             repeated = visit.moving()
             again = _not_shared(visit, repeated | apart, apart)
         start = (every // self.quotients * steps).sum(axis=1)
         width = np.ones(len(start), np.int64)
         apart_moves = [int((visit.loops[k].change * steps // self.quotients).sum()) for k in apart & repeated]
-        apart_moves += [1] * (len(np.unique(start)) < len(start))  # what is accessed twice is not joined
+        twice = len(np.unique(np.stack([start, iteration]), axis=1).T) < len(start)
+        apart_moves += [1] * twice  # what is accessed twice is not joined
         if vectors is not None and not any(m % vectors.aligned for m in apart_moves):
-            chosen, width = joined_accesses(full, start, vectors.itemsize, vectors.aligned, vectors.rest)
+            together = np.concatenate([full, iteration[:, None]], axis=1)
+            chosen, width = joined_accesses(together, start, vectors.itemsize, vectors.aligned, vectors.rest)
             every, full, start = every[chosen], full[chosen], start[chosen]
         start %= SECTOR_BYTES
         left = every % self.quotients
@@ -140,28 +144,34 @@ def _not_shared(visit: Visit, counted: set[int], apart: set[int]) -> int:
     return math.prod(visit.loops[k].extent for k in outside - counted)
 
 
-def _distinct(visit: Visit, earlier: Sequence[Visit], apart: set[int]) -> tuple[Ints, Bools]:
-    """Return the elements that a visit is the first to load."""
-    every, full = visit.enumerate(visit.accesses.constants, visit.moving() - apart)
+def _distinct(visit: Visit, earlier: Sequence[Visit], apart: set[int]) -> tuple[Ints, Bools, Ints]:
+    """Return the elements that a visit is the first to load, and in which iteration of the loops that stay loops."""
+    constants = visit.accesses.constants
+    every, full = visit.enumerate(constants, visit.moving() - apart)
+    iteration = visit.iterations(constants, visit.moving() - apart)
     every = visit.accesses.canonical(every, visit.rest)
     if not full.all():
         # of the points that need an element, one that most threads have decides who loads it
         most = np.argsort(-full.sum(axis=1), kind="stable")
-        every, full = every[most], full[most]
-    _, first, _ = alike_rows(every)
-    every, full = every[first], full[first]
+        every, full, iteration = every[most], full[most], iteration[most]
+    _, first, _ = alike_rows(np.concatenate([every, iteration[:, None]], axis=1))
+    every, full, iteration = every[first], full[first], iteration[first]
     loops = [_signature(visit, k) for k in sorted(apart)]
     for v in earlier:
+        if (visit.alone or v.alone) and v.accesses.nest != visit.accesses.nest:
+            continue
         before = _apart(v, Counting.DISTINCT)
         if [_signature(v, k) for k in sorted(before)] == loops:
             loaded, _ = v.enumerate(v.accesses.constants, v.moving() - before)
             loaded = visit.accesses.canonical(loaded + v.shift, visit.rest)
-            both, _, which = alike_rows(np.concatenate([every, loaded]))
+            when = v.iterations(v.accesses.constants, v.moving() - before)
+            rows = [np.concatenate([every, loaded]), np.concatenate([iteration, when])[:, None]]
+            both, _, which = alike_rows(np.concatenate(rows, axis=1))
             held = np.zeros(len(both), bool)
             held[which[len(every) :]] = True
             fresh = ~held[which[: len(every)]]
-            every, full = every[fresh], full[fresh]
-    return every, full
+            every, full, iteration = every[fresh], full[fresh], iteration[fresh]
+    return every, full, iteration
 
 
 def _signature(visit: Visit, k: int) -> tuple[object, ...]:

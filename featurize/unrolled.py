@@ -27,7 +27,8 @@ class Reads:
     """What counts of ``N`` visits, and where in memory it is.
 
     Attributes:
-        distinct: ``bool[N]``, whether each element counts once, instead of each access at every iteration.
+        distinct: ``bool[N]``, whether each element counts once in an iteration of the loops that stay loops, instead of
+            each access at every iteration.
         quotient: ``int64[N, Q]``, floor divisors of the indices.
         rest: ``int64[N, Q]``, see `Visit`; -1 where it is not known.
         steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
@@ -97,16 +98,16 @@ def _entries(
     points = visits.enumerate(rows, repeated, folded | reads.distinct, folded, reads.steps)
     once = reads.distinct[points.owner]
     if once.any():
-        points = _first_loads(rows, points, once, reads, earlier, later, shift)
+        points = _first_loads(rows, points, once, reads, visits.alone, earlier, later, shift)
     quotient = reads.quotient[points.owner]
     steps = np.where(folded[:, None], np.arange(reads.steps.shape[1]) == 0, reads.steps)
     start = (points.every // quotient * steps[points.owner]).sum(axis=1)
     width = np.ones(len(start), np.int64)
     joins = reads.aligned > reads.itemsize
     if joins.any():
-        again = ~_first_of_alike(mixed([points.owner[:, None], start[:, None]]))
+        again = ~_first_of_alike(mixed([points.owner[:, None], start[:, None], points.iteration[:, None]]))
         joins &= np.bincount(points.owner, again, len(joins)) == 0  # what is accessed twice is not joined
-        chosen, width = _joined(reads, points.owner, points.full, start, joins)
+        chosen, width = _joined(reads, points, start, joins)
         points, start, quotient = points.take(chosen), start[chosen], quotient[chosen]
     owner, start, left = points.owner, start % SECTOR_BYTES, points.every % quotient
     _, first, which = alike_rows(
@@ -120,9 +121,9 @@ def _entries(
 
 
 def _first_loads(
-    rows: TableRows, points: Points, once: Bools, reads: Reads, earlier: Visits, later: Ints, shift: Ints
+    rows: TableRows, points: Points, once: Bools, reads: Reads, alone: Ints, earlier: Visits, later: Ints, shift: Ints
 ) -> Points:
-    """Return accesses of which those where ``once`` holds are the first of their element."""
+    """Return accesses of which those where ``once`` holds are the first of their element in an iteration."""
     owner = points.owner
     every = np.where(once[:, None], reads.canonical(owner, points.every), points.every)
     points = replace(points, every=every, times=np.where(once, 1, points.times))
@@ -130,14 +131,18 @@ def _first_loads(
         # of the points that need an element, one that most threads have decides who loads it
         order = np.lexsort((-points.full.sum(axis=1), owner))
         points, once = points.take(order), once[order]
-    keys = mixed([points.owner[:, None], points.every])
+
+    def key(owner: Ints, every: Ints, iteration: Ints, nest: Ints) -> Ints:
+        return mixed([owner[:, None], every, iteration[:, None], nest[:, None]])
+
+    keys = key(points.owner, points.every, points.iteration, alone[points.owner])
     counts = _first_of_alike(keys)
     if len(later):
         every_one = np.ones(len(later), bool)
         before = earlier.enumerate(rows, earlier.moving, every_one, ~every_one, shift)
         whose = later[before.owner]
         held = reads.canonical(whose, before.every + shift[before.owner])
-        counts &= ~np.isin(keys, mixed([whose[:, None], held]))
+        counts &= ~np.isin(keys, key(whose, held, before.iteration, earlier.alone[before.owner]))
     return points.take(counts | ~once)
 
 
@@ -149,24 +154,24 @@ def _first_of_alike(keys: Ints) -> Bools:
     return found
 
 
-def _joined(reads: Reads, owner: Ints, full: Bools, start: Ints, joins: Bools) -> tuple[Ints, Ints]:
+def _joined(reads: Reads, points: Points, start: Ints, joins: Bools) -> tuple[Ints, Ints]:
     """Return the accesses that move some elements (see `autosched.schedule.vectors.joined`).
 
-    Only elements that the same threads access are joined.
+    Only elements that the same threads access in the same iteration are joined.
 
     Args:
         reads: What is read.
-        owner: ``int64[E]``, the visit.
-        full: ``bool[E, C]``, whether the last active threads take part.
+        points: ``E`` accesses.
         start: ``int64[E]``, byte address.
         joins: ``bool[N]``, of which visits accesses are joined; their addresses are different.
 
     Returns:
         ``int64[G]`` each: the position of an access's first element, and its number of elements.
     """
+    owner = points.owner
     lanes = np.where(joins, reads.aligned // reads.itemsize, 1)[owner]
     place = (start + reads.lead[owner]) // reads.itemsize[owner]
-    together = np.concatenate([owner[:, None], full], axis=1)
+    together = np.concatenate([owner[:, None], points.full, points.iteration[:, None]], axis=1)
     left = np.arange(len(owner))
     chosen, widths = [], []
     length = MAX_VECTOR_BYTES

@@ -114,6 +114,7 @@ class Visit:
         rest: ``int64[K]``, the remainder of each index before its floor division at the lowest point, where that is the
             same for all threads and blocks; otherwise -1.
         guarded: Whether it stands behind a guard.
+        rolled: Positions of loops that stay loops in compiled code, whose iterations share nothing.
         loops: All loops inside the thread, outermost first.
     """
 
@@ -124,6 +125,7 @@ class Visit:
     shift: Ints | int = 0
     rest: Ints | int = -1
     guarded: bool = False
+    rolled: frozenset[int] = frozenset()
     loops: list[Loop] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +158,20 @@ class Visit:
         for k in range(len(self.tile.outer)):
             inside &= at[:, k, None] < self.tile.outer_limits[k][None]
         return (at + start) @ change, inside
+
+    @property
+    def alone(self) -> bool:
+        """Whether one of the nest's own loops stays a loop, so that it shares nothing with other nests."""
+        return any(k >= len(self.tile.outer) for k in self.rolled)
+
+    def iterations(self, constants: Ints, repeated: set[int]) -> Ints:
+        """Return in which iteration of the loops that stay loops each access of `enumerate` is, ``int64[P]``."""
+        shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
+        found = np.zeros(shape, np.int64)
+        for k in sorted(self.rolled & repeated):
+            at = np.arange(shape[k]).reshape(-1, *(1,) * (len(shape) - k - 1))
+            found = found * shape[k] + at
+        return np.tile(found.reshape(-1), len(constants))
 
     def enumerate(self, constants: Ints, repeated: set[int]) -> tuple[Ints, Bools]:
         """Return the indices of accesses at every iteration of some loops: ``int64[P, K]`` and ``bool[P, C]``."""

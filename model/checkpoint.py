@@ -17,8 +17,8 @@ from torch import Tensor
 from autosched import __version__
 from autosched.errors import InputError
 from autosched.featurize import schema
+from autosched.model.ensemble import Network, network_of
 from autosched.model.files import replace_file
-from autosched.model.network import CostNetwork
 from autosched.model.prior_version import prior_version
 from autosched.model.settings import ModelSettings
 from autosched.target import Target
@@ -61,14 +61,14 @@ class Checkpoint:
         path: The file it was read from.
     """
 
-    network: CostNetwork
+    network: Network
     settings: ModelSettings
     provenance: Provenance
     path: Path
 
 
 def save_checkpoint(
-    path: str | os.PathLike[str], network: CostNetwork, settings: ModelSettings, provenance: Provenance
+    path: str | os.PathLike[str], network: Network, settings: ModelSettings, provenance: Provenance
 ) -> None:
     """Write weights; the file is replaced whole or not at all.
 
@@ -171,7 +171,7 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
             raise InputError(
                 f"{path} was trained for {provenance.target.name}, which is no device like {chosen.name}; {_RETRAIN}"
             )
-        network = CostNetwork(settings, chosen)
+        network = network_of(settings, chosen)
         network.load_state_dict(tensors)
     except (KeyError, TypeError, ValueError) as e:
         raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e

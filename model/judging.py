@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from autosched.model.batches import Batches
 from autosched.model.dataset import Dataset
+from autosched.model.ensemble import Network
 from autosched.model.evaluation import PipelineScore, Summary, score_pipelines, summarise
 from autosched.model.loss import schedule_seconds
-from autosched.model.network import CostNetwork, Predicted
+from autosched.model.network import Predicted
 from autosched.model.prior import analytical_seconds
 from autosched.model.ragged import KernelBatch
 
@@ -61,7 +62,7 @@ class Predictions:
 
 
 @torch.no_grad()
-def predict(network: CostNetwork, dataset: Dataset, pipelines: Ints) -> Predictions:
+def predict(network: Network, dataset: Dataset, pipelines: Ints) -> Predictions:
     """Return what a network says of all schedules of some pipelines.
 
     Args:

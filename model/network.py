@@ -147,7 +147,7 @@ class CostNetwork(nn.Module):
         if self.settings.standardise:
             self.encoder.fit(batch.algorithm, batch.schedule)
         if self.settings.form == "timed":
-            self.parts_input.fit(_logarithm(batch.parts))
+            self.parts_input.fit(scaled_parts(batch.parts))
 
     def forward(self, batch: KernelBatch) -> Predicted:
         """Return times and resources of all kernels."""
@@ -162,15 +162,15 @@ class CostNetwork(nn.Module):
         raw = self.coefficients(stages)
         costs = stage_cost(StageFeatures(batch.schedule, self.multiprocessors), functional.relu(raw))
         seconds = segment_sum(costs, batch.kernel, batch.count) * self.settings.unit_seconds
-        resources = self.resources(_pooled(stages, batch))
+        resources = self.resources(pooled(stages, batch))
         return Predicted(
             seconds.clamp(min=1e-12), resources[:, 0] * REGISTERS, resources[:, 1], functional.relu(-raw).sum()
         )
 
     def _timed(self, batch: KernelBatch, stages: Tensor) -> Predicted:
         """Positive factors of what each unit needs and of the whole, combined as the analytical model does."""
-        parts = self.parts_input(_logarithm(batch.parts))
-        kernels = self.joined(torch.cat([_pooled(self.trunk(stages), batch), parts], dim=1))
+        parts = self.parts_input(scaled_parts(batch.parts))
+        kernels = self.joined(torch.cat([pooled(self.trunk(stages), batch), parts], dim=1))
         raw = self.coefficients(kernels)
         bound = math.log(self.settings.correction)
         factors = torch.exp(bound * torch.tanh(raw / bound))
@@ -179,11 +179,12 @@ class CostNetwork(nn.Module):
         return Predicted(seconds, resources[:, 0] * REGISTERS, resources[:, 1], raw.new_zeros(()))
 
 
-def _pooled(stages: Tensor, batch: KernelBatch) -> Tensor:
+def pooled(stages: Tensor, batch: KernelBatch) -> Tensor:
     """Return the root stage's row, the mean and the largest of each kernel's stages, side by side."""
     mean = segment_mean(stages, batch.kernel, batch.count)
     return torch.cat([stages[batch.first], mean, segment_max(stages, batch.kernel, batch.count)], dim=1)
 
 
-def _logarithm(parts: Tensor) -> Tensor:
+def scaled_parts(parts: Tensor) -> Tensor:
+    """Return the logarithms of the analytical model's parts, ``float[K, C]``, as networks read them."""
     return torch.log(parts.clamp(min=LEAST_PART))

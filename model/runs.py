@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from autosched.model.checkpoint import Provenance, save_checkpoint
 from autosched.model.dataset import Dataset
+from autosched.model.ensemble import Ensemble, Network
 from autosched.model.evaluation import Summary, table
 from autosched.model.files import replace_file
 from autosched.model.holdout import Split
@@ -63,26 +65,27 @@ def train(
     Raises:
         InputError: The state belongs to another run, a file cannot be written, or an extra is missing.
     """
-    training = Training(dataset, split, settings, directory=directory, resume=resume)
-    with ExitStack() as stack:
-        tell = [report] if report is not None else []
-        if curves:
-            from autosched.model.logbook import TensorboardLog
+    trainings = [
+        Training(dataset, split, _of_member(settings, k), directory=_of(directory, k), resume=resume)
+        for k in range(settings.model.members)
+    ]
+    members = []
+    for k, training in enumerate(trainings):
+        with ExitStack() as stack:
+            tell = [report] if report is not None else []
+            if curves:
+                from autosched.model.logbook import TensorboardLog
 
-            tell.append(stack.enter_context(TensorboardLog(directory / "curves")).write)
-
-        def each(found: EpochReport) -> None:
-            for one in tell:
-                one(found)
-
-        network = training.run(each)
+                tell.append(stack.enter_context(TensorboardLog(_of(directory, k) / "curves")).write)
+            members.append(training.run(partial(_told, tell)))
+    network: Network = members[0] if len(members) == 1 else Ensemble.of(members, dataset.target)
     judged = split.held_out if len(split.held_out) else split.validation
     predictions = predict(network, dataset, judged)
     summaries = {
         "learned": predictions.summary(),
         "analytical": predict_analytically(dataset, judged).summary(),
     }
-    provenance = replace(training.provenance, metrics=summaries["learned"].metrics())
+    provenance = replace(trainings[0].provenance, metrics=summaries["learned"].metrics())
     weights = directory / WEIGHTS_FILE
     save_checkpoint(weights, network, settings.model, provenance)
     outcome = Outcome(weights, provenance, summaries, predictions)
@@ -99,6 +102,22 @@ def train(
 
         save_plots(directory / PLOTS_FILE, predictions, f"{settings.model.form}: labels {provenance.source}")
     return outcome
+
+
+def _told(tell: Sequence[Callable[[EpochReport], None]], found: EpochReport) -> None:
+    for one in tell:
+        one(found)
+
+
+def _of(directory: Path, member: int) -> Path:
+    """Return where the state of a network of several goes."""
+    return directory if member == 0 else directory / f"member{member}"
+
+
+def _of_member(settings: TrainSettings, number: int) -> TrainSettings:
+    """Return the settings with which one network of several is trained: those of a network, with a seed of its own."""
+    optimiser = replace(settings.optimiser, seed=settings.optimiser.seed + number)
+    return replace(settings, model=replace(settings.model, members=1), optimiser=optimiser)
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ Form = Literal["paper", "timed"]
 
 WIDEST = 4096
 """Widest layer, so that a file of weights cannot ask for all memory."""
+MOST_MEMBERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class ModelSettings:
         clip: Largest absolute value of a standardised feature, so that what training never saw stays in reach.
         correction: Largest factor by which ``timed`` makes a unit's time longer or shorter.
         unit_seconds: Seconds of one unit of cost of the form ``paper``.
+        members: Networks of the form ``timed``, trained from other seeds, whose predictions are averaged.
     """
 
     form: Form = "timed"
@@ -38,10 +40,13 @@ class ModelSettings:
     clip: float = 4.0
     correction: float = 4.0
     unit_seconds: float = 1e-12
+    members: int = 1
 
     def __post_init__(self) -> None:
         if self.form not in ("paper", "timed"):
             raise InputError(f"no form {self.form!r} of a cost model: choose paper or timed")
+        if not 1 <= self.members <= MOST_MEMBERS or (self.members > 1 and self.form == "paper"):
+            raise InputError(f"a cost model has {self.members} members: give 1 to {MOST_MEMBERS}, of the form timed")
         widths = self.algorithm_width, self.schedule_width, self.hidden
         if min(widths) < 1 or max(widths) > WIDEST:
             raise InputError(f"a cost model's widths are {widths}: give 1 to {WIDEST}")

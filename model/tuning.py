@@ -15,6 +15,7 @@ from autosched.errors import InputError
 from autosched.model.batches import Batches, steps
 from autosched.model.checkpoint import Checkpoint, Provenance, load_checkpoint, save_checkpoint
 from autosched.model.dataset import Dataset, build_dataset
+from autosched.model.ensemble import Network
 from autosched.model.features import ProblemFeatures, featurize_problem
 from autosched.model.learned import LearnedModel
 from autosched.model.loss import total_loss
@@ -111,7 +112,7 @@ class TunedWeights:
         except InputError:  # fewer than two different schedules have a time
             return math.nan
         network = self._checkpoint.network
-        if self._is_new and not network.encoder.schedule_input.get_buffer("fitted"):
+        if isinstance(network, CostNetwork) and not network.encoder.schedule_input.get_buffer("fitted"):
             batches = Batches(dataset)
             network.fit(batches.batch(torch.arange(dataset.count))[0])
         network.requires_grad_(True)
@@ -135,7 +136,7 @@ class TunedWeights:
         """
         self._checkpoint = load_checkpoint(path, self.target)
 
-    def _fit(self, network: CostNetwork, dataset: Dataset, number: int) -> float:
+    def _fit(self, network: Network, dataset: Dataset, number: int) -> float:
         s = self._settings
         rate = s.random_learning_rate if self._is_new else s.learning_rate
         adam = torch.optim.AdamW(network.parameters(), lr=rate, eps=1e-5, weight_decay=1e-4)

@@ -39,7 +39,7 @@ from autosched.schedule.types import Level, Schedule
 from autosched.target import get_target
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-CHAIN_STAGES = 6  # of stencil_chain: every pair of neighbouring stages is alike
+CHAIN = {"stages": 6}  # of stencil_chain: every pair of neighbouring stages is alike
 SEEDS_A_PART = 10
 
 
@@ -89,11 +89,15 @@ def check_in_processes(name: str, seeds: range, jobs: int, nvrtc: bool) -> Tally
     return tally
 
 
-def check_app(name: str, seeds: Sequence[int], *, nvrtc: bool = True, chain_stages: int = CHAIN_STAGES) -> Tally:
-    """Check the schedules of an app that some seeds give, at its small size."""
+def check_app(
+    name: str, seeds: Sequence[int], *, nvrtc: bool = True, settings: Mapping[str, Any] | None = None
+) -> Tally:
+    """Check the schedules of an app that some seeds give, at its small size; settings are parameters of the app."""
     tally = Tally()
     app = get_app(name)
-    pipeline, params = app.configure({"stages": chain_stages} if "stages" in app.structure else {})
+    if settings is None:
+        settings = CHAIN if "stages" in app.structure else {}
+    pipeline, params = app.configure(settings)
     inputs = app.make_inputs(app.small_sizes, 0)
     bound = bind(pipeline, {n: a.shape for n, a in inputs.items()}, params)
     expected = interpret(pipeline, inputs, params)

@@ -13,6 +13,10 @@ step (`ALONE` is what that is more than the root of both sums).
 * Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
   elements of less than 4 bytes keep gcc from forming vectors at all.
 * What is the same in all lanes is worked out once a row.
+* Lanes whose indices are clamped, at both ends of the rows of the whole result, have loops of their own and run one by
+  one, as does what they leave over beside the vectors of their block. Evaluations hardly overlap in such short loops.
+* What is computed inside a thread for every evaluation of its consumer shares that one's lane loop: where one of both
+  cannot form vectors, neither does.
 * Boundary conditions that take remainders do so for each lane in blocks at the border, of which there may be no others.
 * The running sums of a reduction stay in registers if they are few. If they are very few, each addition waits for the
   one before.
@@ -87,6 +91,8 @@ OF_MEMORY = ("core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "strea
 """Parts that the processor overlaps with the others."""
 ALONE = ("steps",)
 """Parts that come on top: what does not overlap, as one step of a kernel follows the other, in seconds."""
+AT_ENDS = 3.0
+"""Time of an operation in the few lanes beside clamped indices over that of others that run lane by lane."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
 IN_REGISTERS = 0.2
@@ -174,8 +180,8 @@ class CpuModel:
         near = np.where(wide_apart, 0, of("near") + np.where(apart, of("unit"), 0))
         far = of("far") + np.where(wide_apart, of("unit") + of("near"), 0)
         whole, part = _in_vectors(lanes, LANE_BYTES * width / of("narrowest"), near > 0)
-        free = (of("branches") == 0) & (of("calls") == 0) & (of("serial") == 0)
-        cut = of("bordered") > 0  # gathers of narrow elements in blocks at the border
+        free = ~rows.shared((of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
+        cut = rows.shared(of("bordered") > 0)  # gathers of narrow elements in blocks at the border
         together = whole * free * (1 - rows.borders * cut)
         vectors = runs / (width * part) * together
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
@@ -186,13 +192,14 @@ class CpuModel:
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
         in_vectors = whole * free * ~cut
+        ends = AT_ENDS * self._ends(rows, LANE_BYTES * width * part / of("narrowest")) * together
         return {
             "vector_arithmetic": vectors * of("arithmetic"),
             "vector_accesses": vectors * accesses,
             "divisions": vectors * of("divisions"),
             "strided_accesses": runs * near * together,
             "gathered_accesses": runs * far * together,
-            "scalar": runs * (singly * (1 - together) + of("once") / lanes),
+            "scalar": runs * (singly * (1 - together + ends) + of("once") / lanes),
             "scattered_accesses": runs * far * (1 - together),
             "branches": runs * of("branches"),
             "stalls": runs / (points * lanes) * np.where(reduces, np.maximum(CHAINS - sums, 0), 0) * together,
@@ -201,6 +208,23 @@ class CpuModel:
             "scalar_remainders": remainders * (1 - in_vectors),
             "rows": runs / lanes * np.where(in_registers, IN_REGISTERS, 1),
         }
+
+    def _ends(self, rows: LaneRows, vector: Floats) -> Floats:
+        """Return the share of lanes, ``float64[R]``, that run one by one as indices are clamped at both ends of rows.
+
+        They are those whose indices are clamped, and what is left beside the vectors of the others.
+
+        Args:
+            rows: The nests.
+            vector: ``float64[R]``, lanes of a vector.
+        """
+        low, high, whole = (rows.of(name) / rows.apart for name in ("low", "high", "whole"))
+        lanes = np.minimum(rows.lanes, whole)
+        at_one_end = [np.maximum(lanes - n, 0) % vector * (n > 0) for n in (low, high)]
+        at_both = np.maximum(lanes - low - high, 0) % vector * (low + high > 0)
+        rest = np.where(lanes < whole, sum(at_one_end), at_both)
+        found: Floats = np.minimum((low + high + rest) / whole, 1)
+        return found
 
     def _one_after_another(self, rows: LaneRows, start: NDArray[np.int64], by_row: dict[str, Floats]) -> Floats:
         """Return the seconds that it takes longer as only memory and computation of the same step overlap, ``[M]``."""

@@ -7,6 +7,7 @@ import itertools
 import math
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from autosched.search.cost import all_comparable, comparable
 from autosched.search.decide import Decider, start_state
 from autosched.search.evaluate import Evaluator
-from autosched.search.expand import Expander
+from autosched.search.expand import Child, Expander
 from autosched.search.hold import Held, held_decisions
 from autosched.search.refine import Refinement
 from autosched.search.settings import SearchSettings
@@ -102,52 +103,57 @@ class BeamSearch:
         """
         decisions = self.expander.decider.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
-        states = [start_state()]
+        children = [Child(0.0, start_state)]
         for decision in decisions:
-            beam = self._pop(states, number, keep)
+            beam = self._pop(children, number, keep)
             late = self.late()
             if late and not needed:
                 return []
             if late:
                 beam = beam[:1]
-            states = yield from self.expander.children(
+            children = yield from self.expander.children(
                 beam, decision, self.frozen, depth=number, size=self.settings.beam_size,
                 members=members and not late, hurried=late,
             )  # fmt: skip
-            if not states:
+            if not children:
                 return []
-        finished = self._cheapest(states, self.settings.beam_size)
+        finished = self._cheapest(children, self.settings.beam_size)
         if finished and not last:
             self._bless(finished, number)
         return finished
 
-    def _cheapest(self, states: list[State], count: int) -> list[State]:
+    def _cheapest(self, children: Sequence[Child], count: int) -> list[State]:
         """Return the cheapest states that are legal by the dear checks, too."""
-        ordered = sorted(states, key=lambda state: comparable(state.cost))
+        costs = all_comparable(np.array([c.cost for c in children]))
+        ordered = (children[k].make() for k in np.argsort(costs, kind="stable").tolist())
         return list(itertools.islice(filter(self._is_sound, ordered), count))
 
-    def _pop(self, states: list[State], number: int, keep: float) -> list[State]:
+    def _pop(self, children: Sequence[Child], number: int, keep: float) -> list[State]:
         """Return the states to expand: the cheapest, those of known structure made dearer (section 6.5)."""
         size = self.settings.beam_size
         order = itertools.count()
-        costs = all_comparable(np.array([s.cost for s in states])).tolist()
-        heap = [(cost, next(order), s, False) for cost, s in zip(costs, states, strict=True)]
+        costs = all_comparable(np.array([c.cost for c in children])).tolist()
+        heap: list[tuple[float, int, Child | State]] = [
+            (cost, next(order), child) for cost, child in zip(costs, children, strict=True)
+        ]
         heapq.heapify(heap)
         seen: Counter[int] = Counter()
         chosen: list[State] = []
         while heap and len(chosen) < size:
-            cost, _, state, penalised = heapq.heappop(heap)
+            cost, _, found = heapq.heappop(heap)
             if keep < 1 and heap and self.rng.random() >= keep:
                 continue
+            penalised = isinstance(found, State)
+            state = found if isinstance(found, State) else found.make()
             if not penalised and not self._is_sound(state):
                 continue
             if not penalised and size > 1 and self.settings.passes > 1 and number >= 0:
                 times = self._times_met(state, number, seen)
                 if times > 1 and heap and cost * times > heap[0][0]:
-                    heapq.heappush(heap, (cost * times, next(order), state, True))
+                    heapq.heappush(heap, (cost * times, next(order), state))
                     continue
             chosen.append(state)
-        return chosen or self._cheapest(states, 1)  # where those that were not dropped proved illegal
+        return chosen or self._cheapest(children, 1)  # where those that were not dropped proved illegal
 
     def _is_sound(self, state: State) -> bool:
         """Whether the kernels that the last decision made are legal by the dear checks, too."""
@@ -162,8 +168,7 @@ class BeamSearch:
         return times
 
     def _hash(self, state: State, depth: int) -> int:
-        layout = self.expander.decider.places.layout
-        return state_key(state.steps, (p.layer(layout, depth) for p in state.pieces))
+        return state_key(state, self.expander.decider.places.layout, depth)
 
     def _bless(self, finished: list[State], number: int) -> None:
         best = finished[0].cost

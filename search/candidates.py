@@ -27,6 +27,7 @@ from autosched.search.mutations import Mutator
 from autosched.search.random_state import RandomStates
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
+from autosched.search.streams.drawn import with_steps
 from autosched.target import Target
 
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
@@ -51,6 +52,7 @@ class Mix:
         states: Random states of the search: what it might look at, good or bad.
         legal: Random legal schedules, most of them slow.
         mutations: Schedules of the kinds above, and mutations of these, with one other kernel.
+        steps: Schedules of the kinds above but for mutations, with reductions in steps.
     """
 
     beam: int = 2
@@ -58,6 +60,7 @@ class Mix:
     states: int = 8
     legal: int = 4
     mutations: int = 14
+    steps: int = 2
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -110,6 +113,7 @@ class Candidates:
             "greedy": (mix.greedy, self._greedy),
             "state": (mix.states, self._states),
             "legal": (mix.legal, self._legal),
+            "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
             "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
         }
         for kind, (count, make) in kinds.items():
@@ -148,6 +152,13 @@ class Candidates:
         rng = self._rng(2)
         while True:
             yield sample_schedule(self.bound, self.target, rng, varied=self._has_shared_memory)
+
+    def _with_steps(self, of: list[Schedule]) -> Iterator[Schedule]:
+        self._evaluator.settings = SearchSettings()
+        return with_steps(self._evaluator, of, self._rng(4), self._is_late)
+
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.perf_counter() > self.deadline
 
     def _mutations(self, of: list[Schedule]) -> Iterator[Schedule]:
         """Yield schedules with one other kernel, each made of one drawn before or of another mutation."""

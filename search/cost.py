@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 
 DIGITS = 5
 """Significant digits by which costs are told apart."""
+NEAR_HALF = 1e-6
 SMALLEST, LARGEST = 1e-17, 1e22
 POWERS = np.array([float(f"1e{k}") for k in range(23)])
 
@@ -49,11 +50,15 @@ def comparable(cost: float) -> float:
 
 
 def all_comparable(costs: Floats) -> Floats:
-    """Return what `comparable` does for each of some costs, ``float64[N]``; halves may go the other way."""
+    """Return what `comparable` does for each of some costs, ``float64[N]``."""
     usual = (np.abs(costs) > SMALLEST) & (np.abs(costs) < LARGEST)  # powers of ten are exact for these
-    digits = DIGITS - 1 - np.floor(np.log10(np.abs(costs), where=usual, out=np.zeros_like(costs))).astype(np.int64)
+    safe = np.where(usual, costs, 1.0)
+    digits = DIGITS - 1 - np.floor(np.log10(np.abs(safe))).astype(np.int64)
     up, down = POWERS[np.clip(digits, 0, None)], POWERS[np.clip(-digits, 0, None)]
-    found: Floats = np.rint(costs * up / down) / up * down
-    for k in np.flatnonzero(~usual).tolist():
+    scaled = safe * up / down
+    whole = np.rint(scaled)
+    found: Floats = whole / up * down
+    halves = np.abs(np.abs(scaled - whole) - 0.5) < NEAR_HALF  # the last bits decide which way these go
+    for k in np.flatnonzero(halves | ~usual).tolist():
         found[k] = comparable(costs[k])
     return found

@@ -89,8 +89,9 @@ class Decider:
         return tuple(state.pieces[k] for k in left), tuple(state.costs[k] for k in left)
 
     def after(
-        self, state: State, decision: Decision, option: Option, *, costed: bool = True, kept: Kept | None = None
-    ) -> State:
+        self, state: State, decision: Decision, option: Option, *, costed: bool = True, kept: Kept | None = None,
+        cost: float | None = None,
+    ) -> State:  # fmt: skip
         """Return the state with one more decision made.
 
         Args:
@@ -99,9 +100,13 @@ class Decider:
             option: The answer.
             costed: Whether the kernels that it adds have been evaluated; if not, they cost NaN for now.
             kept: What the method of this name returns, if it is known.
+            cost: What the kernels that it adds cost together, if it is known.
         """
         pieces, costs = kept or self.kept(state, self.replaced(state, decision))
-        added = [self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added]
+        if cost is not None and len(option.added) == 1:
+            added = [cost]
+        else:
+            added = [self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added]
         pieces, costs = (*pieces, *option.added), (*costs, *added)
         levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)

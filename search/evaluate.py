@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,17 +10,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.schedule.validate import kernel_reasons
-from autosched.search.cost import CostModel, all_comparable, features_read
-from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, reasons_of
+from autosched.search.cost import CostModel, Floats, all_comparable, features_read
+from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
+Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 ALIGNMENT = 64
@@ -104,14 +107,23 @@ class Evaluator:
 
     def known(self, structure: Structure, params: Params) -> Verdict:
         """Return what was found for a kernel that has been evaluated."""
-        return self._known[structure][params]
+        found = self._known[structure][params]
+        if math.isnan(found.cost):
+            self.evaluate([(structure, params)])
+            found = self._known[structure][params]
+        return found
 
-    def all_known(self, structure: Structure) -> Mapping[Params, Verdict]:
-        """Return what was found for the kernels of a structure that have been evaluated."""
+    def judged(self, structure: Structure) -> Mapping[Params, Verdict]:
+        """Return what was found for kernels of a structure; those that were pruned at once cost NaN."""
         return self._known[structure]
 
-    def evaluate(self, wanted: Iterable[tuple[Structure, Params]]) -> None:
-        """Work out the verdicts of kernels, those with one structure together."""
+    def evaluate(self, wanted: Iterable[tuple[Structure, Params]], *, prune: bool = False) -> None:
+        """Work out the verdicts of kernels, those with one structure together.
+
+        Args:
+            wanted: The kernels.
+            prune: Whether those that need not be looked at further are not costed.
+        """
         fresh: dict[Structure, dict[Params, None]] = {}
         last: Structure | None = None
         known: dict[Params, Verdict] = {}
@@ -119,7 +131,7 @@ class Evaluator:
             self.counts.asked += 1
             if structure is not last:  # those of one structure come one after the other
                 last, known = structure, self._known.setdefault(structure, {})
-            if params not in known:
+            if params not in known or (not prune and math.isnan(known[params].cost)):
                 fresh.setdefault(structure, {})[params] = None
         models: list[KernelModel] = []
         tables: list[list[Params]] = []
@@ -127,7 +139,7 @@ class Evaluator:
         for structure, new in fresh.items():
             model = self.kernel_model(structure)
             rows = list(new)
-            self.counts.kernels += len(rows)
+            self.counts.kernels += sum(r not in self._known[structure] for r in rows)
             if model.overflow:
                 self._known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
                 continue
@@ -137,40 +149,55 @@ class Evaluator:
                 rows = rows[room:]
                 room -= len(tables[-1])
                 if room == 0:
-                    self._evaluate(models, tables)
+                    self._evaluate(models, tables, prune)
                     models, tables, room = [], [], MAX_BATCH
         if models:
-            self._evaluate(models, tables)
+            self._evaluate(models, tables, prune)
 
-    def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]]) -> None:
+    def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]], prune: bool) -> None:
         featurizer = models[0].f
         apart = [k for k, m in enumerate(models) if m.f is not featurizer]
         if apart:  # copies of sources have featurizers of their own
-            self._evaluate([models[k] for k in apart], [tables[k] for k in apart])
+            self._evaluate([models[k] for k in apart], [tables[k] for k in apart], prune)
             mine = [k for k, m in enumerate(models) if m.f is featurizer]
             models, tables = [models[k] for k in mine], [tables[k] for k in mine]
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
-        found = featurizer.evaluate(models, params, self._wanted)
-        featurized = time.perf_counter()
-        costs = self.model.cost(found)
-        costed = time.perf_counter()
-        codes = reasons_of(found, self.settings, self.target)
-        verdicts = map(Verdict, all_comparable(costs).tolist(), [REASONS[k] for k in codes.tolist()])
-        for model, rows in zip(models, tables, strict=True):
-            self._known[model.structure].update(zip(rows, verdicts, strict=False))
-        self.counts.pruned.update({REASONS[k]: n for k, n in enumerate(np.bincount(codes).tolist()) if k and n})
-        self.counts.seconds["features"] += featurized - started
-        self.counts.seconds["cost"] += costed - featurized
-        self.counts.seconds["pruning"] += time.perf_counter() - costed
+        layout = featurizer.lay_out(models, params)
+        codes = early_reasons(layout, self.settings, self.target)
+        chosen = codes == 0 if prune else np.ones(len(codes), bool)
+        costs = np.full(len(codes), np.nan)
+        if chosen.any():
+            found = featurizer.featurized(models, layout.take(chosen), self._wanted)
+            featurized = time.perf_counter()
+            costs[chosen] = self.model.cost(found)
+            costed = time.perf_counter()
+            late = late_reasons(found, self.settings)
+            codes[chosen] = np.where(codes[chosen] > 0, codes[chosen], late)
+            self.counts.seconds["cost"] += costed - featurized
+            self.counts.seconds["pruning"] += time.perf_counter() - costed
+            self.counts.seconds["features"] += featurized - started
+        else:
+            self.counts.seconds["features"] += time.perf_counter() - started
+        self._remember(models, tables, all_comparable(costs), codes)
+
+    def _remember(
+        self, models: Sequence[KernelModel], tables: Sequence[list[Params]], costs: Floats, codes: Ints
+    ) -> None:
+        """Take over costs and reasons of the kernels of some structures, in their order."""
+        kernels = [(self._known[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
+        for (known, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
+            if code and row not in known:
+                self.counts.pruned[REASONS[code]] += 1
+            known[row] = Verdict(cost, REASONS[code])
 
     def is_sound(self, structure: Structure, params: Params) -> bool:
         """Return whether a kernel that has been evaluated passes the checks that are too dear for every candidate."""
         func = self.uneven.get(structure)
         if func is None:
             return True
-        found = self.known(structure, params)
+        found = self._known[structure][params]
         if found.reason:
             return False
         started = time.perf_counter()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from autosched.search.decide import Decider, Kept
 from autosched.search.evaluate import Evaluator
 from autosched.search.hold import Held, offer
 from autosched.search.options import Decision, Option, TileOptions
-from autosched.search.sampling import Floats, Sampler, Table
+from autosched.search.sampling import Floats, Ints, Sampler, Table
 from autosched.search.state import State
 from autosched.search.together import Asking
 
@@ -23,6 +25,18 @@ CHILDREN_OF_STEP = 16
 one size and penalties put back a few."""
 FEWEST_CHILDREN = 8
 """Children kept of one state at least: those in threads may prove illegal by the dear checks."""
+
+
+class Child(NamedTuple):
+    """What a state may become; it is made when it is looked at, as most never are.
+
+    Attributes:
+        cost: Predicted seconds.
+        make: Returns it.
+    """
+
+    cost: float
+    make: Callable[[], State]
 
 
 @dataclass
@@ -55,7 +69,7 @@ class Expander:
         size: int,
         members: bool = True,
         hurried: bool = False,
-    ) -> Asking[list[State]]:
+    ) -> Asking[list[Child]]:
         """Return the children of all states, costed together; of very many, the cheapest (see `together`).
 
         Args:
@@ -69,7 +83,7 @@ class Expander:
         """
         started = time.perf_counter()
         offered: list[tuple[State, Sequence[Option]]] = []
-        children: list[State] = []
+        children: list[Child] = []
         if members:
             self.decider.prefetch(beam, decision)
         for state in beam:
@@ -81,11 +95,11 @@ class Expander:
                 self._count(options)
                 offered.append((state, options))
             elif decision.group is not None:
-                children.append(replace(state, steps=state.steps + 1, parent=state))
+                children.append(Child(state.cost, partial(replace, state, steps=state.steps + 1, parent=state)))
         self.evaluator.counts.seconds["enumeration"] += time.perf_counter() - started
         accepted = yield from self.sampler.accept(offered, depth)
-        found: list[tuple[State, Kept, Table, int]] = []
-        totals: list[Floats] = []
+        found: list[tuple[State, Kept, Table, int, float]] = []
+        totals: list[Floats] = [np.zeros(0)]
         for (state, _), (table, positions) in zip(offered, accepted, strict=True):
             costs = table.cost[positions]
             most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
@@ -94,14 +108,32 @@ class Expander:
                 positions, costs = positions[nearest], costs[nearest]
             gone = self.decider.replaced(state, decision)
             kept = self.decider.kept(state, gone)
-            totals.append(state.cost - sum(state.costs[k] for k in gone) + costs)
-            found += [(state, kept, table, position) for position in positions.tolist()]
+            totals.append(self._totals(kept, table, positions, costs))
+            found += [(state, kept, table, *p) for p in zip(positions.tolist(), costs.tolist(), strict=True)]
+        total = np.concatenate(totals)
+        chosen = np.arange(len(found))
         if len(found) > CHILDREN_OF_STEP * size:
-            cheapest = np.argsort(all_comparable(np.concatenate(totals)), kind="stable")[: CHILDREN_OF_STEP * size]
-            found = [found[k] for k in cheapest.tolist()]
-        return children + [
-            self.decider.after(state, decision, table.options[k], kept=kept) for state, kept, table, k in found
-        ]
+            chosen = np.argsort(all_comparable(total), kind="stable")[: CHILDREN_OF_STEP * size]
+        after = partial(self._after, decision)
+        pairs = zip(chosen.tolist(), total[chosen].tolist(), strict=True)
+        return children + [Child(cost, partial(after, *found[k])) for k, cost in pairs]
+
+    def _totals(self, kept: Kept, table: Table, positions: Ints, costs: Floats) -> Floats:
+        """Return what states cost in which some options are taken, summed kernel by kernel as states do."""
+        rest = sum(kept[1])
+        found = rest + costs
+        if not isinstance(table.options, TileOptions):
+            for k, position in enumerate(positions.tolist()):
+                added = table.options[position].added
+                if len(added) > 1:
+                    found[k] = sum((self.evaluator.known(p.structure, p.params).cost for p in added), rest)
+        return found
+
+    def _after(
+        self, decision: Decision, state: State, kept: Kept, table: Table, position: int, cost: float
+    ) -> State:  # fmt: skip
+        """Return what a state becomes by the option at a position; its kernels cost so much together."""
+        return self.decider.after(state, decision, table.options[position], kept=kept, cost=cost)
 
     def _offer(self, state: State, decision: Decision, held: Held | None, members: bool) -> Sequence[Option]:
         if held is None:

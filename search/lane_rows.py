@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.featurize.schema import INDEX
 from autosched.lang.expr import Var
 from autosched.schedule.types import StageId
 from autosched.search.lane_work import LaneWork, LaneWorks
@@ -138,6 +139,8 @@ class LaneRows:
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         streams: ``float64[R]``, pages that a block walks side by side.
         carrier: ``int64[R]``, the nest with threads of its own in which each is.
+        loop: ``int64[R]``, the nest whose lane loop each runs in: what is computed inside a thread for every single
+            evaluation of its consumer shares that one's.
         outside: ``float64[R]``, bytes of the arrays in global memory that it reads.
         slabs: ``float64[R]``, blocks along the outermost dimension that has several.
         features: ``float64[R, features]``.
@@ -152,6 +155,7 @@ class LaneRows:
     borders: Floats
     streams: Floats
     carrier: Ints
+    loop: Ints
     outside: Floats
     slabs: Floats
     features: Floats
@@ -160,6 +164,11 @@ class LaneRows:
         """Return a field of each nest's `LaneWork`, ``float64[R]``."""
         found: Floats = self.work[:, _FIELD[name]]
         return found
+
+    def shared(self, found: Bools) -> Bools:
+        """Return what holds for any of the nests in the same lane loop, ``bool[R]``."""
+        any_of: Bools = np.bincount(self.loop, found, len(found))[self.loop] > 0
+        return any_of
 
 
 def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWork]) -> LaneRows:
@@ -199,11 +208,21 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
         np.where(bare, 1, serial).astype(np.float64), work, 1 - middle,
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
-        carrier,
+        carrier, _loops(inside, batch.hosts, found.features[candidate, local]),
         np.concatenate([w.outside for w in works])[batch.nests.flat],
         np.take_along_axis(count, (count > 1).argmax(axis=1)[:, None], axis=1)[:, 0].astype(np.float64),
         found.features[candidate, local],
     )  # fmt: skip
+
+
+def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:
+    """Return the nest whose lane loop each nest runs in, ``int64[R]``."""
+    runs, produced = features[:, INDEX["num_scalars"]], features[:, INDEX["num_productions"]]
+    shares = inside & (runs == produced) & (runs == runs[hosts])
+    found = np.arange(len(hosts))
+    while shares[found].any():
+        found = np.where(shares[found], hosts[found], found)
+    return found
 
 
 def _padded(values: NDArray[np.int64] | NDArray[np.bool_], width: int) -> Ints:

@@ -54,6 +54,10 @@ class LaneWork:
         chosen: Loads from rows of large arrays that data chooses, the same for all lanes.
         periodic: Accesses under boundary conditions that take remainders.
         bordered: Whether there are any of them, of elements that cannot be gathered.
+        low: Lanes at the beginning of a row of the whole result whose indices are clamped; they have a loop of
+            their own.
+        high: The same at its end.
+        whole: Lanes of a row of the whole result.
         inputs: Share of the bytes read that are the pipeline's inputs.
         input_row: Bytes of the shortest row of these.
     """
@@ -77,6 +81,9 @@ class LaneWork:
     chosen: float = 0.0
     periodic: float = 0.0
     bordered: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    whole: float = 1.0
     inputs: float = 0.0
     input_row: float = 0.0
 
@@ -103,7 +110,9 @@ class LaneWorks:
         """
         bound, access = self._model.bound, self._model.accesses_of(stage)
         moves = self._moves_of(stage, lane)
+        func = bound.funcs[stage.func]
         found = LaneWork(serial=float(UNEVEN in moves.values()))
+        found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
         moving: dict[str, set[str]] = {stage.func: set(moves)}
         wild: set[tuple[str, int]] = set()
         inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
@@ -128,6 +137,8 @@ class LaneWorks:
                     found.bordered = max(found.bordered, float(size < LANE_BYTES))
                 if store:
                     continue
+                if not periodic and not group.everywhere:
+                    self._clamp(found, stage, group, moves)
                 if group.source in bound.inputs:
                     row = size * (bound.inputs[group.source].shape or (1,))[-1]
                     found.input_row = min(found.input_row or row, row)
@@ -207,6 +218,24 @@ class LaneWorks:
             found.own += own
         else:
             found.fixed += times
+
+    def _clamp(self, found: LaneWork, stage: StageId, group: AccessGroup, moves: Moves) -> None:
+        """Note how many lanes at either end of a row of the whole result load from beyond the array."""
+        bound = self._model.bound
+        func, source = bound.funcs[stage.func], bound.funcs.get(group.source)
+        ranges = dict(zip(func.dims, func.region, strict=True))
+        first = last = 0
+        for k, row in enumerate(group.rows):
+            step = 0 if row is None else sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+            if not group.clamped[k] or row is None or row.quotient > 1 or step <= 0:
+                continue
+            walked = [(c, *ranges[loop]) for loop, c in row.coefficients if loop in moves and loop in ranges]
+            least, most = (sum(c * at[end] for c, *at in walked) for end in (0, 1))
+            low, high = source.region[k] if source else (0, bound.inputs[group.source].shape[k] - 1)
+            for offset in group.offsets:
+                first = max(first, -((least + offset[k] - low) // step))
+                last = max(last, -((high - most - offset[k]) // step))
+        found.low, found.high = max(found.low, first), max(found.high, last)
 
     def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""

@@ -22,6 +22,8 @@ class Places:
     """
 
     featurizer: Featurizer
+    _order: dict[str, int] = field(default_factory=dict)
+    _roots: dict[str, list[Structure]] = field(default_factory=dict)
     _reads: dict[Structure, frozenset[str]] = field(default_factory=dict)
     _layouts: dict[Structure, Columns] = field(default_factory=dict)
     _bare: dict[Structure, Structure] = field(default_factory=dict)
@@ -81,7 +83,11 @@ class Places:
 
     def root_structures(self, func: BoundFunc) -> list[Structure]:
         """Return a kernel for each group of stages that share one."""
-        return [self.one(Structure(tuple(StageId(func.name, s.number) for s in g))) for g in root_groups(func)]
+        found = self._roots.get(func.name)
+        if found is None:
+            groups = [tuple(StageId(func.name, s.number) for s in g) for g in root_groups(func)]
+            found = self._roots[func.name] = [self.one(Structure(stages)) for stages in groups]
+        return found
 
     def inlined(self, structure: Structure, func: str) -> Structure:
         """Return a kernel with a Func inlined."""
@@ -111,8 +117,9 @@ class Places:
         return Structure(s.stages, self._ordered((*s.spots, spot)), s.inlined, s.near, s.far)
 
     def _ordered(self, spots: Sequence[Spot]) -> tuple[Spot, ...]:
-        order = list(self.bound.funcs)
-        return tuple(sorted(spots, key=lambda s: order.index(s.func)))
+        if not self._order:
+            self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
+        return tuple(sorted(spots, key=lambda s: self._order[s.func]))
 
     def _common_host(self, structure: Structure, func: str) -> tuple[StageId, int] | None:
         """Return the innermost stage whose thread holds all readers of a Func, and how deep in it they all are."""

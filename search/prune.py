@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.kinds import BLOCK, THREAD
+from autosched.featurize.layout import Layout
 from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
@@ -35,28 +38,42 @@ REASONS = (
     "too many idle lanes",
 )
 """Reasons by number, those that count first before others."""
+EARLY = 7
+"""The first so many follow from how a kernel is laid out, before it is known what it accesses."""
 
 
 def reasons_of(found: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     """Return the number of the reason why each candidate is pruned, ``int64[M]``; 0 if it is not."""
-    g, batch = found.geometry, found.batch
+    early = early_reasons(found, s, t)
+    return np.where(early > 0, early, late_reasons(found, s))
+
+
+def early_reasons(found: Layout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+    """Return what `reasons_of` does, as far as it follows from how candidates are laid out."""
+    g = found.geometry
     small, serial = _register_tiles(found, s)
-    again, often, idle = _work(found, s)
     bad = (
         (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
-        (g.block > np.array(t.max_block_dim)).any(axis=1),
+        np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
         found.shared_bytes > t.shared_per_block_optin,
         g.blocks > t.max_grid[0],
         _unrolled_loads(found) > MAX_UNROLLED_LOADS,
         ~small,
         ~serial,
-        again,
-        often,
-        idle,
     )
-    codes = np.zeros(batch.count, np.int64)
-    for number, mask in reversed(list(enumerate(bad, 1))):
-        codes[mask] = number
+    return _first_of(bad, 1)
+
+
+def late_reasons(found: BatchEvaluation, s: SearchSettings) -> Ints:
+    """Return what `reasons_of` does for candidates that `early_reasons` leaves."""
+    return _first_of(_work(found, s), 1 + EARLY)
+
+
+def _first_of(bad: Sequence[Bools], number: int) -> Ints:
+    """Return the number of the first mask that holds, counted from one number on; 0 where none does."""
+    codes = np.zeros(len(bad[0]), np.int64)
+    for k, mask in reversed(list(enumerate(bad, number))):
+        codes[mask] = k
     return codes
 
 
@@ -65,7 +82,7 @@ def _every(batch: Batch, nests: Bools) -> Bools:
     return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
 
 
-def _register_tiles(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+def _register_tiles(found: Layout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
     """Return whether what threads hold is small enough, and their own loops short enough."""
     nests, batch = found.geometry.nests, found.batch
     level = nests.kinds["level"]
@@ -78,7 +95,7 @@ def _register_tiles(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, B
     return _every(batch, ~inside | fits), _every(batch, short)
 
 
-def _unrolled_loads(found: BatchEvaluation) -> Ints:
+def _unrolled_loads(found: Layout | BatchEvaluation) -> Ints:
     """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
     nests = found.geometry.nests
     kinds = nests.kinds

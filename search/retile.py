@@ -80,7 +80,7 @@ class Retiler:
 
     def _cheapest(self, now: Kernel, variants: list[Kernel]) -> Asking[Kernel]:
         yield now, *variants
-        verdicts = [(self.evaluator.known(*v), v) for v in variants]
+        verdicts = [(self.evaluator.judged(v[0])[v[1]], v) for v in variants]
         cost = self.evaluator.known(*now).cost
         cheaper = [(comparable(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
         cheaper.sort(key=lambda found: (found[0], found[1][1]))

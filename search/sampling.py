@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from autosched.search.together import Asking, Kernel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Table:
@@ -49,15 +49,16 @@ class Table:
         if not fresh:
             return
         if isinstance(self.options, TileOptions):
-            known, tilings = evaluator.all_known(self.options.structure), self.options.tilings
+            known, tilings = evaluator.judged(self.options.structure), self.options.tilings
             found = [known[tilings[k]] for k in fresh]
             self.cost[fresh] = [v.cost for v in found]
             self.legal[fresh] = [not v.reason for v in found]
-            return
-        for k in fresh:
-            found = [evaluator.known(p.structure, p.params) for p in self.options[k].added]
-            self.cost[k] = sum(v.cost for v in found)
-            self.legal[k] = not any(v.reason for v in found)
+        else:
+            for k in fresh:
+                found = [evaluator.judged(p.structure)[p.params] for p in self.options[k].added]
+                self.cost[k] = sum(v.cost for v in found)
+                self.legal[k] = not any(v.reason for v in found)
+        self.cost[fresh] = np.where(np.isnan(self.cost[fresh]), np.inf, self.cost[fresh])  # pruned without being costed
 
 
 class _Draws:
@@ -79,7 +80,8 @@ class _Draws:
         self._positions: Ints = shuffled[by_bucket]  # in random order within each bucket
         self._buckets = buckets[self._positions]
         self._end = np.cumsum(self.sizes)
-        self._from = self._end - self.sizes
+        self._begin = self._end - self.sizes
+        self._from = self._begin
         self._to = self._from + np.maximum(np.log2(self.sizes).astype(np.int64), 1)
 
     @property
@@ -89,16 +91,50 @@ class _Draws:
 
     def drawn(self) -> Ints:
         """Return the positions of the options that are drawn now, bucket by bucket."""
-        at = np.arange(len(self._positions))
-        self._now = np.flatnonzero((at >= self._from[self._buckets]) & (at < self._to[self._buckets]))
+        self._now = _ranges(self._from, self._to)
         return self._positions[self._now]
 
-    def next(self, legal: NDArray[np.bool_]) -> None:
+    def ahead(self) -> Ints:
+        """Return the same and those that come next where others proved illegal: as many again as were drawn so far.
+
+        Where few options are legal they are drawn a few at a time, and small batches cost almost as much as large ones.
+        """
+        again = (self._from > self._begin) & (self._to > self._from)
+        beyond = np.minimum(self._to + np.where(again, self._to - self._begin, 0), self._end)
+        return self._positions[_ranges(self._from, beyond)]
+
+    def next(self, legal: Bools) -> None:
         """Draw others instead of those that are not legal."""
         found = np.bincount(self._buckets[self._now[legal]], minlength=len(self.sizes))
         missing = self._to - self._from - found
         self._from = self._to
         self._to = np.minimum(self._to + missing, self._end)
+
+
+def _gathered(tables: Sequence[Table]) -> tuple[Bools, Bools]:
+    """Return which options of all tables are known, and which of these are legal."""
+    cost = np.concatenate([t.cost for t in tables])
+    return ~np.isnan(cost), np.concatenate([t.legal for t in tables])
+
+
+def _by_table(positions: Ints, first: Ints) -> list[Ints]:
+    """Return positions among the options of all tables as positions in each, in the same order.
+
+    Args:
+        positions: ``int64[N]``.
+        first: ``int64[tables]``, position of the first option of each.
+    """
+    table = np.searchsorted(first, positions, "right") - 1
+    order = np.argsort(table, kind="stable")
+    local = (positions - first[table])[order]
+    return np.split(local, np.searchsorted(table[order], np.arange(1, len(first))))
+
+
+def _ranges(start: Ints, end: Ints) -> Ints:
+    """Return all numbers from each start to before the end that belongs to it, one range after the other."""
+    count = end - start
+    found: Ints = np.arange(count.sum()) + np.repeat(start - (np.cumsum(count) - count), count)
+    return found
 
 
 @dataclass
@@ -143,7 +179,7 @@ class Sampler:
         found = []
         for table, positions, (_, options) in zip(tables, chosen, offered, strict=True):
             if not len(positions):
-                positions = yield from self._last_resort(table, options)
+                positions = self._last_resort(table, options)
             found.append((table, positions))
         return found
 
@@ -159,22 +195,16 @@ class Sampler:
         rounded, times = np.unique(np.frexp(draws.sizes)[1] - 1, return_counts=True)
         for power, n in zip(rounded.tolist(), times.tolist(), strict=True):
             self.evaluator.counts.buckets[1 << power] += n
-        accepted: list[list[Ints]] = [[] for _ in tables]
+        accepted: list[Ints] = []
+        known, legal = _gathered(tables)
         while draws.some:
             drawn = draws.drawn()
-            which = np.searchsorted(first, drawn, "right") - 1  # ascending, as buckets are numbered state by state
-            states, start = np.unique(which, return_index=True)
-            local = drawn - first[which]
-            bounds = itertools.pairwise([*start.tolist(), len(local)])
-            some = [(k, tables[k], local[a:b]) for k, (a, b) in zip(states.tolist(), bounds, strict=True)]
-            yield from self._evaluate([t for _, t, _ in some], [p for _, _, p in some])
-            verdicts = []
-            for k, table, positions in some:
-                legal = table.legal[positions]
-                accepted[k].append(positions[legal])
-                verdicts.append(legal)
-            draws.next(np.concatenate(verdicts))
-        return [np.concatenate(a) if a else np.zeros(0, np.int64) for a in accepted]
+            if not known[drawn].all():
+                yield from self._evaluate(tables, _by_table(draws.ahead(), first))
+                known, legal = _gathered(tables)
+            accepted.append(drawn[legal[drawn]])
+            draws.next(legal[drawn])
+        return _by_table(np.concatenate(accepted), first)
 
     def _buckets(self, options: Sequence[Option], depth: int) -> Ints:
         """Return the number of each option's bucket; inlining stands by itself."""
@@ -190,16 +220,20 @@ class Sampler:
         return np.array(found, np.int64)
 
     def _evaluate(self, tables: Sequence[Table], positions: Sequence[Ints]) -> Asking[None]:
-        fresh = [t.fresh(p) for t, p in zip(tables, positions, strict=True)]
-        yield [w for t, f in zip(tables, fresh, strict=True) for w in t.wanted(f)]
-        for t, f in zip(tables, fresh, strict=True):
+        """Look at some options of each table; states may share a table."""
+        asked: dict[Table, list[Ints]] = {}
+        for table, p in zip(tables, positions, strict=True):
+            if len(p):
+                asked.setdefault(table, []).append(p)
+        fresh = {t: t.fresh(p[0] if len(p) == 1 else np.unique(np.concatenate(p))) for t, p in asked.items()}
+        yield [w for t, f in fresh.items() for w in t.wanted(f)]
+        for t, f in fresh.items():
             t.collect(f, self.evaluator)
 
-    def _last_resort(self, table: Table, options: Sequence[Option]) -> Asking[Ints]:
+    def _last_resort(self, table: Table, options: Sequence[Option]) -> Ints:
         """Where every option is pruned: computing at root is never wrong, only slow."""
-        every = np.arange(len(options))
-        yield from self._evaluate([table], [every])
         tiles = isinstance(options, TileOptions)
-        roots = [k for k in every.tolist() if math.isfinite(table.cost[k]) and (tiles or options[k].kind != "inline")]
-        placed = [k for k in roots if tiles or options[k].kind in ("root", "tile")]
-        return np.array(placed, np.int64)
+        placed = [k for k in range(len(options)) if tiles or options[k].kind == "root"]
+        self.evaluator.evaluate(table.wanted(placed))  # what pruned ones cost, too
+        table.collect(placed, self.evaluator)
+        return np.array([k for k in placed if math.isfinite(table.cost[k])], np.int64)

@@ -20,7 +20,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.retile import Retiler
 from autosched.search.state import Params, Piece, State
 from autosched.search.together import Kernel, finish
-from autosched.search.transactions import transactions
+from autosched.search.transactions import sectors_moved
 
 PROMISING = 1.3
 """A kernel with a copy that is this near the one without may become better with other tiles."""
@@ -75,7 +75,7 @@ class Stager:
         cost, before = self.evaluator.known(*found).cost, self.evaluator.known(*without).cost
         if cost < before or cost >= limit:
             return cost < min(before, limit)
-        moved, moved_before = (transactions(self.evaluator, *k).moved for k in (found, without))
+        moved, moved_before = (sectors_moved(self.evaluator, *k) for k in (found, without))
         return moved * cost < moved_before * before
 
     def _places(self, structure: Structure, source: str, once: frozenset[str]) -> list[tuple[str, Structure]]:
@@ -139,8 +139,8 @@ class Stager:
 
     def _cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:
         """Return the cheapest of some kernels that is cheap enough and legal, if there is one."""
-        self.evaluator.evaluate(variants)
-        verdicts = [(self.evaluator.known(*v), v) for v in variants]
+        self.evaluator.evaluate(variants, prune=True)
+        verdicts = [(self.evaluator.judged(v[0])[v[1]], v) for v in variants]
         near = [(f.cost, v[1], v) for f, v in verdicts if f.cost < most and not f.reason]
         near.sort(key=lambda found: found[:2])
         return next((v for _, _, v in near if self.retiler.is_legal(*v)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,6 +102,13 @@ def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:
     return found
 
 
-def state_key(steps: int, keys: Iterable[object]) -> int:
-    """Return one number for the decisions made and the keys of a state's kernels, whatever their order."""
-    return hash((steps, frozenset(keys)))
+def state_key(state: State, layout: Callable[[Structure], Columns], depth: int) -> int:
+    """Return a number for the decisions made and what a state's kernels look like, whatever their order.
+
+    Args:
+        state: The state.
+        layout: What the columns of a structure's parameters are.
+        depth: Layers of what kernels look like (see `layer_key`).
+    """
+    keys = [p.layers[depth] if depth in p.layers else p.layer(layout, depth) for p in state.pieces]
+    return hash((state.steps, frozenset(keys)))

@@ -22,7 +22,8 @@ def finish(evaluator: Evaluator, search: Asking[T]) -> T:
 def finish_together(evaluator: Evaluator, searches: Sequence[Asking[T]]) -> list[T]:
     """Return the results of some searches, all of which go one step before any goes the next.
 
-    What they ask for in a step is evaluated in one batch, as small batches cost almost as much as large ones.
+    What they ask for in a step is evaluated in one batch, as small batches cost almost as much as large ones. Kernels
+    that are pruned without being costed cost NaN (`Evaluator.judged`).
 
     Args:
         evaluator: Costs the kernels.
@@ -38,5 +39,5 @@ def finish_together(evaluator: Evaluator, searches: Sequence[Asking[T]]) -> list
             except StopIteration as end:
                 results[number] = end.value
                 del running[number]
-        evaluator.evaluate(wanted)
+        evaluator.evaluate(wanted, prune=True)
     return [results[number] for number in range(len(searches))]

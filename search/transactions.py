@@ -1,8 +1,6 @@
-"""Transactions of kernels with global memory, over those that would do: what copies in shared memory save."""
+"""Transactions of kernels with global memory, which copies in shared memory save."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,33 +9,11 @@ from autosched.featurize.structure import Structure
 from autosched.search.evaluate import Evaluator
 from autosched.search.state import Params
 
-
-@dataclass(frozen=True, slots=True)
-class Transactions:
-    """Sectors that the requests of a whole kernel move, those that its blocks load again among them.
-
-    Attributes:
-        moved: Sectors of all requests.
-        distinct: The sum over blocks of the different sectors that each touches, on average over where in a sector its
-            rows begin.
-    """
-
-    moved: float
-    distinct: float
-
-    @property
-    def ratio(self) -> float:
-        """How often a sector is moved; 1 for kernels that touch none."""
-        return self.moved / self.distinct if self.distinct else 1.0
+LOADS, STORES = INDEX["num_global_mem_loads_per_block"], INDEX["num_global_mem_stores_per_block"]
 
 
-def transactions(evaluator: Evaluator, structure: Structure, params: Params) -> Transactions:
-    """Return the transactions of a kernel, by its features."""
+def sectors_moved(evaluator: Evaluator, structure: Structure, params: Params) -> float:
+    """Return the sectors that all requests of a kernel move, those that a block loads again among them."""
     model = evaluator.kernel_model(structure)
     (rows,) = model.f.evaluate([model], [np.array([params], np.int64)]).features
-    loads, stores, distinct = (
-        float(rows[:, INDEX[name]].sum())
-        for name in ("num_global_mem_loads_per_block", "num_global_mem_stores_per_block", "global_sectors_of_block")
-    )
-    blocks = float(rows[0, INDEX["num_blocks"]])
-    return Transactions(blocks * (loads + stores), blocks * (distinct + stores))
+    return float(rows[0, INDEX["num_blocks"]] * rows[:, [LOADS, STORES]].sum())

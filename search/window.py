@@ -121,7 +121,7 @@ class WindowSearch:
 
     def _children(self, states: list[State], decision: Decision, held: Mapping[str, Held]) -> list[State]:
         children = self.expander.children(states, decision, held, depth=EVERY_OPTION, size=self.size)
-        return finish(self.expander.evaluator, children)
+        return [child.make() for child in finish(self.expander.evaluator, children)]
 
     def _followed(self, states: list[State], decision: Decision, held: Held) -> list[State]:
         """Return the states with a decision made as it is held, or as near to that as they offer."""
@@ -142,15 +142,15 @@ class WindowSearch:
     def _costed(self, states: list[State]) -> list[State]:
         """Return states with the costs of all kernels, without those that have a kernel to be pruned."""
         evaluator = self.expander.evaluator
-        evaluator.evaluate((p.structure, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
+        fresh = ((p.structure, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
+        evaluator.evaluate(fresh, prune=True)
         found: list[State] = []
         for state in states:
             if math.isnan(state.cost):
-                verdicts = [evaluator.known(p.structure, p.params) for p in state.pieces]
-                pruned = (p for p, v in zip(state.pieces, verdicts, strict=True) if v.reason and p.tiled)
+                pruned = (p for p in state.pieces if p.tiled and evaluator.judged(p.structure)[p.params].reason)
                 if any((p.structure, p.params) not in self._accepted for p in pruned):
                     continue
-                costs = tuple(v.cost for v in verdicts)
+                costs = tuple(evaluator.known(p.structure, p.params).cost for p in state.pieces)
                 state = replace(state, costs=costs, cost=sum(costs))
             found.append(state)
         return found

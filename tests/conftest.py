@@ -1,14 +1,36 @@
-"""Tests marked `gpu` are skipped, with the reason, where no CUDA device can be used."""
+"""What holds for all tests.
+
+Kernels are compiled into a cache of this run, which all its processes share: what one test has compiled another need
+not, and nothing comes from earlier runs or stays behind. `AUTOSCHED_CACHE_DIR` names another, to keep it from run to
+run. Tests marked `gpu` are skipped, with the reason, where no CUDA device can be used; those marked `fuzz`, unless they
+are asked for.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
+import tempfile
 
 import pytest
 from hypothesis import settings
 
 from autosched.errors import InputError
 from autosched.target import Target
+
+CACHE = "AUTOSCHED_CACHE_DIR"
+SPARING = {
+    "AUTOSCHED_COMPILE_JOBS": "1",  # several tests run at a time: more compilers only take longer to start
+    "OMP_WAIT_POLICY": "passive",  # threads that wait for one another leave the cores to others
+    "OPENBLAS_NUM_THREADS": "1",
+    # What PyTorch makes of its own part of a graph need not be fast, and not use vectors, which it has to try first.
+    "TORCHINDUCTOR_VEC_ISA_OK": "0",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+}
+"""Environment variables of the tests, unless they are set otherwise."""
+
+for _name, _value in SPARING.items():
+    os.environ.setdefault(_name, _value)
 
 settings.register_profile("autosched", deadline=None)  # a machine may be busy
 settings.load_profile("autosched")
@@ -21,6 +43,24 @@ def _why_no_gpu() -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if CACHE in os.environ:  # named, or that of the process that distributes the tests
+        return
+    directory = tempfile.TemporaryDirectory(prefix="autosched-tests-", ignore_cleanup_errors=True)
+    os.environ[CACHE] = directory.name
+    config.add_cleanup(directory.cleanup)
+    config.add_cleanup(lambda: os.environ.pop(CACHE))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "fuzz" in (config.option.markexpr or ""):
+        return
+    skip = pytest.mark.skip(reason="a long run: make fuzz")
+    for item in items:
+        if item.get_closest_marker("fuzz"):
+            item.add_marker(skip)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -146,7 +146,7 @@ def updated(draw: st.DrawFn) -> Func:
     return f
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(f=updated(), seed=st.integers(0, 99))
 def test_updates_equal_a_walk_through_their_loops(f: Func, seed: int) -> None:
     rng = np.random.default_rng(seed)

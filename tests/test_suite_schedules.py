@@ -11,9 +11,12 @@ import pytest
 
 from autosched.apps import load_apps
 from autosched.runtime.nvrtc import have_nvrtc
+from tests.few_stages import FEW_STAGES
 
 SCHEDULES = 1
 """Of each app; `make check-suite` tries many more."""
+LONG = ("lens_blur", "diffterm", "miniflux", "addsgd6", "rhs4center", "rhs4sgcurv")
+"""Apps whose kernels take compilers longest."""
 
 
 def script(name: str) -> ModuleType:
@@ -27,11 +30,11 @@ def script(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", load_apps())
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.fuzz] * (n in LONG)) for n in load_apps()])
 def test_all_witnesses_agree_and_nvrtc_compiles(name: str) -> None:
     check_suite = script("check_suite")
 
-    tally = check_suite.check_app(name, range(SCHEDULES), nvrtc=have_nvrtc(), chain_stages=3)
+    tally = check_suite.check_app(name, range(SCHEDULES), nvrtc=have_nvrtc(), settings=FEW_STAGES.get(name, {}))
     assert tally.failures == []
     assert tally.counts["runs through CpuExecutable"] == SCHEDULES
     assert tally.counts["runs through EmulatedExecutable"] == SCHEDULES

@@ -164,10 +164,12 @@ class Mender:
         decider = Decider(limited)
         structure = decider.places.one(structure)
         limited.evaluate([(structure, params)])
+        if np.isfinite(limited.known(structure, params).cost):
+            return None  # it is within these limits, and spills
         ((other, tiles),) = finish_together(limited, [Retiler(limited, decider).descend(structure, params)])
         cost = limited.known(other, tiles).cost
         if not np.isfinite(cost):
             return None
         evaluator.evaluate([(structure, params)])
         built = build_kernel(limited.kernel_model(other), np.array(tiles, np.int64))
-        return (built, cost - evaluator.known(structure, params).cost) if built != kernel else None
+        return built, cost - evaluator.known(structure, params).cost

@@ -30,25 +30,23 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Options:
     """A campaign that collected samples in two calls, the first of which wanted fewer."""
     directory = tmp_path_factory.mktemp("campaign")
     chosen = options(
-        directory, samples=40, pipelines=30, schedules=SCHEDULES, pipeline_settings=TINY, epochs=2, hold_out=("blur",)
+        directory, samples=24, pipelines=30, schedules=SCHEDULES, pipeline_settings=TINY, epochs=2, hold_out=("blur",)
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOSCHED_CACHE_DIR", str(directory / "cache"))
-        first, _ = run("collect", replace(chosen, samples=12))
-        assert first.finished
-        assert first.failures == 0
-        # A later call is on another machine, where nothing is but the results.
-        second, around = run("collect", replace(chosen, work=str(directory / "other")))
-        assert second.finished, second.message
-        assert {"run 1", "run 2"} <= set(around.parts)
-        assert run("collect", chosen)[0].message.endswith("as many as wanted")
+    first, _ = run("collect", replace(chosen, samples=8))
+    assert first.finished
+    assert first.failures == 0
+    # A later call is on another machine, where nothing is but the results.
+    second, around = run("collect", replace(chosen, work=str(directory / "other")))
+    assert second.finished, second.message
+    assert {"run 1", "run 2"} <= set(around.parts)
+    assert run("collect", chosen)[0].message.endswith("as many as wanted")
     return chosen
 
 
 def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
     (path,) = sample_files.sample_paths(collected.out_path)
     rows = pq.read_table(path).to_pylist()
-    assert sample_files.count_samples(collected.out_path) == sum(r["status"] == "ok" for r in rows) >= 40
+    assert sample_files.count_samples(collected.out_path) == sum(r["status"] == "ok" for r in rows) >= 24
     assert len({(r["problem"], r["schedule"]) for r in rows}) == len(rows)
     assert {r["source"] for r in rows} == {simulated_source(get_target("h200"))}
     assert all(r["registers"] and r["kernel_seconds"] for r in rows if r["status"] == "ok")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from campaign.paths import ROOT
 from campaign.tests import gpu_tests, outcomes
 
@@ -36,7 +37,8 @@ def test_those_that_failed_are_run_again(tmp_path: Path) -> None:
     assert log.read_text() == "x"
 
 
-def test_a_file_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("campaign.tests.has_module", lambda _: False)  # as without pytest-xdist
     file = tmp_path / "test_broken.py"
     file.write_text("import no_such_module\n")
     chosen = options(tmp_path, target="cpu", tests=(str(file),), processes=1)

@@ -27,13 +27,12 @@ needs_compiler = pytest.mark.skipif(not have_compiler("c"), reason="no C compile
 
 
 @pytest.fixture(scope="module")
-def proof(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+def proof() -> Iterator[ModuleType]:
     """Give the script that proves divisions, as a module."""
     spec = importlib.util.spec_from_file_location("prove_division", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setitem(sys.modules, "prove_division", module)  # its dataclass looks itself up there
         spec.loader.exec_module(module)
         yield module
@@ -114,8 +113,7 @@ def test_integer_text(divisor: int, dtype: DType, quotient: str, remainder: str)
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [d for d in ALL if d.is_int], ids=str)
-def test_integer_division_by_literals(dtype: DType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+def test_integer_division_by_literals(dtype: DType) -> None:
     ends = [dtype.min_value, dtype.min_value + 1, dtype.max_value - 1, dtype.max_value]
     divisors = [d for d in (*range(-9, 18), 100, *ends) if dtype.min_value <= d <= dtype.max_value]
     powers = [s * (1 << k) + i for k in range(dtype.bits) for s in (1, -1) for i in (-1, 0, 1)]

@@ -208,7 +208,9 @@ def test_corner_cases_keep_their_meaning() -> None:
     assert sum(check(case().bound(), range(4)) for case in CORNER_CASES.values()) > 0
 
 
-@pytest.mark.parametrize("name", ["unsharp", "interpolate", pytest.param("pyramid_blend", marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize(
+    "name", ["unsharp", *(pytest.param(name, marks=pytest.mark.fuzz) for name in ("interpolate", "pyramid_blend"))]
+)
 def test_the_suite_keeps_its_meaning(name: str) -> None:
     app = get_app(name)
     pipeline, params = app.configure({})

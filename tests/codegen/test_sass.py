@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import subprocess
@@ -44,6 +45,14 @@ def nvdisasm(monkeypatch: pytest.MonkeyPatch) -> str:
         return find_nvdisasm()
     except NoDisassembler as e:
         pytest.skip(str(e))
+
+
+@functools.cache
+def costs_of_operations(nvdisasm: str) -> Any:
+    """Return what operations cost: each is compiled and taken apart once for all tests."""
+    from sass.costs import OperationCosts
+
+    return OperationCosts(nvdisasm)
 
 
 def run(body: str, nvdisasm: str, *, n: int = 7, grid: int = 3, block: int = 1, threads: int = THREADS) -> Any:
@@ -200,11 +209,10 @@ def traced(kernel: KernelIR, block: tuple[int, int, int]) -> Any:
 @pytest.mark.parametrize("name", ["blur", "harris", "unsharp"])
 def test_addresses_are_those_of_the_emulator(nvdisasm: str, name: str) -> None:
     """Stores are the same requests; the compiler may have joined loads, but they touch what the emulator's do."""
-    from sass.costs import OperationCosts
     from sass.measure import block_at, interior_block, measure_kernel
 
     program = lowered(name)
-    costs = OperationCosts(nvdisasm)
+    costs = costs_of_operations(nvdisasm)
     for kernel in program.kernels:
         counts = measure_kernel(kernel, {}, costs)
         position, _ = interior_block(kernel)
@@ -223,11 +231,10 @@ def test_addresses_are_those_of_the_emulator(nvdisasm: str, name: str) -> None:
 
 def test_necessary_instructions_of_blur(nvdisasm: str) -> None:
     """Counted by hand: three taps, a sum of three (one instruction) and a division by 3 (two), in both kernels."""
-    from sass.costs import OperationCosts
     from sass.measure import measure_kernel
 
     for kernel in lowered("blur").kernels:
-        needed = measure_kernel(kernel, {}, OperationCosts(nvdisasm)).needed
+        needed = measure_kernel(kernel, {}, costs_of_operations(nvdisasm)).needed
         assert needed is not None
         lanes = needed.stores["global"]
         assert needed.loads == {"global": 3 * lanes, "shared": 0}
@@ -270,11 +277,10 @@ def staged_stencil() -> Program:
 
 def test_vectors_are_single_instructions(nvdisasm: str) -> None:
     """The compiler makes one instruction of each vector, and the machine counts what the emulator counts."""
-    from sass.costs import OperationCosts
     from sass.measure import block_at, interior_block, measure_kernel
 
     (ir,) = staged_stencil().kernels
-    counts = measure_kernel(ir, {}, OperationCosts(nvdisasm))
+    counts = measure_kernel(ir, {}, costs_of_operations(nvdisasm))
     bytes_: dict[str, Counter[int]] = {}
     for i in counts.code.instructions:
         size = next((int(m) // 8 for m in i.modifiers if m in ("64", "128")), 4)

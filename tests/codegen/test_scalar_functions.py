@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,18 +61,15 @@ class Library:
 
 
 @pytest.fixture(scope="module", params=["c", "c-plain", "c++"])
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+def library(request: pytest.FixtureRequest) -> Library:
     """Give the functions as the C backend compiles them, as C without vectors, and as the emulator compiles them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        if not (have_compiler("c") and have_compiler("c++")):
-            pytest.skip("no compiler")
-        if request.param == "c":
-            yield Library("c", kernel_flags("c"))
-        elif request.param == "c-plain":
-            yield Library("c", ("-std=gnu11", "-O1", "-ffp-contract=off"))
-        else:
-            yield Library("c++", ("-std=gnu++17", "-O1", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti"))
+    if not (have_compiler("c") and have_compiler("c++")):
+        pytest.skip("no compiler")
+    if request.param == "c":
+        return Library("c", kernel_flags("c"))
+    if request.param == "c-plain":
+        return Library("c", ("-std=gnu11", "-O1", "-ffp-contract=off"))
+    return Library("c++", ("-std=gnu++17", "-O1", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti"))
 
 
 def integer_samples(dtype: DType) -> list[int]:
@@ -311,9 +307,8 @@ FOLDED_INTEGERS = [
 
 
 @needs_compiler
-def test_compile_time_results_are_those_of_run_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_time_results_are_those_of_run_time() -> None:
     """Compilers evaluate calls with literal arguments, by rules that differ from the processor's where C has none."""
-    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     calls, expected = [], []
     for name, a, b, d in FOLDED_INTEGERS:
         calls.append(f"as_{name}_{d.short}({int_literal(a, d)}, {int_literal(b, d)})")

@@ -31,7 +31,7 @@ def app_schedule(name: str, strategy: str = "roots") -> ScheduledPipeline:
         ("unsharp_polymage", "beam"),
         ("hist", "roots"),
         ("bilateral_grid", "beam"),
-        ("local_laplacian", "roots"),
+        pytest.param("local_laplacian", "roots", marks=pytest.mark.fuzz),
     ],
 )
 def test_suite(name: str, strategy: str, tmp_path: Path) -> None:

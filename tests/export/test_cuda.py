@@ -48,7 +48,7 @@ def sizes_of(name: str) -> Mapping[str, int]:
         ("unsharp_polymage", "beam"),
         ("hist", "beam"),
         ("bilateral_grid", "roots"),
-        ("local_laplacian", "roots"),
+        pytest.param("local_laplacian", "roots", marks=pytest.mark.fuzz),
     ],
 )
 def test_suite_in_the_emulator(name: str, strategy: str, tmp_path: Path) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched import sum as sum_over
+from autosched.analysis.bind import bind
 from autosched.errors import ScheduleError
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
@@ -11,9 +16,11 @@ from autosched.featurize.schema import INDEX, NAMES
 from autosched.featurize.stepped import OF_EVERY_STEP, one_step
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
+from autosched.schedule.types import At, Level
+from autosched.schedule.validate import kernel_reasons
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
-from tests.schedule.building import schedule
+from tests.schedule.building import member, schedule, stage
 from tests.schedule.streams import in_steps, product
 
 H200 = get_target("h200")
@@ -63,6 +70,21 @@ def test_operations_count_in_every_step() -> None:
     found = evaluated(Featurizer(BOUND, H200), kernel).found
     points = 16 * 24 * 48
     assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points
+
+
+def test_what_only_the_reader_of_held_points_reads_is_left_out() -> None:
+    """The step has no such reader, so nothing in it needs a copy that is there for the reader alone."""
+    y, x, r = Var("y"), Var("x"), RDom("r", k=24)
+    a, b, c = (Input(name, float32, 2) for name in "abc")
+    out = Func("out")
+    out[y, x] = sum_over(a[y, r.k] * b[r.k, x], over=r, name="dot") + c[y, x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 96))), {"a": (64, 24), "b": (24, 96), "c": (64, 96)})
+    alone = in_steps(bound, "by=4 bx=4")
+    copy = member(At(Level.BLOCK, stage("out"), 2), ("y", "x"), **{"c.staged": "tx=8 ty=4 sy=4 sx=3"})
+    both = replace(alone, members=(*alone.members, copy))
+    assert not kernel_reasons(bound, both, H200)
+    featurizer = Featurizer(bound, H200)
+    assert evaluated(featurizer, both).found.features.tolist() == evaluated(featurizer, alone).found.features.tolist()
 
 
 def test_every_count_of_a_block_is_taken_care_of() -> None:

@@ -55,7 +55,7 @@ def test_many_visits_at_once(name: str, vectors: bool) -> None:
     featurizer = Featurizer(bound, H200)
     pool = featurizer.entries = ComparedPool(featurizer.kinds, amortised=True, vectors=vectors)
     chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
-    for state in drawn_states(bound, 6):
+    for state in drawn_states(bound, 3 if name == "interpolate" else 6):
         for piece in state.pieces:
             chosen.setdefault(featurizer.model(piece.structure), set()).add(piece.params)
     featurizer.evaluate(list(chosen), [np.array(sorted(params)) for params in chosen.values()])

@@ -37,7 +37,7 @@ SCALAR_EVERY = 4
 """One in so many accesses one element at a time, as kernels for unaligned arrays do."""
 SPLIT_EVERY = 2
 """One in so many has reductions in pieces, if it has any."""
-JOIN_EVERY = 3
+JOIN_EVERY = 2
 """One in so many has Funcs that are computed together, if some can be."""
 COMPILE_EVERY = 8
 """One in so many is compiled by NVRTC too, which takes longer than all the rest."""
@@ -55,7 +55,7 @@ RARE = {
     "partial tile fourth": 0.01, "partial tile of a reduction": 0.01, "parallel reduction loop": 0.02,
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
-    "member at STREAM": 0.02, "Funcs computed together": 0.02,
+    "member at STREAM": 0.02, "Funcs computed together": 0.005,
 }  # fmt: skip
 KINDS_AT_LEVELS = {
     "boundary": "ROOT BLOCK THREAD INLINE", "pointwise": "ROOT BLOCK THREAD INLINE",

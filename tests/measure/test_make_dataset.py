@@ -27,7 +27,6 @@ SMALL = [
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def run(*arguments: str) -> int:

@@ -12,6 +12,8 @@ from autosched.featurize import schema
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
+from autosched.measure.keys import schedule_text
+from autosched.measure.problem import Problem
 from autosched.model import store as store_module
 from autosched.model.dataset import build_dataset
 from autosched.model.features import kernel_key
@@ -20,6 +22,8 @@ from autosched.model.samples import Sample
 from autosched.model.store import FeatureStore, read_features
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Aligned, Level, StageId
+from autosched.search.candidates import Candidates, Mix
+from autosched.search.streams.cost import evaluated
 from tests.model.labelled import H200, SOURCE, samples
 
 
@@ -56,6 +60,29 @@ def test_kernels_with_copies_and_aligned_tiles_are_among_them() -> None:
     found = [k for s in samples() for k in from_json(s.schedule, s.problem.bind()).kernels]
     assert any(k.staged for k in found)
     assert any(m.aligned for k in found for m in k.members)
+
+
+def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore) -> None:
+    problem = Problem.app("sgemm", small=True)
+    bound = problem.bind()
+    drawn = Candidates(bound, H200, 0).draw(Mix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=3))
+    given = [
+        Sample(problem, "sgemm", schedule_text(bound, s), SOURCE, 1.0 + n, tuple(1.0 for _ in s.kernels))
+        for n, (_, s) in enumerate(drawn)
+    ]
+    d = build_dataset(given, H200, store)
+    assert (d.count, d.left_out) == (len(given), {})
+    seen = 0
+    for n, sample in enumerate(given):
+        entries = d.entry_kernel[d.sample_start[n] : d.sample_start[n + 1]]
+        for k, kernel in zip(entries, from_json(sample.schedule, bound).kernels, strict=True):
+            if kernel.stream is not None:
+                expected = evaluated(Featurizer(bound, H200), kernel).found.features[0]
+                rows = d.schedule[d.row_start[k] : d.row_start[k + 1]]
+                np.testing.assert_allclose(rows, expected, rtol=1e-6)
+                assert rows[:, schema.INDEX["streaming_steps"]].max() > 0
+                seen += 1
+    assert seen >= 3
 
 
 def test_kernels_that_differ_in_alignment_alone_are_told_apart() -> None:

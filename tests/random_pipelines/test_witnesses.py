@@ -36,7 +36,7 @@ def check(seed: int) -> None:
         assert disagreement(p.pipeline, TOLERANCE, array, expected[name]) is None, (seed, name)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1010))
+@pytest.mark.parametrize("seed", range(1000, 1005))
 def test_witnesses_agree(seed: int) -> None:
     check(seed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,20 @@ def test_default_flags_use_openmp_threads() -> None:
             return threads;
         }"""
     assert ctypes.CDLL(str(compile_shared_library(source))).f() == 3
+
+
+def test_conditions_that_lanes_share_do_not_keep_large_loops_from_vectors(tmp_path: Path) -> None:
+    compiler = find_compiler("c")
+    if "free software" not in compiler.version.lower() or "-fopenmp" not in kernel_flags():
+        pytest.skip("only gcc tells which loops it vectorises in this way")
+    terms = " + ".join(f"{k}.5f * a[y + x + {k * k}]" for k in range(30))  # a stencil at the border of its grid
+    (tmp_path / "loop.c").write_text(
+        "void f(float* restrict o, const float* restrict a, int z, int y, int n) {\n#pragma omp simd\n"
+        f"for (int x = 0; x < n; x++)\no[x] = ((z >= 4) && (y >= 4) && (z < 60) && (y < 60)) ? ({terms}) : 0.0f;\n}}\n"
+    )
+    command = [*compiler.command, *kernel_flags(), "-fopt-info-vec-optimized", "-c", "loop.c", "-o", "loop.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "loop vectorized" in done.stderr
 
 
 def test_without_openmp_the_flag_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
-from autosched.apps.registry import get_app, load_apps
+from autosched.apps.registry import load_apps
 from autosched.errors import ScheduleError
 from autosched.schedule.sample import SampleStats, sample_schedule
 from autosched.schedule.types import Kernel, Level, LoopKind, Schedule
 from autosched.schedule.validate import reasons
 from autosched.target import get_target
+from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
 from tests.schedule.corner_cases import CORNER_CASES
 
@@ -27,23 +28,17 @@ def sample(bound: BoundPipeline, seed: int, stats: SampleStats | None = None) ->
     return sample_schedule(bound, H200, np.random.default_rng(seed), stats)
 
 
-def app(name: str) -> BoundPipeline:
-    found = get_app(name)
-    pipeline, params = found.configure({"stages": 5} if name == "stencil_chain" else {})
-    return bind(pipeline, found.shapes(found.small_sizes), params)
-
-
 def test_the_same_seed_gives_the_same_schedule() -> None:
-    bound = app("harris")
+    bound = short_app("harris")
     first = [sample(bound, seed) for seed in range(5)]
-    assert first == [sample(app("harris"), seed) for seed in range(5)]
+    assert first == [sample(short_app("harris"), seed) for seed in range(5)]
     assert len(set(first)) == 5
 
 
 @pytest.mark.parametrize("name", load_apps())
 def test_schedules_of_the_suite_are_legal(name: str) -> None:
-    bound = app(name)
-    for seed in range(6):
+    bound = short_app(name)
+    for seed in range(4):
         assert reasons(bound, sample(bound, seed), H200) == []
 
 
@@ -82,7 +77,7 @@ def test_members_in_shared_memory_feed_each_other() -> None:
 
 
 def test_members_with_several_consumers_occur() -> None:
-    bound = app("harris")
+    bound = short_app("harris")
     levels: Counter[Level] = Counter()
     for seed in range(60):
         for k in sample(bound, seed).kernels:

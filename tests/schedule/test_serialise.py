@@ -38,6 +38,7 @@ from autosched.schedule.types import (
 )
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
+from tests.few_stages import short_app
 
 y, x = Var("y"), Var("x")
 
@@ -126,8 +127,7 @@ def test_round_trip(schedule: Schedule) -> None:
 
 @pytest.mark.parametrize("name", list(load_apps()))
 def test_round_trip_of_the_suite(name: str, tmp_path: Path) -> None:
-    app, h200 = load_apps()[name], get_target("h200")
-    bound = bind(app.build(), app.shapes(app.small_sizes))
+    bound, h200 = short_app(name), get_target("h200")
     sampled = [sample_schedule(bound, h200, np.random.default_rng(seed), varied=seed > 1) for seed in range(4)]
     for schedule in (schedule_roots(bound, h200), *sampled):
         save_schedule(tmp_path / "s.json", bound, schedule)

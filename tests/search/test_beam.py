@@ -26,21 +26,22 @@ from autosched.search.finish import schedule_of
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategy import STRATEGIES, Beam
 from autosched.target import get_target
+from tests.few_stages import short_app
 from tests.schedule.corner_cases import CORNER_CASES
 
 H200 = get_target("h200")
 SMALL = SearchSettings(beam_size=4, passes=2, refine=0)
 
 
-def bound_app(name: str, **structure: int) -> BoundPipeline:
+def bound_app(name: str) -> BoundPipeline:
     app = get_app(name)
-    pipeline, params = app.configure(structure)
+    pipeline, params = app.configure({})
     return bind(pipeline, app.shapes(app.small_sizes), params)
 
 
 @pytest.mark.parametrize("name", load_apps())
 def test_every_app_gets_legal_schedules(name: str) -> None:
-    bound = bound_app(name, **({"stages": 6} if name == "stencil_chain" else {}))
+    bound = short_app(name)
     found = Beam(SMALL).search(bound, H200, count=3)
     assert 1 <= len(found.ranked) <= 3
     assert found.note == ""

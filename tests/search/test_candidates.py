@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app
@@ -97,8 +98,28 @@ def test_a_seed_draws_the_same_again() -> None:
 
 def test_a_mix_may_leave_kinds_out() -> None:
     bound = pipelines()[1]
-    mix = Mix(beam=0, greedy=0, states=0, legal=3, mutations=0)
+    mix = Mix(beam=0, greedy=0, states=0, legal=3, mutations=0, steps=0)
     assert [kind for kind, _ in Candidates(bound, H200, 0).draw(mix)] == ["roots", "legal", "legal", "legal"]
     assert mix.total == 3
     with pytest.raises(InputError, match="give a number of schedules"):
         Mix(beam=-1)
+
+
+def test_gpu_candidates_compute_reductions_in_steps() -> None:
+    app = get_app("sgemm")
+    bound = bind(app.build(), app.shapes(app.small_sizes), {})
+    mix = Mix(beam=0, greedy=0, states=2, legal=0, mutations=3, steps=4)
+    drawn = list(Candidates(bound, H200, 0).draw(mix))
+    stepped = [s for kind, s in drawn if kind == "steps"]
+    assert len(stepped) == 4
+    assert all(any(k.stream is not None for k in s.kernels) and not reasons(bound, s, H200) for s in stepped)
+    assert drawn == list(Candidates(bound, H200, 0).draw(mix))
+    assert "steps" not in {kind for kind, _ in Candidates(bound, CPU, 0).draw(mix)}
+
+
+def test_pipelines_without_reductions_have_no_steps() -> None:
+    image, out = Input("image", float32, 2), Func("out")
+    out[Var("y"), Var("x")] = image[Var("y"), Var("x")] * 2.0
+    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 64))]), {"image": (64, 64)})
+    mix = Mix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=4)
+    assert {kind for kind, _ in Candidates(bound, H200, 0).draw(mix)} == {"roots", "state"}

@@ -38,6 +38,11 @@ PLAIN = SearchSettings(beam_size=4, passes=2, refine=0)
 REFINED = dataclasses.replace(PLAIN, refine=2)
 
 
+def apps(*names: str, long: tuple[str, ...]) -> list[object]:
+    """Return names of apps; long runs take those that are searched longest."""
+    return [*names, *(pytest.param(name, marks=pytest.mark.fuzz) for name in long)]
+
+
 def bound_app(name: str, *, small: bool = False) -> BoundPipeline:
     app = get_app(name)
     pipeline, params = app.configure({})
@@ -50,7 +55,9 @@ def searched(bound: BoundPipeline, settings: SearchSettings = PLAIN) -> tuple[Ex
     return search.expander, search.run()
 
 
-@pytest.mark.parametrize("name", ["unsharp", "bilateral_grid", "hist", "iir_blur", "conv_layer", "max_filter"])
+@pytest.mark.parametrize(
+    "name", apps("unsharp", "hist", "iir_blur", long=("bilateral_grid", "conv_layer", "max_filter"))
+)
 def test_refinement_never_makes_it_dearer(name: str) -> None:
     bound = bound_app(name)
     plain = Beam(PLAIN).search(bound, H200)
@@ -91,7 +98,7 @@ def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None
         assert state.cost == pytest.approx(alone, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["bilateral_grid", "harris", "sgemm", "hist"])
+@pytest.mark.parametrize("name", apps("sgemm", "hist", long=("bilateral_grid", "harris")))
 def test_it_starts_from_the_baseline_too(name: str) -> None:
     """What it takes the baseline for is the baseline: the same kernels."""
     bound = bound_app(name)

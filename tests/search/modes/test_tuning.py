@@ -24,7 +24,8 @@ from autosched.search.modes.tuning_reports import TuneReport
 from autosched.search.modes.tuning_results import chained
 from autosched.search.modes.tuning_settings import TuneSettings
 from autosched.search.modes.tuning_state import Champion
-from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, QuickBackend, tuned
+from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, tuned
+from tests.search.modes.quick_backend import QuickBackend
 
 REPORTS: dict[Path, list[TuneReport]] = {}
 """What runs said of themselves."""

@@ -21,6 +21,7 @@ from autosched.search.sioutas import fusion
 from autosched.search.sioutas.strategy import Mode, Sioutas
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
+from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
 from tests.schedule.corner_cases import CORNER_CASES
 from tests.search.sioutas.pipelines import figure_4
@@ -49,11 +50,16 @@ def levels(schedule: Schedule) -> list[Level]:
 VALUE_APPS = ("unsharp", "harris", "max_filter", "bilateral_grid", "canny", "interpolate", "conv_layer")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", load_apps())
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        pytest.param(name, mode, marks=[pytest.mark.fuzz] * (mode != "nested" and name not in VALUE_APPS))
+        for name in load_apps()
+        for mode in MODES
+    ],
+)
 def test_every_app_gets_a_legal_schedule(name: str, mode: Mode) -> None:
-    app = load_apps()[name]
-    bound = bind(app.build(), app.shapes(app.small_sizes))
+    bound = short_app(name)
     found = Sioutas(mode).search(bound, H200)
     assert reasons(bound, found.best, H200) == []
     assert found.note == ""

@@ -1,0 +1,116 @@
+"""What one choice of the search brings: suite apps searched without and with it.
+
+    python scripts/bench_choices.py streams [sgemm conv_layer ...] [--beam 8] [--passes 2] [--seconds 20]
+    python scripts/bench_choices.py joins
+    python scripts/bench_choices.py mending
+
+* ``streams``: reductions in steps (`autosched.search.streams`)
+* ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
+* ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
+
+Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
+by the cost model (the analytical one, or weights with --cost), and on the simulated device without noise. Seconds are
+those of the search and, where it is part of it, of mending.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app, load_apps
+from autosched.measure.simulated import simulate
+from autosched.schedule.types import Schedule
+from autosched.search.cost import CostModel
+from autosched.search.joins import searched_views
+from autosched.search.modes.mend import with_mended
+from autosched.search.modes.models import cost_model
+from autosched.search.modes.spills import SpillTable, without_spills
+from autosched.search.ranked import Ranked
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+from autosched.search.streams.places import places
+from autosched.target import Target, get_target
+
+CHOICES = ("streams", "joins", "mending")
+
+
+def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
+    """Return whether a choice may change anything for a pipeline, as far as can be told before."""
+    if choice == "streams":
+        return bool(list(places(bound, schedule_roots(bound, target))))
+    return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False))) > 1
+
+
+def searched(
+    bound: BoundPipeline, target: Target, model: CostModel, settings: SearchSettings, seconds: float, *, mend: bool
+) -> tuple[Ranked, float]:
+    """Return the best schedule with its predicted time, and the seconds that it took to find."""
+    started = time.process_time()
+    found = Beam(settings).search(bound, target, cost=model, seconds=seconds)
+    best = found.ranked[0]
+    if mend:
+        table = SpillTable(bound, target)
+        best = without_spills(with_mended(found.ranked, table), table).kept[0]
+    return best, time.process_time() - started
+
+
+def described(schedule: Schedule) -> str:
+    """Return what a schedule computes together or in steps."""
+    together = [f"{len(j.funcs)} together" for j in schedule.joins]
+    hosts = [f"{k.stream.host} in steps{' ahead' if k.ahead else ''}" for k in schedule.kernels if k.stream is not None]
+    return ", ".join((*together, *hosts)) or "-"
+
+
+def row(choice: str, name: str, target: Target, model: CostModel, settings: SearchSettings, seconds: float) -> str:
+    """Return a line of the table, empty if the choice does not concern the app."""
+    app = get_app(name)
+    bound = bind(app.build(), app.shapes(app.default_sizes))
+    if not concerned(choice, bound, target):
+        return ""
+    cells = []
+    for on in (False, True):
+        chosen = settings if choice == "mending" else replace(settings, **{choice: on})
+        mend = choice == "joins" or (choice == "mending" and on)
+        best, took = searched(bound, target, model, chosen, seconds, mend=mend)
+        simulated = simulate(bound, best.schedule, target)
+        if choice == "mending" and not on and not any(simulated.spill_bytes):
+            return ""
+        cells.append((best.seconds * 1e6, simulated.seconds * 1e6, sum(simulated.spill_bytes), took))
+    (p0, s0, b0, t0), (p1, s1, b1, t1) = cells
+    return (
+        f"{name:26}{p0:9.1f}{p1:9.1f}{p0 / p1:7.2f}{s0:10.1f}{s1:9.1f}{s0 / s1:7.2f}{b0:8d}{b1:7d}{t0:9.1f}{t1:7.1f}  "
+        f"{described(best.schedule)}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("choice", choices=CHOICES)
+    parser.add_argument("apps", nargs="*", help="suite apps (default: all)")
+    parser.add_argument("--target", default="h200")
+    parser.add_argument("--cost", default="analytical", help="analytical, learned or a file of weights")
+    parser.add_argument("--beam", type=int, default=8)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    options = parser.parse_args()
+    target = get_target(options.target)
+    model = cost_model(options.cost, target)
+    settings = SearchSettings(beam_size=options.beam, passes=options.passes)
+    print(f"{target.name}, {model.name}, beam {options.beam}, {options.passes} passes, {options.seconds:g} s")
+    print(f"{'':26}{'predicted us':^25}{'simulated us':^26}{'spilled bytes':^15}{'search s':^16}")
+    columns = f"{'without':>9}{'with':>9}{'ratio':>7}"
+    print(f"{'app':26}{columns} {columns}{'without':>8}{'with':>7}{'without':>9}{'with':>7}")
+    for name in options.apps or load_apps():
+        line = row(options.choice, name, target, model, settings, options.seconds)
+        if line:
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Schedules with reductions in steps, for measuring: what the search finds, and what it would not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autosched.schedule.sample_stream import streamed_kernel
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.evaluate import Evaluator
+from autosched.search.streams.improve import Streamer
+
+ENDLESS = 1e6
+"""Seconds that kernels are taken to need, so that any steps are better."""
+TRIES = 12
+"""Schedules one after the other of which none gets steps, after which no more are tried."""
+
+
+def with_steps(
+    evaluator: Evaluator, schedules: Sequence[Schedule], rng: np.random.Generator, late: Callable[[], bool]
+) -> Iterator[Schedule]:
+    """Yield legal schedules like some others, with reductions in steps; endlessly, if there are any.
+
+    One has the steps that the model likes best, wherever they may be; in the others they are random.
+
+    Args:
+        evaluator: Knows pipeline, target and model.
+        schedules: Legal ones, at least one.
+        rng: Source of randomness.
+        late: Whether there is no time left to look for the best steps.
+    """
+    bound, target = evaluator.bound, evaluator.target
+    streamer = Streamer(bound, target, evaluator.model, evaluator.settings, late)
+    for schedule in schedules:
+        found = streamer.improved(schedule, dict.fromkeys(schedule.kernels, ENDLESS))
+        if found is not None:
+            yield found[0]
+            break
+    failures = 0
+    while failures < TRIES:
+        schedule = schedules[int(rng.integers(len(schedules)))]
+        stepped = [streamed_kernel(bound, k, target, rng) if not schedule.splits else None for k in schedule.kernels]
+        other = replace(schedule, kernels=tuple(s or k for s, k in zip(stepped, schedule.kernels, strict=True)))
+        if other == schedule or reasons(bound, other, target):
+            failures += 1
+        else:
+            failures = 0
+            yield other

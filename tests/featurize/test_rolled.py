@@ -1,0 +1,62 @@
+"""Iterations of loops that compiled code keeps share no loads, and nothing that other nests have loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import Spot, Structure
+from autosched.schedule.types import Level, StageId
+from tests.featurize.drawing import H200
+from tests.featurize.test_unrolled import ComparedPool
+
+OUT = StageId("out")
+TAPS = 3
+CHEAP, DEAR = 0, 20
+
+
+def column(power: int) -> BoundPipeline:
+    """``tall`` reads three rows of ``bright``, which take so many products; more or less is a loop that is kept."""
+    y, x = Var("y"), Var("x")
+    img, bright, tall, out = Input("img", float32, 2), Func("bright"), Func("tall"), Func("out")
+    bright[y, x] = img[y, x] * 2.0
+    value = bright[y, x] + bright[y + 1, x] + bright[y + 2, x]
+    for k in range(power):
+        value = value * value + float(k)
+    tall[y, x] = value
+    out[y, x] = tall[y, x] * 3.0
+    return bind(Pipeline([out.over(y=(0, 960), x=(0, 1024))]), {"img": (1024, 1024)})
+
+
+def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
+    """Return the shared loads of ``tall`` in a block of so many rows of one warp's width, each checked both ways."""
+    featurizer = Featurizer(bound, H200)
+    featurizer.entries = ComparedPool(featurizer.kinds, amortised=True, vectors=True)
+    spots = (Spot("bright", Level.BLOCK, OUT), Spot("tall", Level.BLOCK, OUT))
+    model = featurizer.model(Structure((OUT,), spots))
+    params = (4, 32, rows // 4, 1, 4, 32, threads, 32)
+    found = model.evaluate(np.array([params], np.int64)).features
+    return float(found[0, model.rows.index(StageId("tall")), INDEX["num_shared_mem_loads_per_block"]])
+
+
+def test_unrolled_points_share_what_they_read() -> None:
+    assert loads(column(DEAR), 16) == 16 + TAPS - 1
+
+
+@pytest.mark.parametrize("rows", [20, 32])
+def test_points_of_a_loop_that_is_kept_do_not(rows: int) -> None:
+    assert loads(column(DEAR), rows) == rows * TAPS
+
+
+def test_compilers_unroll_short_loops_untold() -> None:
+    assert loads(column(CHEAP), 20) == 20 + TAPS - 1
+
+
+def test_guarded_iterations_read_what_they_need() -> None:
+    """Every warp is taken to walk the 18 rows that the first does, as the guard is asked in each."""
+    assert loads(column(DEAR), 52, threads=3) == 3 * 18 * TAPS

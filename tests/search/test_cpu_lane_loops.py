@@ -1,0 +1,82 @@
+"""The CPU's timing model: what shares a lane loop, and lanes that have one of their own beside clamped indices."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Spot, Structure
+from autosched.lang.func import Func
+from autosched.lang.functions import exp
+from autosched.lang.pipeline import Pipeline
+from autosched.schedule.types import Level, StageId
+from autosched.search.analytical_cpu import AT_ENDS
+from autosched.search.lane_work import LaneWork, LaneWorks
+from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, x, y
+
+
+def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, Structure]:
+    """Return the kernel of a sum of loads at ``step * x`` and offsets, from an image that is clamped in x."""
+    around, f = IMAGE.clamped(x=(0, W)), Func("f")
+    value = around[y, step * x + offsets[0]]
+    for offset in offsets[1:]:
+        value += around[y, step * x + offset]
+    f[y, x] = value
+    bound = bind(Pipeline([f.over(y=(0, H), x=(first, W))]), {"image": (H, W)})
+    return Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+
+
+def work_of(kernel: tuple[Featurizer, Structure]) -> LaneWork:
+    featurizer, structure = kernel
+    return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "low", "high", "whole"),
+    [
+        (clamped(0), 0, 0, W),
+        (clamped(-3, 2), 3, 2, W),
+        (clamped(0, first=-5), 5, 0, W + 5),
+        (clamped(-3, step=2), 2, W // 2 - 2, W),  # 2x - 3 is in the image for x = 2 ... W/2 + 1
+    ],
+)
+def test_lanes_whose_indices_are_clamped(kernel: tuple[Featurizer, Structure], low: int, high: int, whole: int) -> None:
+    work = work_of(kernel)
+    assert (work.low, work.high, work.whole) == (low, high, whole)
+
+
+def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
+    kernel = clamped(-3, 3)
+    whole, halves = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 1, W // 2, 1, 1)
+    assert counts_of(*clamped(0), 1, W, 1, 1)["scalar"] == 0
+    work = work_of(kernel)
+    singly = work.scalar + 0.5 * (work.unit + work.near + work.fixed + work.inside)
+    of_row = (W - 6) % 16 + 6
+    of_halves = 2 * ((W // 2 - 3) % 16) + 6
+    assert whole["scalar"] == pytest.approx(AT_ENDS * singly * H * of_row)
+    assert halves["scalar"] == pytest.approx(AT_ENDS * singly * H * of_halves)
+
+
+def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
+    g, h, f = Func("g"), Func("h"), Func("f")
+    g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
+    h[y, x] = exp(g[y, x])
+    f[y, x] = h[y, x] * 2
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W + 1)})
+    inside = Structure((StageId("h"),), (Spot("g", Level.THREAD, StageId("h")),))
+    apart = Structure((StageId("h"),), (Spot("g", Level.BLOCK, StageId("h")),))
+    featurizer = Featurizer(bound, CPU)
+    joined, divided = counts_of(featurizer, inside, 1, 256, 1, 1), counts_of(featurizer, apart, 1, 256, 1, 1, 1, 256)
+    assert joined["vector_arithmetic"] == 0 < joined["scalar"]
+    assert divided["vector_arithmetic"] > 0
+
+
+def test_what_is_computed_before_the_loops_of_its_consumer_has_a_lane_loop_of_its_own() -> None:
+    g, h, f = Func("g"), Func("h"), Func("f")
+    g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
+    h[y, x] = exp(g[y, x] + g[y + 1, x])
+    f[y, x] = h[y, x] * 2
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
+    inside = Structure((StageId("h"),), (Spot("g", Level.THREAD, StageId("h")),))
+    assert counts_of(Featurizer(bound, CPU), inside, 1, 256, 1, 1)["vector_arithmetic"] > 0

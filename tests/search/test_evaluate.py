@@ -1,0 +1,121 @@
+"""Verdicts of kernels: what is pruned before it is costed, and how costs are rounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from autosched.featurize.model import KernelModel
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.cost import all_comparable, comparable
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.options import TileOptions
+from autosched.search.prune import early_reasons
+from autosched.search.sampling import Sampler, Table
+from autosched.search.settings import PAPER
+from autosched.search.state import Piece, alike_tilings, layer_key
+from autosched.search.together import Kernel, finish
+from tests.featurize.drawing import H200, bound_app, drawn_states
+
+Candidates = dict[KernelModel, list[tuple[int, ...]]]
+
+
+def evaluator_of(name: str) -> Evaluator:
+    return Evaluator(bound_app(name), H200, AnalyticalModel(H200), PAPER)
+
+
+def candidates(evaluator: Evaluator) -> Candidates:
+    """Return kernels of random states, each with more threads and more points of a thread, too."""
+    found: dict[KernelModel, set[tuple[int, ...]]] = {}
+    for state in drawn_states(evaluator.bound, 4):
+        for p in state.pieces:
+            more = (tuple(min(n * times, 64) for n in p.params) for times in (1, 2, 4))
+            found.setdefault(evaluator.kernel_model(p.structure), set()).update(more)
+    return {model: sorted(params) for model, params in found.items()}
+
+
+def kernels(found: Candidates) -> list[Kernel]:
+    return [(model.structure, p) for model, params in found.items() for p in params]
+
+
+def test_rounding_many_costs_is_rounding_each() -> None:
+    rng = np.random.default_rng(0)
+    halves = rng.integers(1, 200_000, 2000) * 1e-9  # most have a sixth digit, many a 5
+    special = [0.0, -1.23456789, 1e-30, 1e30, 9.99995e-5, 1e-4, 1e-17, 123455.0, math.inf]
+    costs = np.concatenate([10 ** rng.uniform(-9, 3, 2000), halves, special])
+    assert all_comparable(costs).tolist() == [comparable(c) for c in costs.tolist()]
+    assert np.isnan(all_comparable(np.array([math.nan]))).all()
+
+
+@pytest.mark.parametrize("name", ["harris", "max_filter", "conv_layer"])
+def test_pruning_before_costing_changes_no_verdict(name: str) -> None:
+    evaluator, thorough = evaluator_of(name), evaluator_of(name)
+    wanted = kernels(candidates(evaluator))
+    evaluator.evaluate(wanted, prune=True)
+    thorough.evaluate(wanted)
+    pairs = [(evaluator.judged(s)[p], thorough.judged(s)[p]) for s, p in wanted]
+    assert [found.reason for found, _ in pairs] == [whole.reason for _, whole in pairs]
+    costed = [found.cost == whole.cost for found, whole in pairs if not math.isnan(found.cost)]
+    assert all(costed)
+    assert 0 < len(costed) < len(pairs)
+    assert all(found.reason for found, _ in pairs if math.isnan(found.cost))
+    assert evaluator.counts.pruned == thorough.counts.pruned
+    assert [evaluator.known(*k) for k in wanted] == [whole for _, whole in pairs]  # worked out when it is asked for
+    assert evaluator.counts.kernels == thorough.counts.kernels == len(wanted)
+
+
+@pytest.mark.parametrize("name", ["unsharp", "bilateral_grid"])
+def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
+    evaluator = evaluator_of(name)
+    found = candidates(evaluator)
+    models, params = list(found), [np.array(p) for p in found.values()]
+    featurizer = evaluator.featurizer
+    whole = featurizer.evaluate(models, params)
+    layout = featurizer.lay_out(models, params)
+    chosen = early_reasons(layout, evaluator.settings, H200) == 0
+    chosen[: len(params[0])] = False  # a structure of which none is left
+    some = featurizer.featurized(models, layout.take(chosen))
+    rows = some.features.shape[1]
+    assert (some.features == whole.features[chosen, :rows]).all()
+    assert not whole.features[chosen, rows:].any()
+    assert (some.shared_bytes == whole.shared_bytes[chosen]).all()
+    assert (some.thread_bytes == whole.thread_bytes[chosen]).all()
+    assert list(some.models) == [m for k, m in enumerate(models) if chosen[layout.batch.structure == k].any()]
+
+
+def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
+    decider = Decider(evaluator_of("harris"))
+    (structure,) = decider.places.root_structures(decider.bound.funcs[decider.decisions()[0].func])
+    layout, tilings = decider.places.layout(structure), decider.tilings(structure)
+    for depth in range(-1, 6):
+        keys = [layer_key(Piece(structure, p, tiled=True), layout, depth) for p in tilings]
+        numbers: dict[object, int] = {}
+        met = [numbers.setdefault(k, len(numbers)) for k in keys]
+        assert alike_tilings(np.array(tilings), layout, depth).tolist() == met
+
+
+def test_sampling_takes_the_first_legal_options_of_every_bucket() -> None:
+    """However many are evaluated ahead: as many as log2 of the bucket, in a random order, illegal ones passed over."""
+    evaluator = evaluator_of("max_filter")
+    decider = Decider(evaluator)
+    decision = next(d for d in decider.decisions() if d.group is not None)
+    (structure,) = decider.places.root_structures(evaluator.bound.funcs[decision.func])
+    options = TileOptions(decision.func, structure, decider.tilings(structure))
+    legal = np.random.default_rng(1).random(len(options)) < 0.1
+
+    class FewLegal(Table):
+        """A table in which few options are legal."""
+
+        def collect(self, fresh: Sequence[int], evaluator: Evaluator) -> None:
+            super().collect(fresh, evaluator)
+            self.legal[list(fresh)] = legal[list(fresh)]
+
+    sampler = Sampler(evaluator, decider, np.random.default_rng(0))
+    (chosen,) = finish(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
+    order = np.argsort(np.random.default_rng(0).random(len(options)))
+    expected = order[legal[order]][: int(math.log2(len(options)))]
+    assert chosen.tolist() == expected.tolist()
