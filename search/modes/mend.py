@@ -8,13 +8,14 @@ no longer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.analysis.staging import staged_source
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
@@ -138,10 +139,7 @@ class Mender:
         """Return the first kernel that does not spill, or the one that spills least, and what that is said to cost."""
         kernels = schedule.kernels
         best: tuple[Kernel, float] | None = None
-        for threads, points in LIMITS:
-            found = self._within(evaluator, kernels[k], threads, points)
-            if found is None:
-                continue
+        for found in self._others(evaluator, kernels[k]):
             other = replace(schedule, kernels=(*kernels[:k], found[0], *kernels[k + 1 :]))
             left = self.table.of(other)[k]
             if left < bytes_:
@@ -150,26 +148,38 @@ class Mender:
                 break
         return best
 
-    def _within(self, evaluator: Evaluator, kernel: Kernel, threads: int, points: int) -> tuple[Kernel, float] | None:
-        """Return a kernel with the tiles predicted to be fastest within limits, and by how much it is slower."""
+    def _others(self, evaluator: Evaluator, kernel: Kernel) -> Iterator[tuple[Kernel, float]]:
+        """Yield kernels within tighter and tighter limits, with what they are predicted to take longer.
+
+        Where all that a kernel computes inside it are copies of what it reads, it then does without them: their
+        addresses, too, take registers.
+        """
         try:
             structure, params = describe_kernel(evaluator.bound, kernel)
         except AutoschedError:
-            return None
-        limited = self._limited.get((id(evaluator), threads, points))
-        if limited is None:
-            model = Limited(evaluator.model, threads, points, evaluator.target.warp_size)
-            limited = Evaluator(evaluator.bound, evaluator.target, model, evaluator.settings)
-            self._limited[id(evaluator), threads, points] = limited
-        decider = Decider(limited)
-        structure = decider.places.one(structure)
-        limited.evaluate([(structure, params)])
-        if np.isfinite(limited.known(structure, params).cost):
-            return None  # it is within these limits, and spills
-        ((other, tiles),) = finish_together(limited, [Retiler(limited, decider).descend(structure, params)])
-        cost = limited.known(other, tiles).cost
-        if not np.isfinite(cost):
-            return None
+            return
         evaluator.evaluate([(structure, params)])
-        built = build_kernel(limited.kernel_model(other), np.array(tiles, np.int64))
-        return built, cost - evaluator.known(structure, params).cost
+        before = evaluator.known(structure, params).cost
+        starts = [(structure, params)]
+        if structure.spots and all(staged_source(spot.func) is not None for spot in structure.spots):
+            bare = replace(structure, spots=())
+            starts.append((bare, params[: Decider(evaluator).places.layout(bare).root_serial.stop]))
+        for start in starts:
+            for threads, points in LIMITS:
+                limited = self._evaluator(evaluator, threads, points)
+                decider = Decider(limited)
+                first = decider.places.one(start[0]), start[1]
+                limited.evaluate([first])
+                if start is starts[0] and np.isfinite(limited.known(*first).cost):
+                    continue  # it is within these limits, and spills
+                (best,) = finish_together(limited, [Retiler(limited, decider).descend(*first)])
+                cost = limited.known(*best).cost
+                if np.isfinite(cost):
+                    yield build_kernel(limited.kernel_model(best[0]), np.array(best[1], np.int64)), cost - before
+
+    def _evaluator(self, evaluator: Evaluator, threads: int, points: int) -> Evaluator:
+        key = id(evaluator), threads, points
+        if key not in self._limited:
+            model = Limited(evaluator.model, threads, points, evaluator.target.warp_size)
+            self._limited[key] = Evaluator(evaluator.bound, evaluator.target, model, evaluator.settings)
+        return self._limited[key]
