@@ -43,7 +43,7 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     """Return whether a choice may change anything for a pipeline, as far as can be told before."""
     if choice == "streams":
         return bool(list(places(bound, schedule_roots(bound, target))))
-    return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False))) > 1
+    return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
 def searched(

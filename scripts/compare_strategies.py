@@ -28,22 +28,19 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
 from autosched.schedule.types import Schedule
 from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import analytical_model
-from autosched.search.evaluate import Evaluator
-from autosched.search.settings import SearchSettings
 from autosched.search.strategy import STRATEGIES
+from autosched.search.streams.cost import evaluated
 from autosched.target import Target, get_target
 
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
     """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
-    evaluator = Evaluator(as_scheduled(bound, schedule), target, analytical_model(target), SearchSettings())
-    kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
-    evaluator.evaluate(kernels)
-    return sum(evaluator.known(structure, params).cost for structure, params in kernels)
+    featurizer, model = Featurizer(as_scheduled(bound, schedule), target), analytical_model(target)
+    return sum(evaluated(featurizer, kernel).seconds(model) for kernel in schedule.kernels)
 
 
 def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> Any:

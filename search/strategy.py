@@ -76,9 +76,9 @@ class Beam:
     ) -> Found:  # fmt: skip
         """Return the best schedules of all passes; see `Strategy.search`.
 
-        Where reductions leave most of the device idle, they are tried in pieces, too, and outputs that read the same
-        together, each time in an equal share of the time; the schedules are those of the way whose best one is
-        predicted to be fastest.
+        Where reductions leave most of the device idle, they are tried in pieces, too, and with ``joins`` outputs that
+        read the same together, each time in an equal share of the time; the schedules are those of the way whose best
+        one is predicted to be fastest.
         """
         started = time.perf_counter()
         views = searched_views(bound, target, self.settings)

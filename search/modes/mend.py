@@ -21,6 +21,7 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import Structure
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost import CostModel, comparable, features_read
 from autosched.search.decide import Decider
@@ -28,11 +29,13 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.modes.spills import SpillTable, has_compiler
 from autosched.search.ranked import Ranked
 from autosched.search.retile import Retiler
+from autosched.search.roots import schedule_roots
+from autosched.search.state import Params
 from autosched.search.together import finish_together
 
 Floats = NDArray[np.float64]
 
-LIMITS = ((512, 16), (256, 16), (256, 8), (256, 4), (128, 2), (128, 1))
+LIMITS = ((512, 16), (256, 16), (256, 8), (256, 4), (256, 2), (256, 1), (128, 1))
 """Threads of a block and points of a thread that are allowed, tried in order."""
 WARP_FEATURE, POINTS_FEATURE = "num_warps_per_block", "points_computed_per_thread"
 
@@ -151,8 +154,8 @@ class Mender:
     def _others(self, evaluator: Evaluator, kernel: Kernel) -> Iterator[tuple[Kernel, float]]:
         """Yield kernels within tighter and tighter limits, with what they are predicted to take longer.
 
-        Where all that a kernel computes inside it are copies of what it reads, it then does without them: their
-        addresses, too, take registers.
+        A kernel then does without copies of what it reads, whose addresses take registers, too; and without Members
+        that the baseline schedule inlines, which may ask for large tiles.
         """
         try:
             structure, params = describe_kernel(evaluator.bound, kernel)
@@ -160,10 +163,7 @@ class Mender:
             return
         evaluator.evaluate([(structure, params)])
         before = evaluator.known(structure, params).cost
-        starts = [(structure, params)]
-        if structure.spots and all(staged_source(spot.func) is not None for spot in structure.spots):
-            bare = replace(structure, spots=())
-            starts.append((bare, params[: Decider(evaluator).places.layout(bare).root_serial.stop]))
+        starts = [(structure, params), *_plainer(evaluator, kernel, structure, params)]
         for start in starts:
             for threads, points in LIMITS:
                 limited = self._evaluator(evaluator, threads, points)
@@ -183,3 +183,18 @@ class Mender:
             model = Limited(evaluator.model, threads, points, evaluator.target.warp_size)
             self._limited[key] = Evaluator(evaluator.bound, evaluator.target, model, evaluator.settings)
         return self._limited[key]
+
+
+def _plainer(
+    evaluator: Evaluator, kernel: Kernel, structure: Structure, params: Params
+) -> Iterator[tuple[Structure, Params]]:  # fmt: skip
+    """Yield kernels that compute the same with fewer Members: none but copies, and none that the baseline inlines."""
+    inside = {m.func for m in kernel.members if staged_source(m.func) is None}
+    if kernel.members and not inside:
+        bare = replace(structure, spots=())
+        yield bare, params[: Decider(evaluator).places.layout(bare).root_serial.stop]
+    inside |= {i.func for i in kernel.inlined}
+    for other in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.members else ():
+        same = [r.tiling.stage for r in other.roots] == [r.tiling.stage for r in kernel.roots]
+        if same and not other.members and {i.func for i in other.inlined} == inside:
+            yield describe_kernel(evaluator.bound, other)

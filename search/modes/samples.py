@@ -89,7 +89,7 @@ def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[Sampler]:
     """Return a sampler for each way of computing a pipeline: as it is, and rewritten where that may pay."""
-    settings = beam or SearchSettings()
+    settings = beam or SearchSettings(joins=True)  # modes that draw samples ask the compiler what spills
     return [Sampler(view, target, model, settings) for view in searched_views(bound, target, settings)]
 
 

@@ -38,16 +38,16 @@ def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPi
 @pytest.mark.parametrize("shift", [False, True])
 def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     bound = fields(shift=shift)
-    first, joined = searched_views(bound, H200, SearchSettings())
+    first, joined = searched_views(bound, H200, SearchSettings(joins=True))
     assert first is bound and joined.joins == (Join(("across", "down")),)
-    assert searched_views(joined, H200, SearchSettings()) == [joined]
+    assert searched_views(joined, H200, SearchSettings(joins=True)) == [joined]
     assert [name for name, _, _ in joined.returned] == ["across", "other", "down"]
 
 
 def test_who_does_not_want_it_gets_none() -> None:
     bound = fields()
-    assert searched_views(bound, H200, PAPER) == [bound]
-    assert searched_views(bound, get_target("cpu"), SearchSettings()) == [bound]
+    assert searched_views(bound, H200, PAPER) == searched_views(bound, H200, SearchSettings()) == [bound]
+    assert searched_views(bound, get_target("cpu"), SearchSettings(joins=True)) == [bound]
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_who_does_not_want_it_gets_none() -> None:
     [("hypterm", [5]), ("diffterm", [4]), ("addsgd4", [3]), ("rhs4center", [3]), ("harris", []), ("blur", [])],
 )
 def test_apps(app: str, together: list[int]) -> None:
-    views = searched_views(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False))
+    views = searched_views(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False, joins=True))
     assert [len(j.funcs) for v in views[1:] for j in v.joins] == together
 
 
 def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
     bound = fields(2000, 2100)
-    settings = SearchSettings(beam_size=2, passes=1)
+    settings = SearchSettings(beam_size=2, passes=1, joins=True)
     found = Beam(settings).search(bound, H200)
     assert found.best.joins == (Join(("across", "down")),)
     assert reasons(bound, found.best, H200) == []
