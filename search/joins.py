@@ -1,7 +1,7 @@
 """Which outputs are worth computing together: those over one region that read the same.
 
 A stencil code returns several fields that all come from the same ones. In kernels of their own, each reads these again;
-in one kernel, a thread reads them once (five outputs of hypterm: 1.45 times as fast on the simulated H200). How much a
+in one kernel, a thread reads them once (five outputs of hypterm: twice as fast on the simulated H200). How much a
 thread can hold at hand decides, so that both ways are searched.
 """
 
@@ -30,17 +30,17 @@ def searched_views(bound: BoundPipeline, target: Target, settings: SearchSetting
 
 
 def _joins(bound: BoundPipeline) -> tuple[Join, ...]:
-    """Return the groups of outputs over one region that share something they read."""
-    groups: list[tuple[Join, frozenset[str]]] = []
+    """Return the groups of outputs over one region that share something they read, or read each other."""
+    groups: list[tuple[Join, frozenset[str]]] = []  # with what is at hand in it
     for name in dict.fromkeys(func for _, func, _ in bound.returned):
         read = _read(bound, name)
-        for k, (join, shared) in enumerate(groups):
+        for k, (join, known) in enumerate(groups):
             larger = Join((*join.funcs, name))
-            if shared & read and not join_error(bound, larger):
-                groups[k] = larger, shared | read
+            if known & read and not join_error(bound, larger):
+                groups[k] = larger, known | read | {name}
                 break
         else:
-            groups.append((Join((name,)), read))
+            groups.append((Join((name,)), read | {name}))
     return tuple(join for join, _ in groups if len(join.funcs) > 1)
 
 

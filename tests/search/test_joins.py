@@ -44,6 +44,17 @@ def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     assert [name for name, _, _ in joined.returned] == ["across", "other", "down"]
 
 
+def test_outputs_that_read_each_other_are_tried_together() -> None:
+    a = Input("a", float32, 2)
+    twice, more = Func("twice"), Func("more")
+    twice[y, x] = a[y, x] * 2
+    more[y, x] = twice[y, x] + 1
+    box = {"y": (0, 20), "x": (0, 30)}
+    bound = bind(Pipeline([twice.over(**box), more.over(**box)], "chain"), {"a": (20, 30)})
+    _, joined = searched_views(bound, H200, SearchSettings(joins=True))
+    assert joined.joins == (Join(("twice", "more")),)
+
+
 def test_who_does_not_want_it_gets_none() -> None:
     bound = fields()
     assert searched_views(bound, H200, PAPER) == searched_views(bound, H200, SearchSettings()) == [bound]
