@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,31 @@ class CostModel(Protocol):
             found: What is known of them; ``found.features`` is ``float64[M, rows, features]``, with zeros in rows
                 that a candidate does not have.
         """
+
+
+@dataclass(frozen=True)
+class Around:
+    """What models that change another one's predictions have in common.
+
+    Args:
+        model: The other one.
+    """
+
+    model: CostModel
+
+    also_reads: ClassVar[frozenset[str]] = frozenset()
+    """Features that are read besides those of the other model."""
+
+    @property
+    def name(self) -> str:
+        """Name of the other model."""
+        return self.model.name
+
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """Features that are read; None for all."""
+        read = features_read(self.model)
+        return None if read is None else read | self.also_reads
 
 
 def features_read(model: CostModel) -> frozenset[str] | None:

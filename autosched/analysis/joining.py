@@ -14,7 +14,7 @@ from dataclasses import replace
 from autosched.analysis.bound import BoundPipeline, Join
 from autosched.analysis.rewriting import Stand, rebound, unused
 from autosched.errors import ScheduleError
-from autosched.lang.expr import Expr, Load, Var, children, operands_first, rebuild
+from autosched.lang.expr import Expr, Load, Var, children, operands_first, rebuild, walk
 from autosched.lang.func import Definition, Func, Input
 
 MOST_VALUES = 16
@@ -71,7 +71,7 @@ def join_error(bound: BoundPipeline, join: Join) -> str:
 
 def _order_error(bound: BoundPipeline, join: Join) -> str:
     """Return which Func would be needed before it is computed, or nothing."""
-    own = {_object(bound, name) for name in join.funcs}
+    own = {bound.pipeline.func(name) for name in join.funcs}
     after: set[Func] = set()  # Funcs outside that read joined ones
     for f in bound.pipeline.funcs:
         read = [n for e in f.definitions[0].values for n in _loads(e)] if f in own else []
@@ -92,7 +92,7 @@ def _joined(bound: BoundPipeline, join: Join) -> BoundPipeline:
     problem = join_error(bound, join)
     if problem:
         raise ScheduleError(f"{problem}: leave this join out, or make a new schedule")
-    wanted = {_object(bound, name) for name in join.funcs}
+    wanted = {bound.pipeline.func(name) for name in join.funcs}
     members = [f for f in bound.pipeline.funcs if f in wanted]  # producers first
     joined = Func(unused(_name(join), {*bound.funcs, *bound.inputs}))
     joined.location = members[0].location
@@ -125,18 +125,11 @@ def _values(f: Func, point: tuple[Var, ...], known: dict[Func, tuple[Expr, ...]]
 
 
 def _loads(e: Expr) -> list[Load]:
-    found: dict[int, Expr] = {}
-    for node in operands_first([e], found):
-        found[id(node)] = node
-    return [n for n in found.values() if isinstance(n, Load)]
+    return [n for n in walk(e) if isinstance(n, Load)]
 
 
 def _at_own_point(load: Load, f: Func) -> bool:
     return [i.name if isinstance(i, Var) else None for i in load.indices] == list(f.dims)
-
-
-def _object(bound: BoundPipeline, name: str) -> Func:
-    return bound.pipeline.func(name)
 
 
 def _name(join: Join) -> str:

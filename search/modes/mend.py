@@ -23,7 +23,7 @@ from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Structure
 from autosched.schedule.types import Kernel, Schedule
-from autosched.search.cost import CostModel, comparable, features_read
+from autosched.search.cost import Around, comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.modes.spills import SpillTable, has_compiler
@@ -41,7 +41,7 @@ WARP_FEATURE, POINTS_FEATURE = "num_warps_per_block", "points_computed_per_threa
 
 
 @dataclass(frozen=True)
-class Limited:
+class Limited(Around):
     """A cost model for which kernels beyond a limit take forever.
 
     Attributes:
@@ -51,21 +51,10 @@ class Limited:
         warp_size: Threads of a warp.
     """
 
-    model: CostModel
     threads: int
     points: int
     warp_size: int
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.model.name
-
-    @property
-    def reads(self) -> frozenset[str] | None:
-        """Features that are read; None for all."""
-        read = features_read(self.model)
-        return None if read is None else read | {WARP_FEATURE, POINTS_FEATURE}
+    also_reads = frozenset({WARP_FEATURE, POINTS_FEATURE})
 
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds, ``float64[M]``, infinite beyond the limits."""

@@ -12,14 +12,14 @@ from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
 from autosched.featurize.stepped import READ_OF_A_STEP, Steps, array_bytes, one_step
 from autosched.schedule.types import Kernel
-from autosched.search.cost import CostModel, features_read
+from autosched.search.cost import Around, CostModel
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SteppedModel:
+class SteppedModel(Around):
     """Predicts times of kernels that repeat a step; a `autosched.search.cost.CostModel` for one step's pipeline.
 
     Args:
@@ -27,19 +27,8 @@ class SteppedModel:
         steps: What is repeated, and how often.
     """
 
-    model: CostModel
     steps: Steps
-
-    @property
-    def name(self) -> str:
-        """Name of the model of kernels."""
-        return self.model.name
-
-    @property
-    def reads(self) -> frozenset[str] | None:
-        """Features that the model of kernels reads, and those that tell what every step does; None for all."""
-        read = features_read(self.model)
-        return None if read is None else read | READ_OF_A_STEP
+    also_reads = READ_OF_A_STEP
 
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
