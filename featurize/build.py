@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import NestOrder, inner_order, spot_storage, thread_order
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
 
@@ -24,18 +24,23 @@ def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
     Loops of one iteration are left out, except those of blocks and reductions. Members cover what the plan of the
     kernel says they must in any block, which may be more than the blocks that were featurized need.
     """
+    return planned_kernel(model, params)[0]
+
+
+def planned_kernel(model: KernelModel, params: NDArray[np.int64]) -> tuple[Kernel, KernelPlan | None]:
+    """Return the same kernel with its plan, if what its Members cover has settled."""
     kernel, covered = _built(model, params, {})
     for _ in range(ROUNDS):
-        needed = _needed(model, kernel)
+        plan = plan_kernel(model.bound, kernel)
+        needed = _needed(model, plan)
         if needed == covered:
-            break
+            return kernel, plan
         kernel, covered = _built(model, params, needed)
-    return kernel
+    return kernel, None
 
 
-def _needed(model: KernelModel, kernel: Kernel) -> dict[str, tuple[int, ...]]:
+def _needed(model: KernelModel, plan: KernelPlan) -> dict[str, tuple[int, ...]]:
     """Return the points of every Member's dimensions that its host needs, by the exact plan."""
-    plan = plan_kernel(model.bound, kernel)
     found: dict[str, tuple[int, ...]] = {}
     for group in (*plan.steps, *plan.thread_nests):
         for nest in group:
@@ -95,7 +100,7 @@ def _built(
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:
-    return [StageId(func, s.number) for s in bound.funcs[func].stages if s.values and not s.is_empty]
+    return [StageId(func, s.number) for s in bound.funcs[func].working]
 
 
 def _thread_loops(

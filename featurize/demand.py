@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import WholeGroups, demanded_regions, loop_ranges
+from autosched.analysis.regions import WholeGroups, demanded_region, loop_ranges
 from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.nests import AXES, Ints, NestShape, middle_block
@@ -76,7 +76,6 @@ class Demands:
         self.thorough = thorough
         self.places: list[BlockPlace | ThreadPlace] = []
         self._numbers: dict[BlockPlace | ThreadPlace, int] = {}
-        self._users: dict[str, frozenset[str]] = {}
         d = kinds.dims
         self._position: dict[int, int] = {}
         self._layouts: dict[tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]], int] = {}
@@ -96,16 +95,7 @@ class Demands:
 
     def on_the_way(self, func: str, inside: frozenset[str]) -> frozenset[str]:
         """Return those Funcs ``inside`` that read another one, directly or not."""
-        if func not in self._users:
-            found: set[str] = set()
-            queue = list(self.bound.funcs[func].consumers)
-            while queue:
-                name = queue.pop()
-                if name not in found:
-                    found.add(name)
-                    queue += self.bound.funcs[name].consumers
-            self._users[func] = frozenset(found)
-        return inside & self._users[func]
+        return inside & self.bound.users[func]
 
     def block(self, structure: Structure, func: str, inside: frozenset[str]) -> int:
         """Return the number of what a block needs of a Func, if its demand comes through Funcs ``inside``."""
@@ -247,7 +237,9 @@ class Demands:
             stage = self.bound.stage(s.func, s.number)
             consumers.append((stage, _ranges(self.bound, stage, dims, low, high)))
         inside = place.inside | {place.func} if place.grouped else place.inside
-        return demanded_regions(self.bound, consumers, inside, dict(place.grouped))[place.func]
+        region = demanded_region(self.bound, consumers, place.func, inside, dict(place.grouped))
+        assert region is not None
+        return region
 
     def of_threads(self, places: Ints, rows: NestRows, hosts: Ints) -> ThreadDemand:
         """Return what threads need.

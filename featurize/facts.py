@@ -54,7 +54,7 @@ class StructureFacts:
 
     def stages_of(self, func: str) -> list[StageId]:
         """Return the stages of a Func that do anything."""
-        return [StageId(func, s.number) for s in self.bound.funcs[func].stages if s.values and not s.is_empty]
+        return [StageId(func, s.number) for s in self.bound.funcs[func].working]
 
     def itemsize(self, group: AccessGroup) -> int:
         """Return the bytes of an element of what a group accesses."""

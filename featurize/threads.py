@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.regions import demanded_regions, loop_ranges
+from autosched.analysis.regions import demanded_region, loop_ranges
 from autosched.featurize.nests import AXES, Around, Bools, Ints, NestShape, stacked
 
 
@@ -47,7 +47,7 @@ def place_in_thread(
         inside: Funcs whose own demand is passed on.
         thorough: Whether to find out if it moves evenly.
     """
-    probes = _Probes(bound, func, outer, enclosing, tuple(inside))
+    probes = _Probes(bound, func, outer, enclosing, frozenset(inside))
     n = probes.n
     shifts = [outer.step[:, :, a] for a in range(AXES)]
     inherited = outer.around
@@ -90,7 +90,7 @@ class _Probes:
     """Demand of one Func for many positions of its host, worked out together."""
 
     def __init__(
-        self, bound: BoundPipeline, func: str, outer: NestShape, enclosing: int, inside: tuple[str, ...]
+        self, bound: BoundPipeline, func: str, outer: NestShape, enclosing: int, inside: frozenset[str]
     ) -> None:
         self.bound = bound
         self.func = func
@@ -126,7 +126,8 @@ class _Probes:
                 start = env[d][0]
                 at = np.concatenate([np.broadcast_to(start + a[2].get(d, 0), n) for a in self._asked])
                 env[d] = at, at
-        region = demanded_regions(self.bound, [(outer.stage, env)], self.inside)[self.func]
+        region = demanded_region(self.bound, [(outer.stage, env)], self.func, self.inside)
+        assert region is not None
         rows = len(low)
         lows, highs = stacked([lo for lo, _ in region], rows), stacked([hi for _, hi in region], rows)
         self._asked = []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize.build import build_kernel
+from autosched.featurize.build import planned_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.schedule.validate import kernel_reasons
@@ -224,6 +224,6 @@ class Evaluator:
         key = part, serial, tile, members
         if key not in self._in_registers:
             whole = np.array([*params[: layout.root_serial.stop], *members], np.int64)
-            kernel = build_kernel(self.featurizer.model(part), whole)
-            self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target)
+            kernel, plan = planned_kernel(self.featurizer.model(part), whole)
+            self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target, plan)
         return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"

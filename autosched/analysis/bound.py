@@ -46,12 +46,17 @@ class LoopDim:
         return max(self.hi - self.lo + 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Footprint:
     """What a stage reads of one source: for each dimension, indices whose hull over the loops is the region read."""
 
     source: str
     dims: tuple[tuple[ix.Index, ...], ...]
+
+    @cached_property
+    def loop_vars(self) -> tuple[frozenset[str], ...]:
+        """Names of the loop variables that each dimension's indices depend on."""
+        return tuple(frozenset(name for i in dim for name in ix.loop_vars(i)) for dim in self.dims)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class BoundStage:
         """Whether this is an update definition."""
         return self.number > 0
 
-    @property
+    @cached_property
     def is_empty(self) -> bool:
         """Whether a reduction loop has no iterations, so that the stage does nothing."""
         return any(d.reduction and d.extent == 0 for d in self.loops)
@@ -152,6 +157,11 @@ class BoundFunc:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.dims)
+
+    @cached_property
+    def working(self) -> tuple[BoundStage, ...]:
+        """The stages that compute anything."""
+        return tuple(s for s in self.stages if s.values and not s.is_empty)
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -265,6 +275,21 @@ class BoundPipeline:
         shapes = [self.shapes[i.name] for i in self.pipeline.inputs]
         values = [repr(self.specialised.get(p.name)) for p in self.pipeline.params]
         return f"{self.pipeline.hash}|{shapes}|{values}"
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """The place of every Func in topological order."""
+        return {name: k for k, name in enumerate(self.funcs)}
+
+    @cached_property
+    def users(self) -> Mapping[str, frozenset[str]]:
+        """The Funcs that read every Func, directly or not."""
+        found: dict[str, set[str]] = {name: set() for name in self.funcs}
+        for name in reversed(list(self.funcs)):
+            for source in {s for stage in self.funcs[name].stages for s in stage.sources}:
+                if source in found and source != name:
+                    found[source] |= {name, *found[name]}
+        return {name: frozenset(users) for name, users in found.items()}
 
     @cached_property
     def identifiers(self) -> Mapping[str, str]:

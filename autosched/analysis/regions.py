@@ -7,7 +7,7 @@ in the search).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -107,7 +107,7 @@ def required_regions(
 
 def demanded_regions(
     bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str],
-    grouped: Mapping[str, WholeGroups] = NO_GROUPS,
+    grouped: Mapping[str, WholeGroups] = NO_GROUPS, wanted: Collection[str] | None = None,
 ) -> dict[str, Region]:  # fmt: skip
     """Return what stages need of their sources when each one's loops range as given.
 
@@ -116,16 +116,18 @@ def demanded_regions(
         consumers: Stages with the ranges of their loops.
         inside: Funcs whose own demand is passed on to their producers (Members and inlined Funcs of a kernel).
         grouped: Those of them that are computed in whole groups of points.
+        wanted: Sources whose regions are worked out; all by default.
 
     Returns:
         Regions of every source that is read, inputs left out.
     """
-    position = {name: k for k, name in enumerate(bound.funcs)}
+    position = bound.position
+    known = position if wanted is None else wanted
     regions: dict[str, Region] = {}
 
     def add(stage: BoundStage, env: Mapping[str, Range]) -> None:
         for f in stage.footprints:
-            if f.source in position and f.source != stage.func:
+            if f.source in known and f.source != stage.func:
                 regions[f.source] = join(regions.get(f.source), footprint_region(f, env))
 
     for stage, env in consumers:
@@ -141,6 +143,15 @@ def demanded_regions(
                 if not stage.is_empty:
                     add(stage, loop_ranges(stage, func, regions[name]))
     return regions
+
+
+def demanded_region(
+    bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], func: str, inside: Set[str],
+    grouped: Mapping[str, WholeGroups] = NO_GROUPS,
+) -> Region | None:  # fmt: skip
+    """Return what stages need of one Func, None if they do not read it; arguments as in `demanded_regions`."""
+    wanted = {func} | (bound.users[func] & inside)
+    return demanded_regions(bound, consumers, wanted & inside, grouped, wanted).get(func)
 
 
 def required_extents(

@@ -35,8 +35,9 @@ def with_staged(bound: BoundPipeline, sources: Iterable[str]) -> BoundPipeline:
     Names that the pipeline does not have are left out, and those of which it has copies already. The same sources give
     the same object.
     """
-    known = {*bound.inputs, *bound.funcs}
-    wanted = frozenset(s for s in sources if s in known and staged_name(s) not in known)
+    wanted = frozenset(
+        s for s in sources if (s in bound.inputs or s in bound.funcs) and staged_name(s) not in bound.funcs
+    )
     if not wanted:
         return bound
     found = bound.views.get(wanted)

@@ -38,22 +38,21 @@ def walked_across_by(
     across: set[str] = set()
     moving: dict[str, set[str]] = {}
 
-    def access(source: str, indices: Sequence[Sequence[ix.Index]], lanes: set[str]) -> None:
-        dims = {
-            d for d, options in zip(bound.funcs[source].dims, indices, strict=True)
-            if any(lanes & ix.loop_vars(i).keys() for i in options)
-        }  # fmt: skip
+    def access(source: str, varying: Sequence[Set[str]], lanes: set[str]) -> None:
+        dims = {d for d, names in zip(bound.funcs[source].dims, varying, strict=True) if not lanes.isdisjoint(names)}
         if source in passed_on:
             moving.setdefault(source, set()).update(dims)
         elif dims and shared[source][-1] not in dims:
             across.add(source)
 
     def visit(stage: BoundStage, lanes: set[str]) -> None:
+        if not lanes:
+            return
         for f in stage.footprints:
             if f.source in passed_on or f.source in shared:
-                access(f.source, f.dims, lanes)
+                access(f.source, f.loop_vars, lanes)
         if stage.func in shared:
-            access(stage.func, [[i] for i in stage.store], lanes)
+            access(stage.func, [ix.loop_vars(i).keys() for i in stage.store], lanes)
 
     for stage, lane in lanes.items():
         visit(bound.stage(stage.func, stage.number), set() if lane is None else {lane})

@@ -13,7 +13,7 @@ from functools import cached_property
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.naming import Namer
-from autosched.analysis.regions import Range, Region, WholeGroups, demanded_regions, loop_ranges
+from autosched.analysis.regions import Range, Region, WholeGroups, demanded_region, demanded_regions, loop_ranges
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
@@ -272,8 +272,9 @@ class _Planner:
     ) -> None:  # fmt: skip
         """Add the steps of the Members at one level in shared memory."""
         for m in (m for m in self.members if m.at.level is level):
-            nests = [self._member_nest(m, t, self._required(regions, m)) for t in m.tilings]
-            allocations[m.func] = self._allocation(m, self._required(regions, m))
+            region = _required(m, regions.get(m.func))
+            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, region)
             steps += self._groups(nests)
 
     def _stream(
@@ -301,11 +302,6 @@ class _Planner:
         if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
             return None
         return WholeGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
-
-    def _required(self, regions: Mapping[str, Region], m: Member) -> Region:
-        if m.func not in regions:
-            raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
-        return regions[m.func]
 
     def _grid(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
         loops = []
@@ -361,8 +357,8 @@ class _Planner:
             host = self.nests.get(m.at.host)
             if host is None:
                 raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
-            regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(m.at.depth))], threads | self.inlined)
-            region = self._required(regions, m)
+            consumer = host.stage, host.ranges_at(m.at.depth)
+            region = _required(m, demanded_region(self.bound, [consumer], m.func, threads | self.inlined))
             nests = [self._member_nest(m, t, region) for t in m.tilings]
             allocations[m.func] = self._allocation(m, region)
             groups.append(tuple(nests))
@@ -397,6 +393,12 @@ class _Planner:
             else:
                 groups.append([n])
         return [tuple(g) for g in groups]
+
+
+def _required(m: Member, region: Region | None) -> Region:
+    if region is None:
+        raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
+    return region
 
 
 def _same_points(bound: BoundPipeline, a: Nest, b: Nest) -> bool:

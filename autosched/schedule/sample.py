@@ -260,7 +260,7 @@ class _Sampler:
 
     def _thread_place(self, func: BoundFunc, d: _Draft) -> At | None:
         """Draw a depth inside the innermost nest that holds all readers."""
-        if not all(owns_tile(func, s) for s in func.stages if s.values and not s.is_empty):
+        if not all(owns_tile(func, s) for s in func.working):
             return None
         by_func = {m.func: m for m in d.members}
         tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.members for t in m.tilings]}
@@ -286,7 +286,7 @@ class _Sampler:
         return At(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
 
     def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
-        stages = [s for s in func.stages if s.values and not s.is_empty]
+        stages = list(func.working)
         order = self._storage_order(func, at.level)
         tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
         probe = Member(tilings, at, order, aligned=self._aligned(func, at.level))

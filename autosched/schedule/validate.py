@@ -11,7 +11,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import loops, members, resources, streams, structure
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.views import as_scheduled, view_error
 from autosched.target import Target
@@ -75,15 +75,17 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
     return found
 
 
-def kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target) -> list[str]:
-    """Return why one kernel is illegal, whatever the others are."""
+def kernel_reasons(
+    bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None = None
+) -> list[str]:  # fmt: skip
+    """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
     bound = with_staged(bound, kernel.staged)
     for check in WELL_FORMED:
         found = list(check(bound, kernel, target))
         if found:
             return found
     try:
-        plan = plan_kernel(bound, kernel)
+        plan = plan or plan_kernel(bound, kernel)
     except ScheduleError as e:
         return [str(e)]
     found = list(members.members_cover_their_region(plan))

@@ -155,8 +155,7 @@ class GroupPricer:
                     StageId(func.name, s.number), func.dims, params[:, layout.threads_of(func.name)],
                     extents[func.name], structure,
                 )
-                for s in func.stages
-                if s.values and not s.is_empty
+                for s in func.working
             ]  # fmt: skip
         return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
 

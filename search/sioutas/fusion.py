@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import Range, Region, demanded_regions, loop_ranges
+from autosched.analysis.regions import Range, Region, demanded_region, loop_ranges
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer, KernelModel
 from autosched.featurize.structure import Structure, columns
@@ -74,7 +74,7 @@ def overlap_dims(bound: BoundPipeline, consumer: BoundStage, func: str, inside: 
 def _read(
     bound: BoundPipeline, consumer: BoundStage, func: str, inside: frozenset[str], env: Mapping[str, Range]
 ) -> Region | None:
-    return demanded_regions(bound, [(consumer, env)], inside).get(func)
+    return demanded_region(bound, [(consumer, env)], func, inside)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.host import Host
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
@@ -28,10 +29,10 @@ from autosched.search.cost import comparable
 from autosched.search.evaluate import Evaluator
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
-from autosched.target import Target, get_target
+from autosched.target import Target, cpu_target, get_target
 from tests.featurize.drawing import bound_app
 
-CPU = get_target("cpu")
+CPU = cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9))
 APPS = ("harris", "unsharp", "bilateral_grid", "sgemm", "hist")
 
 

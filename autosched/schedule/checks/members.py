@@ -152,15 +152,16 @@ def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
         allocation = plan.allocations[m.func]
         if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
             yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
-        if not all(owns_tile(allocation.func, s) for s in allocation.func.stages if s.values and not s.is_empty):
+        if not all(owns_tile(allocation.func, s) for s in allocation.func.working):
             yield f"{m.func} writes at computed points and cannot live in registers"
         for n in nests.values():
-            if n.stage.func != m.func and not _read_at_constants(plan, n, m.func, nests):
+            if n.stage.func in plan.bound.users[m.func] and not _read_at_constants(plan, n, m.func, nests):
                 yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
 
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
     allocation = plan.allocations[name]
+    passed_on = plan.inlined & plan.bound.users[name]
     constant = {loop.name for loop in _unrolled_loops(n, nests)}
     start = n.point()
     queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]
@@ -168,7 +169,7 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
     while queue:
         stage, at = queue.pop()
         for f in stage.footprints:
-            if f.source == stage.func or (f.source != name and f.source not in plan.inlined):
+            if f.source == stage.func or (f.source != name and f.source not in passed_on):
                 continue
             func = plan.bound.funcs[f.source]
             choices = [[ix.substitute(i, at) for i in dim] for dim in f.dims]
