@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import NestOrder, inner_order, spot_storage, thread_order
 from autosched.schedule.plan import KernelPlan, plan_kernel
@@ -22,20 +23,21 @@ def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
     """Return the kernel that one row of parameters ``int64[columns]`` describes.
 
     Loops of one iteration are left out, except those of blocks and reductions. Members cover what the plan of the
-    kernel says they must in any block, which may be more than the blocks that were featurized need.
+    kernel says they must in any block, which may be more than the middle one needs.
     """
     return planned_kernel(model, params)[0]
 
 
 def planned_kernel(model: KernelModel, params: NDArray[np.int64]) -> tuple[Kernel, KernelPlan | None]:
     """Return the same kernel with its plan, if what its Members cover has settled."""
-    kernel, covered = _built(model, params, {})
+    covered = covered_points(model, params)
+    kernel = _built(model, params, covered)
     for _ in range(ROUNDS):
         plan = plan_kernel(model.bound, kernel)
         needed = _needed(model, plan)
         if needed == covered:
             return kernel, plan
-        kernel, covered = _built(model, params, needed)
+        kernel, covered = _built(model, params, needed), needed
     return kernel, None
 
 
@@ -46,20 +48,17 @@ def _needed(model: KernelModel, plan: KernelPlan) -> dict[str, tuple[int, ...]]:
         for nest in group:
             if nest.at is not None:
                 dims = model.bound.funcs[nest.stage.func].dims
-                found[nest.stage.func] = tuple(max(nest.extents.get(d, 1), 1) for d in dims)
+                points = tuple(max(nest.extents.get(d, 1), 1) for d in dims)  # an update need not walk every dimension
+                found[nest.stage.func] = tuple(map(max, points, found.get(nest.stage.func, points)))
     return found
 
 
-def _built(
-    model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]
-) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """Return the kernel, and the points that its Members were given: those needed, or what the features tell."""
+def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]) -> Kernel:
+    """Return the kernel whose Members have so many points in each dimension."""
     bound, structure, layout = model.bound, model.structure, model.layout
-    geometry = model.geometry(params[None, :])
     _, count = model.grid.blocks(params[None, :])
     dims = model.grid.dims
     tilings: dict[StageId, StageTiling] = {}
-    covered: dict[str, tuple[int, ...]] = {}
     blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True)]
     for stage in structure.stages:
         root_threads, root_serial = params[layout.root_threads], params[layout.root_serial]
@@ -68,22 +67,20 @@ def _built(
     for spot in structure.spots:
         if spot.level is Level.BLOCK:
             threads = params[layout.threads_of(spot.func)]
-            extents = np.array(needed.get(spot.func, geometry.extents[spot.func][0]), np.int64)
-            covered[spot.func] = tuple(extents.tolist())
+            extents = np.array(needed[spot.func], np.int64)
             serial = -(-extents // threads)
             threads = -(-extents // serial)  # none that would have no point
             func = bound.funcs[spot.func]
             for stage in _stages(bound, spot.func):
                 listed = structure.order(stage)
                 tilings[stage] = StageTiling(stage, _thread_loops(bound, listed, func.dims, threads, serial))
-    for nest in geometry.nests:
-        if nest.level is Level.THREAD:
-            points = np.array(needed.get(nest.stage.func, nest.serial[0]), np.int64)
-            covered[nest.stage.func] = tuple(points.tolist())
-            listed = structure.order(nest.id)
-            tilings[nest.id] = StageTiling(
-                nest.id, _thread_loops(bound, listed, nest.dims, np.ones_like(points), points)
-            )
+        else:
+            points = np.array(needed[spot.func], np.int64)
+            for stage in _stages(bound, spot.func):
+                loops = _thread_loops(
+                    bound, structure.order(stage), bound.funcs[spot.func].dims, np.ones_like(points), points
+                )
+                tilings[stage] = StageTiling(stage, loops)
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
@@ -91,12 +88,11 @@ def _built(
         members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), aligned=spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
-    kernel = Kernel(
+    return Kernel(
         tuple(Root(tilings[s]) for s in structure.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
-    return kernel, covered
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:

@@ -159,7 +159,7 @@ def test_time_is_predicted_and_what_was_done_is_counted() -> None:
 
 
 def test_the_output_of_a_group_that_is_split_is_still_computed() -> None:
-    bound = random_pipeline(103).bind()
+    bound = random_pipeline(197).bind()
     found = Sioutas("nested").search(bound, H200)
     assert "was split" in found.note
     assert "baseline" not in found.note
