@@ -19,8 +19,10 @@ COMPILED = (
     "index_instructions_per_block", "integer_instructions_per_block", "float_instructions_per_block", "border_share",
     "looped_groups_per_thread", "global_loads_per_border_block", "global_stores_per_border_block",
     "global_requests_per_border_block", "global_sectors_of_block", "global_sectors_of_stretch",
+    "global_registers_per_block",
 )  # fmt: skip
 """Names of the features, which are dear."""
+REGISTER_BYTES = 4
 
 
 def compiled_code(
@@ -49,9 +51,18 @@ def compiled_code(
     found: tuple[Floats, ...] = (
         code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]),
         np.asarray(instructions * nests.kinds["floats"], np.float64), at_border, loops.groups,
-        loads, stores, requests, sectors, of_stretch,
+        loads, stores, requests, sectors, of_stretch, _registers_filled(accesses, cost, len(nests.low)),
     )  # fmt: skip
     return dict(zip(COMPILED, found, strict=True))
+
+
+def _registers_filled(accesses: Accesses, cost: Traffic, nests: int) -> Floats:
+    """Return the registers that loads from global memory fill, ``float64[R]``; a vector of bytes shares some."""
+    kinds = accesses.kinds
+    loads = (kinds["memory"] == GLOBAL) & (kinds["store"] == 0) & (cost.requests > 0)
+    joined = cost.apart_requests[loads] / cost.requests[loads]
+    filled = cost.requests[loads] * np.ceil(joined * kinds["itemsize"][loads] / REGISTER_BYTES)
+    return np.asarray(np.bincount(accesses.batch.readers[loads], filled, nests), np.float64)
 
 
 def _border_traffic(geometry: Geometry, accesses: Accesses, cost: Traffic) -> tuple[Floats, Floats, Floats]:

@@ -15,7 +15,7 @@ from autosched.featurize.memories import GLOBAL
 from autosched.featurize.memory import Floats, Traffic
 from autosched.featurize.rows import Bools, Ints
 
-STRETCH = 256
+STRETCH = 64
 """Iterations of a block's warps, those of loops inside each other taken together, within which memory is read again if
 at all: while one warp waits, others go on."""
 LEAST_STRETCH = 4

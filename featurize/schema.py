@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,11 @@ _LISTED: list[tuple[str, str, str]] = [
         "looped_groups_per_thread",
         "groups",
         "Iterations of loops that are not unrolled, up to four of the innermost one together.",
+    ),
+    (
+        "global_registers_per_block",
+        "registers",
+        "Registers of 4 bytes that loads from global memory fill, one of all lanes of a warp counted as one.",
     ),
     # Reserved for code generation to come; zero.
     ("split_reduction_factor", "threads", "Threads that share one reduction."),

@@ -22,14 +22,17 @@ BUSY = (
     "dram", "l2", "l2_once", "requests", "sectors", "shared", "issue", "float", "double", "integer", "special",
 )  # fmt: skip
 """Units at work side by side: memory; the second-level cache if the first-level one catches rereads of what fits it, or
-all rereads of a block; warp instructions to memory and 128-byte passes of sectors; wavefronts of shared memory;
+all rereads of a block; warp instructions to memory, 128-byte passes of sectors and wavefronts of shared memory;
 arithmetic."""
+PORT = ("requests", "sectors", "shared")
+"""What goes through one port of a multiprocessor, one after the other."""
 LOADS = ("chain_global", "chain_registers")
 """Waiting for memory: in loops that are not unrolled, or for registers that loads fill, whichever is longer."""
-CHAINS = ("chain_shared", "chain_arithmetic", "waves")
-"""Waiting besides, one after the other: for shared memory, for arithmetic, for blocks to begin."""
-LAUNCH = "launch"
-GPU_PARTS = (*BUSY, *LOADS, *CHAINS, LAUNCH)
+CHAINS = ("chain_shared", "chain_arithmetic")
+"""Waiting besides, one after the other: for shared memory, for arithmetic."""
+BEGINNING = ("waves", "launch")
+"""Before anything is done: for blocks to begin, wave after wave, and for the kernel."""
+GPU_PARTS = (*BUSY, *LOADS, *CHAINS, *BEGINNING)
 
 SECTOR_BYTES = 32
 SECTORS_A_CYCLE = 4
@@ -46,8 +49,9 @@ NEAR_CYCLES, L2_CYCLES, DRAM_CYCLES = 41.0, 263.0, 479.0
 """Waiting for a load that the first-level cache holds, the second-level one, or neither (Luo et al. 2024, H100)."""
 SHARED_CYCLES, ARITHMETIC_CYCLES, BARRIER_CYCLES, BLOCK_CYCLES = 30.0, 4.0, 30.0, 200.0
 IN_FLIGHT = 16
-"""Loads of a thread that are under way at once: each needs a register."""
-LAUNCH_SECONDS = 2e-6
+"""Loads of a thread that are under way at once: each needs a register. More than one where they load vectors, but code
+with vectors has more registers, too."""
+LAUNCH_SECONDS = 2.2e-6
 
 
 def gpu_parts(features: Floats, target: Target) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from autosched.featurize.model import BatchEvaluation
-from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, gpu_parts
+from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, PORT, gpu_parts
 from autosched.search.analytical import COMPONENTS, AnalyticalModel
 from autosched.search.analytical_cpu import ALONE, CPU_COMPONENTS, CPU_RATES, OF_MEMORY, CpuModel
 from autosched.target import Target
@@ -53,6 +53,8 @@ def analytical_seconds(parts: Tensor) -> Tensor:
 class GpuPrior:
     """Parts of `gpu_parts`: units work side by side, the slowest counts most; so do they and waiting; then the launch.
 
+    What goes through one port adds up.
+
     The components of the search's analytical model are there to learn from: it sees the same work with other rates and
     rules, and what both agree on is more certain.
 
@@ -66,6 +68,7 @@ class GpuPrior:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._model = AnalyticalModel(target)
+        self._port = torch.tensor([name in PORT for name in BUSY])
 
     def parts(self, found: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
@@ -77,9 +80,11 @@ class GpuPrior:
         micro = parts[:, : self.corrected] * 1e6  # fourth powers of seconds would vanish in float32
         units, loads = len(BUSY), len(BUSY) + len(LOADS)
         chains = loads + len(CHAINS)
-        busy = (micro[:, :units] ** 4).sum(dim=1).add(LEAST_SECONDS).sqrt()  # squared once more below
+        port = micro[:, :units][:, self._port].sum(dim=1)
+        busy = (micro[:, :units][:, ~self._port] ** 4).sum(dim=1) + port**4
+        busy = busy.add(LEAST_SECONDS).sqrt()  # squared once more below
         waiting = micro[:, units:loads].amax(dim=1) + micro[:, loads:chains].sum(dim=1)
-        return ((busy + waiting**2).sqrt() + micro[:, chains]) / 1e6
+        return ((busy + waiting**2).sqrt() + micro[:, chains:].sum(dim=1)) / 1e6
 
 
 class CpuPrior:

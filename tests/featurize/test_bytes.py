@@ -9,7 +9,7 @@ from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Spot, Structure
-from autosched.lang.dtypes import float32
+from autosched.lang.dtypes import DType, float32, float64, uint8
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
@@ -49,3 +49,15 @@ def test_an_update_of_some_dimensions_writes_rows_along_the_fastest_one() -> Non
     model = Featurizer(bound, get_target("h200")).model(Structure((StageId("f", 1),)))
     features = model.evaluate(np.array([[1, 64, 1, 1]], np.int64)).features[0]
     assert features[0, INDEX["global_innermost_bytes_at_task"]] == 4 * 64
+
+
+@pytest.mark.parametrize(("dtype", "each"), [(uint8, 1), (float32, 4), (float64, 8)], ids=str)
+def test_registers_that_loads_fill_hold_four_bytes_each(dtype: DType, each: int) -> None:
+    """A thread with four points side by side loads them as vectors: as many registers as their bytes fill."""
+    image, out = Input("image", dtype, 2), Func("out")
+    out[y, x] = image[y, x] + image[y, x]
+    bound = bind(Pipeline([out.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, get_target("h200")).model(Structure((StageId("out"),)))
+    found = model.evaluate(np.array([[2, 64, 1, 4], [2, 64, 1, 1]], np.int64)).features[:, 0]
+    warps = 2 * 64 / 32
+    assert found[:, INDEX["global_registers_per_block"]].tolist() == [warps * each, warps * max(each / 4, 1)]
