@@ -77,15 +77,20 @@ class Beam:
         """Return the best schedules of all passes; see `Strategy.search`.
 
         Where reductions leave most of the device idle, they are tried in pieces, too, and with ``joins`` outputs that
-        read the same together, each time in an equal share of the time; the schedules are those of the way whose best
-        one is predicted to be fastest.
+        read the same together, each time in an equal share of the time that is left; once it is over, no further way is
+        tried. The schedules are those of the way whose best one is predicted to be fastest.
         """
         started = time.perf_counter()
         views = searched_views(bound, target, self.settings)
-        share = None if seconds is None else seconds / len(views)
-        results = [self._search(v, target, cost=cost, seconds=share, seed=seed, count=count) for v in views]
+        results: list[Found] = []
+        for k, view in enumerate(views):
+            left = None if seconds is None else seconds - (time.perf_counter() - started)
+            if results and left is not None and left <= 0:
+                break
+            share = None if left is None else left / (len(views) - k)
+            results.append(self._search(view, target, cost=cost, seconds=share, seed=seed, count=count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
-        cut_short = any(found.cut_short for found in results)
+        cut_short = any(found.cut_short for found in results) or len(results) < len(views)
         return replace(best, seconds=time.perf_counter() - started, cut_short=cut_short)
 
     def _search(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -14,11 +15,16 @@ from autosched.analysis.bind import bind
 from autosched.apps.registry import NAMES
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
+from autosched.search.beam import BeamSearch
 from autosched.search.roots import schedule_roots
+from autosched.search.settings import GREEDY
 from autosched.search.splits import LEAST_SHARE, split_views
+from autosched.search.state import State
+from autosched.search.strategy import Beam
 from autosched.target import get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
+GREEDY_WITH_PIECES = replace(GREEDY, splits=True)
 SHAPE = (160, 256)
 
 
@@ -71,6 +77,23 @@ def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None
     (expected,) = interpret(pipeline, {"image": image}).values()
     np.testing.assert_allclose(found.compile("emulator")(image=image), expected, rtol=1e-5)
     assert "part" in found.text()
+
+
+def test_no_further_way_is_tried_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+
+    class Noted(BeamSearch):
+        def run(self) -> list[State]:
+            searched.append(self.evaluator.bound)
+            return super().run()
+
+    monkeypatch.setattr("autosched.search.strategy.BeamSearch", Noted)
+    bound = bind(mean(), {"image": (2560, 1536)})
+    found = Beam().search(bound, H200, seconds=1e-3)
+    assert searched == [bound] and found.cut_short
+    searched.clear()
+    assert not Beam(GREEDY_WITH_PIECES).search(bound, H200).cut_short
+    assert len(searched) == len(split_views(bound, H200)) > 1
 
 
 def test_every_kind_of_search_explains_itself() -> None:
