@@ -144,7 +144,8 @@ def test_the_result_lists_the_fastest(undisturbed: Path) -> None:
     assert found.trials.best.schedule == found.schedule
     assert found.seconds == times[0]
     assert [t.seconds for t in found.trials.trials if t.origin == "roots"] == [found.baseline_seconds]
-    assert any(t.again_s is not None for t in found.trials.trials)
+    again = [t for t in found.trials.trials if t.again_s is not None]
+    assert len(again) != 1  # as many as may be the fastest are timed in turns, none if one is far ahead
     assert found.model.startswith("learned model")
     assert str(found.trials).splitlines()[-1] == "(measured:quick; the first is taken)"
 
