@@ -29,7 +29,7 @@ def build_kernel(model: KernelModel, params: NDArray[np.int64]) -> Kernel:
 
 
 def planned_kernel(model: KernelModel, params: NDArray[np.int64]) -> tuple[Kernel, KernelPlan | None]:
-    """Return the same kernel with its plan, if what its Members cover has settled."""
+    """Return what `build_kernel` does and the plan of that kernel, None if what its Members cover has not settled."""
     covered = covered_points(model, params)
     kernel = _built(model, params, covered)
     for _ in range(ROUNDS):
@@ -65,22 +65,13 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         inside = _thread_loops(bound, structure.order(stage), dims, root_threads, root_serial)
         tilings[stage] = StageTiling(stage, (*blocks, *inside))
     for spot in structure.spots:
-        if spot.level is Level.BLOCK:
-            threads = params[layout.threads_of(spot.func)]
-            extents = np.array(needed[spot.func], np.int64)
-            serial = -(-extents // threads)
-            threads = -(-extents // serial)  # none that would have no point
-            func = bound.funcs[spot.func]
-            for stage in _stages(bound, spot.func):
-                listed = structure.order(stage)
-                tilings[stage] = StageTiling(stage, _thread_loops(bound, listed, func.dims, threads, serial))
-        else:
-            points = np.array(needed[spot.func], np.int64)
-            for stage in _stages(bound, spot.func):
-                loops = _thread_loops(
-                    bound, structure.order(stage), bound.funcs[spot.func].dims, np.ones_like(points), points
-                )
-                tilings[stage] = StageTiling(stage, loops)
+        extents = np.array(needed[spot.func], np.int64)
+        threads = params[layout.threads_of(spot.func)] if spot.level is Level.BLOCK else np.ones_like(extents)
+        serial = -(-extents // threads)
+        threads = -(-extents // serial)  # none that would have no point
+        dims = bound.funcs[spot.func].dims
+        for stage in _stages(bound, spot.func):
+            tilings[stage] = StageTiling(stage, _thread_loops(bound, structure.order(stage), dims, threads, serial))
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))

@@ -6,7 +6,7 @@ This is where they come from; where a block needs more than the one looked at, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +54,14 @@ class _Guess:
         found: dict[str, Points] = {}
         for spot in spots:
             if spot.level is Level.BLOCK:
-                found[spot.func] = self._in_block(spot, demanded_region(self.bound, whole, spot.func, members, grouped))
+                region = demanded_region(self.bound, whole, spot.func, members, grouped)
+                found[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
         for spot in reversed(spots):
             if spot.level is Level.THREAD:
                 host = self.bound.stage(spot.host.func, spot.host.number)
                 consumers = [(host, self._inside(spot))]
                 region = demanded_region(self.bound, consumers, spot.func, in_threads)
-                found[spot.func] = self._in_thread(spot, region)
+                found[spot.func] = self._placed(spot, region, [1] * len(self.bound.funcs[spot.func].dims))
         return found
 
     def _root(self, stage: StageId) -> dict[str, Range]:
@@ -82,14 +83,15 @@ class _Guess:
         assert spot.aligned is not None
         return WholeGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
 
-    def _in_block(self, spot: Spot, region: Region | None) -> Points:
+    def _placed(self, spot: Spot, region: Region | None, threads: Sequence[int]) -> Points:
+        """Note where a Member's first thread begins and its points; return those that the Member covers."""
         assert region is not None
-        dims = self.bound.funcs[spot.func].dims
+        func = self.bound.funcs[spot.func]
         points = [max(hi - lo + 1, 1) for lo, hi in region]
-        threads = self.params[self.layout.threads_of(spot.func)].tolist()
-        self.low[spot.func] = {d: lo for d, (lo, _) in zip(dims, region, strict=True)}
-        self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(dims, points, threads, strict=True)}
-        return self._walked(spot.func, points)
+        self.low[spot.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
+        self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
+        walked = {d.name for s in func.working for d in s.loops}
+        return tuple(n if d in walked else 1 for d, n in zip(func.dims, points, strict=True))
 
     def _inside(self, spot: Spot) -> Mapping[str, Range]:
         """Return the ranges of the host's loops that one evaluation of a THREAD Member serves."""
@@ -106,16 +108,3 @@ class _Guess:
         for loop in stage.reductions if spot.enclosing else ():
             ranges[loop.name] = loop.lo, loop.lo
         return ranges
-
-    def _in_thread(self, spot: Spot, region: Region | None) -> Points:
-        assert region is not None
-        dims = self.bound.funcs[spot.func].dims
-        points = [max(hi - lo + 1, 1) for lo, hi in region]
-        self.low[spot.func] = {d: lo for d, (lo, _) in zip(dims, region, strict=True)}
-        self.serial[spot.func] = dict(zip(dims, points, strict=True))
-        return self._walked(spot.func, points)
-
-    def _walked(self, name: str, points: list[int]) -> Points:
-        func = self.bound.funcs[name]
-        walked = {d.name for s in func.working for d in s.loops}
-        return tuple(n if d in walked else 1 for d, n in zip(func.dims, points, strict=True))

@@ -286,7 +286,7 @@ class _Sampler:
         return At(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
 
     def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
-        stages = list(func.working)
+        stages = func.working
         order = self._storage_order(func, at.level)
         tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
         probe = Member(tilings, at, order, aligned=self._aligned(func, at.level))

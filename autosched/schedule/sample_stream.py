@@ -153,7 +153,7 @@ def _placed(
     func = viewed.funcs.get(name)
     if func is None or not func.dims:
         return None
-    stages = list(func.working)
+    stages = func.working
     order = tuple(func.dims[k] for k in rng.permutation(len(func.dims))) if rng.random() < 0.4 else func.dims
     terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in stages]
     probe = Member(

@@ -58,7 +58,7 @@ def fluxes(g: Graph) -> Tensor | None:
     )
     if t is None:
         return None
-    tensors = [t]
+    tensors = [t]  # drawn anew for each, so that few fields are more frequent than many
     while len(tensors) < g.draw.integer(2, MOST_FIELDS):
         tensors.append(_alike(g, tensors))
     inside = g.draw.chance(0.5)

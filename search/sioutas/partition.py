@@ -115,7 +115,7 @@ def can_be_member(func: BoundFunc) -> bool:
 
     Not where every use needs all of it, or where an update runs over one of its Vars in order.
     """
-    stages = list(func.working)
+    stages = func.working
     return (
         not func.is_output
         and not func.undefined

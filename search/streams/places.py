@@ -46,7 +46,7 @@ class Place:
 def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
     """Yield the reductions of a schedule that may be computed in steps, in kernels of their own."""
     for func in bound.funcs.values():
-        stages = list(func.working)
+        stages = func.working
         if not func.dims or not stages or not stages[-1].is_update or not all(owns_tile(func, s) for s in stages):
             continue
         terms = [d for d in stages[-1].reductions if not d.parallel]
