@@ -42,6 +42,7 @@ class AccessGroup:
         offsets: The constants of every access, one tuple a distinct access.
         clamped: For each dimension of the source whether something falls out of the index in the middle of the loops'
             ranges, a clamp, say.
+        by_data: Whether an index depends on what is loaded.
     """
 
     source: str
@@ -49,6 +50,7 @@ class AccessGroup:
     rows: tuple[Row | None, ...]
     offsets: tuple[tuple[int, ...], ...]
     clamped: tuple[bool, ...] = ()
+    by_data: bool = False
 
     @property
     def everywhere(self) -> bool:
@@ -214,7 +216,7 @@ class AccessTable:
             own = a.clamped or before
             clamped[key] = tuple(b or o for b, o in zip(before, own, strict=True))
         return tuple(
-            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key])
+            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], bool(key[4]))
             for key, (rows, offsets) in groups.items()
         )
 
@@ -223,7 +225,8 @@ class AccessTable:
         kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
         offset = tuple(0 if r is None else r.constant for r in rows)
         unknown = tuple(k for k, r in zip(a.keys, rows, strict=True) if r is None)
-        return rows, offset, (a.source, a.component, kinds, unknown)
+        by_data = any(_depends_on_data(i) for i, r in zip(a.index, rows, strict=True) if r is None)
+        return rows, offset, (a.source, a.component, kinds, unknown, by_data)
 
     def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> Row | None:
         key = stage.func, stage.number, text, sure
@@ -255,6 +258,10 @@ def _row(index: ix.Index, sure: bool) -> Row | None:
     alone = floors == 0 or (floors == 1 and len(ix.terms_of(index)) == 1 and ix.terms_of(index)[0][1] == 1)
     clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for t in ix.atoms(index))
     return Row(coefficients, int(form.constant * q), q, sure and not clamped and (form.exact or alone))
+
+
+def _depends_on_data(index: ix.Index) -> bool:
+    return any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in ix.atoms(index))
 
 
 def _without_clamps(index: ix.Index) -> ix.Index:

@@ -71,7 +71,11 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         threads = -(-extents // serial)  # none that would have no point
         dims = bound.funcs[spot.func].dims
         for stage in _stages(bound, spot.func):
-            tilings[stage] = StageTiling(stage, _thread_loops(bound, structure.order(stage), dims, threads, serial))
+            loops, divided = structure.order(stage), (threads, serial)
+            if loops.tile:
+                own, least = np.array(loops.tile, np.int64).T
+                divided = own, np.maximum(-(-extents // own), least)
+            tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))

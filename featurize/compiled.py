@@ -11,7 +11,7 @@ from autosched.featurize.held import distinct_sectors
 from autosched.featurize.index_code import IndexCode
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.loops import Loops
-from autosched.featurize.memories import GLOBAL
+from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Floats, Traffic, Warps
 from autosched.featurize.rows import Ints
 
@@ -19,7 +19,7 @@ COMPILED = (
     "index_instructions_per_block", "integer_instructions_per_block", "float_instructions_per_block", "border_share",
     "looped_groups_per_thread", "global_loads_per_border_block", "global_stores_per_border_block",
     "global_requests_per_border_block", "global_sectors_of_block", "global_sectors_of_stretch",
-    "global_registers_per_block",
+    "global_registers_per_block", "global_rounds_per_thread", "shared_rounds_per_thread",
 )  # fmt: skip
 """Names of the features, which are dear."""
 REGISTER_BYTES = 4
@@ -52,8 +52,26 @@ def compiled_code(
         code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]),
         np.asarray(instructions * nests.kinds["floats"], np.float64), at_border, loops.groups,
         loads, stores, requests, sectors, of_stretch, _registers_filled(accesses, cost, len(nests.low)),
+        *(loops.groups * links for links in _links(accesses, cost, len(nests.low))),
     )  # fmt: skip
     return dict(zip(COMPILED, found, strict=True))
+
+
+def _links(accesses: Accesses, cost: Traffic, nests: int) -> tuple[Floats, Floats]:
+    """Return how many loads follow one another, from global and from shared memory, ``float64[R]`` each.
+
+    Those whose index depends on data follow the others; there may be more in the same memory than one after the other.
+    """
+    kinds = accesses.kinds
+    loads = (kinds["store"] == 0) & (cost.transactions > 0)
+
+    def any_of(memory: int, by_data: int) -> Floats:
+        here = loads & (kinds["memory"] == memory) & (kinds["by_data"] == by_data)
+        found = np.zeros(nests)
+        found[accesses.batch.readers[here]] = 1.0
+        return found
+
+    return any_of(GLOBAL, 0) + any_of(GLOBAL, 1), any_of(SHARED, 0) + any_of(SHARED, 1)
 
 
 def _registers_filled(accesses: Accesses, cost: Traffic, nests: int) -> Floats:

@@ -147,6 +147,13 @@ class Demands:
             found[number, : len(few)] = few
         return found[layouts]
 
+    def counts(self, layouts: Ints) -> Ints:
+        """Return how many loops there are around nests, ``int64[R]``, from numbers of `layout`."""
+        found = np.zeros(len(self._layouts) + 1, np.int64)
+        for (names, _), number in self._layouts.items():
+            found[number] = len(names)
+        return found[layouts]
+
     def loops_around(self, place: int) -> int:
         """Return how many loops there are around a Func computed in a thread."""
         return len(self.thread_loops(place)[0])

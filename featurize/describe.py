@@ -20,14 +20,16 @@ from autosched.featurize.structure import (
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
 
 Params = tuple[int, ...]
+Tile = tuple[tuple[int, int], ...]
 
 
 def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Params]:
     """Return the structure and the parameters that come nearest to a kernel.
 
-    Exact for kernels in the form that `build_kernel` gives them, whatever the order of their loops (`NestOrder`) and of
-    the dimensions of Members. Not described are serial loops around thread loops, which are taken to be inside them,
-    threads that share a reduction of a Member, and which of the loops in unusual order enclose a THREAD Member.
+    Exact for kernels in the form that `build_kernel` gives them, whatever the order of their loops, the tiles of
+    updates of BLOCK Members (`NestOrder`) and the order of Members' dimensions. Not described are serial loops around
+    thread loops, which are taken to be inside them, threads that share a reduction of a Member, and which of the loops
+    in unusual order enclose a THREAD Member.
 
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
@@ -44,12 +46,12 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
-    orders += [_order(bound, t, bound.funcs[m.func].dims) for m in members for t in m.tilings]
+    orders += [_order(bound, t, bound.funcs[m.func].dims, _own_tile(bound, m, t)) for m in members for t in m.tilings]
     structure = Structure(
         stages,
         tuple(spots),
         frozenset(i.func for i in kernel.inlined),
-        orders=tuple(o for o in orders if o.threads or o.inner),
+        orders=tuple(o for o in orders if o != NestOrder(o.stage)),
     )
     layout = columns(bound, structure)
     params = [1] * layout.count
@@ -74,7 +76,7 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
 
 
-def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> NestOrder:
+def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str], tile: Tile = ()) -> NestOrder:
     """Return which loops of a nest are in an order of their own; those of one iteration have none."""
     stage = bound.stage(tiling.stage.func, tiling.stage.number)
     threads = tuple(p.dim for p in tiling.of_kind(LoopKind.THREAD) if p.extent > 1)
@@ -89,7 +91,24 @@ def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> Ne
         tiling.stage,
         _unless_usual(threads, thread_order(bound, stage.func, dims)),
         _unless_usual(inner, inner_order(stage, dims)),
+        tile,
     )
+
+
+def _own_tile(bound: BoundPipeline, member: Member, tiling: StageTiling) -> Tile:
+    """Return threads and points of each dimension of an update of a BLOCK Member, or none if they are the first's."""
+    if member.at.level is not Level.BLOCK:
+        return ()
+    walked = {d.name for d in bound.stage(tiling.stage.func, tiling.stage.number).loops}
+
+    def tile(t: StageTiling) -> Tile:
+        own = bound.funcs[member.func].dims
+        return tuple(
+            (t.extent(d, LoopKind.THREAD), t.extent(d, LoopKind.SERIAL)) if d in walked else (1, 1) for d in own
+        )
+
+    mine = tile(tiling)
+    return () if mine == tile(member.tilings[0]) else mine
 
 
 def _unless_usual(loops: tuple[str, ...], usual: Sequence[str]) -> tuple[str, ...]:
@@ -104,10 +123,14 @@ def _storage(bound: BoundPipeline, member: Member) -> tuple[str, ...]:
 
 
 def _enclosing(bound: BoundPipeline, kernel: Kernel, depth: int, host: StageTiling) -> int:
-    """Return how many of the host's dimensions have their serial loop around a depth, outermost first."""
+    """Return how many of the host's dimensions have their serial loop around a depth, outermost first.
+
+    At least one if a reduction is around it.
+    """
     around = {p.dim for p in host.loops[:depth] if p.kind is LoopKind.SERIAL}
     is_root = any(r.tiling.stage == host.stage for r in kernel.roots)
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages) if is_root else bound.funcs[host.stage.func].dims
     last = max((k for k, d in enumerate(dims) if d in around), default=-1)
-    return last + 1
+    in_terms = any(p.kind is LoopKind.REDUCTION and p.extent > 1 for p in host.loops[:depth])
+    return max(last + 1, int(in_terms and bool(dims)))

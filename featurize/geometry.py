@@ -107,9 +107,11 @@ def _place_in_blocks(
     at = np.arange(dims)
     threads = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
     present = at < rows.kinds["ndims"][members][:, None]
-    threads = np.where(present, threads, 1)
     column = batch.nests.take([p.points for p in batch.plans])[members]
-    least = np.where(present, batch.params[batch.nests.candidate[members][:, None], column[:, None] + at], 1)
+    least = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
+    own_threads, own_points = rows.kinds["own_threads"][members], rows.kinds["own_points"][members]
+    threads = np.where(present, np.where(own_threads > 0, own_threads, threads), 1)
+    least = np.where(present, np.where(own_points > 0, own_points, least), 1)
     rows.low[members], rows.onward[members], rows.points[members] = low, onward, points
     rows.extents[members] = extents
     rows.serial[members] = np.maximum(-(-extents // threads), least)

@@ -16,7 +16,7 @@ from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.place import Place
 from autosched.featurize.structure import inner_reductions, tiled_dims
 from autosched.featurize.tables import OffsetTable
-from autosched.featurize.work import UNITS, WorkTable
+from autosched.featurize.work import UNITS, WorkTable, code_size
 from autosched.schedule.derived import array_strides
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.tiles import calls_through, loop_sizes
@@ -28,8 +28,6 @@ OWN_MEMORY = {ROOT: GLOBAL, BLOCK: SHARED, THREAD: REGISTER}
 NEVER, IF_SMALL, ALWAYS = range(3)
 """Whether a nest keeps the points it updates in registers."""
 WORD_BYTES = 4
-STATEMENTS_OF_LOAD, STATEMENTS_OF_POINT = 3, 3
-"""Statements of generated code: index, value and name of each load; index, guard and store of each point."""
 FAR = 1 << 40
 
 
@@ -62,14 +60,14 @@ class Kinds:
             level=0, ndims=0, walked=d, order=d, sizes=d, lows=d, domain_low=d, domain_high=d, storage=d,
             storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
             whole_fastest=0, within=d, innermost=0, branching=0, loads=0, operations=UNITS, integers=2, floats=0,
-            size=0, held=0, terms=MOST_REDUCTIONS,
+            size=0, held=0, terms=MOST_REDUCTIONS, nested=MOST_REDUCTIONS + d, own_threads=d, own_points=d,
         )  # fmt: skip
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
             phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
             known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
             point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS,
-            outside=0,
+            outside=0, by_data=0,
         )  # fmt: skip
         self.places: list[Place] = []
         self._places: dict[Place, int] = {}
@@ -137,9 +135,12 @@ class Kinds:
             operations=[int(n) for n in operations],
             integers=self.work.integer_instructions(stage, reached.calls),
             floats=self.work.float_instructions(stage, reached.calls),
-            size=int(sum(operations)) + STATEMENTS_OF_LOAD * loads + STATEMENTS_OF_POINT,
+            size=code_size(operations, reached),
             held=int(level == ROOT and id_.func == self.bound.held),
             terms=reduction_extents(stage, dims),
+            nested=place.nested(self.bound, dims, self.dims),
+            own_threads=self._padded([threads for threads, _ in place.order.tile], 0),
+            own_points=self._padded([points for _, points in place.order.tile], 0),
         )
 
     def _padded(self, values: Sequence[int], fill: int) -> list[int]:
@@ -232,6 +233,7 @@ class Kinds:
             clamped=_filled([int(c) for c in group.clamped], q, 0),
             summed=moving_reductions(group, stage, dims),
             outside=int(group.source in self.bound.inputs),
+            by_data=int(group.by_data),
         )
 
     def _coefficients(

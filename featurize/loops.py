@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.featurize.entries import Accesses
 from autosched.featurize.geometry import Geometry
@@ -12,6 +14,8 @@ from autosched.featurize.kinds import THREAD
 from autosched.featurize.memory import Floats
 from autosched.featurize.rows import Bools, Ints
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 COMPILER_UNROLLS = 300
 """Operations up to which LLVM, on which NVRTC is built, unrolls a loop by itself (its ``UnrollThreshold``)."""
@@ -24,29 +28,32 @@ TOGETHER = 4
 class Loops:
     """Loops inside a thread around the points of nests, outermost first.
 
-    There are ``K`` of them: those around the nest, its reductions, its points. What a compiler unrolls by itself is
-    judged by the code of a nest and of the THREAD Members in it.
+    There are ``K`` of them: those around the nest, its reductions, its points, whatever the order of these. What a
+    compiler unrolls by itself is judged by the code of a nest and of the THREAD Members in it.
 
     Attributes:
         extents: ``float64[R, K]``, iterations.
         runs: ``float64[R, K]``, how often a thread runs the body of each.
         kept: ``bool[R, K]``, whether it is a loop in compiled code, not unrolled.
+        innermost: ``bool[R, K]``, whether it is the innermost one of these.
         own: ``bool[R]``, whether one of a nest's own loops is, so that unrolled loops around it share nothing.
     """
 
     extents: Floats
     runs: Floats
     kept: Bools
+    innermost: Bools
     own: Bools
 
     @classmethod
-    def of(cls, geometry: Geometry, hosts: Ints, reduces: Bools) -> Loops:
+    def of(cls, geometry: Geometry, hosts: Ints, reduces: Bools, counts: Ints) -> Loops:
         """Return the loops of all nests.
 
         Args:
             geometry: The nests.
             hosts: ``int64[R]``, the nest around each.
             reduces: ``bool[R, L]``, which of the loops around a nest are reductions.
+            counts: ``int64[R]``, how many loops there are around it.
         """
         nests, kinds = geometry.nests, geometry.nests.kinds
         tile, terms = nests.serial.prod(axis=1), kinds["terms"]
@@ -60,10 +67,26 @@ class Loops:
         nested = np.flatnonzero(hosts != np.arange(len(hosts)))
         within = np.where(reduces, 1, around).astype(np.float64).prod(axis=1) * code
         np.add.at(code, hosts[nested], within[nested])
-        kept, size, blocked = _kept(own, told, code / tile)
-        outside, _, _ = _kept(around, ~reduces & written[hosts][:, None], np.where(blocked, np.inf, size + code[hosts]))
-        extents = np.concatenate([around, own], axis=1).astype(np.float64)
-        return cls(extents, extents.cumprod(axis=1), np.concatenate([outside, kept], axis=1), blocked)
+        inner = _Order.of(kinds["nested"])
+        ordered, told = inner.apply(own), inner.apply(told)
+        holding = np.zeros(ordered.shape, bool)
+        kept, size, blocked = _kept(ordered, told, code / tile, holding)
+        nothing = np.zeros(around.shape, bool)
+        owners = _owners(hosts, counts, around.shape[1])
+        if blocked[nested].any():
+            enclosing = _enclosing(owners, hosts, reduces, counts)
+            for _ in range(int(counts.max())):  # a Member that holds another one, and so on
+                rows = np.flatnonzero(blocked & (enclosing > 0) & (hosts != np.arange(len(hosts))))
+                holding[hosts[rows], terms.shape[1] - 1 + enclosing[rows]] = True
+                kept, size, blocked = _kept(ordered, told, code / tile, holding)
+        by_host = np.where(reduces, reduced[owners], written[owners])
+        outside, _, _ = _kept(around, by_host, np.where(blocked, np.inf, size + code[hosts]), nothing)
+        kept = np.concatenate([outside, kept], axis=1)
+        held = np.concatenate([nothing, holding], axis=1)
+        innermost = kept & (np.cumsum((kept | held)[:, ::-1], axis=1)[:, ::-1] == 1) & ~held
+        extents = np.concatenate([around, ordered], axis=1).astype(np.float64)
+        runs = extents.cumprod(axis=1)
+        return cls(inner.undo(extents), inner.undo(runs), inner.undo(kept), inner.undo(innermost), blocked)
 
     def over_points(self, reduces: Bools, terms: int) -> Bools:
         """Return which of the loops that are kept are not reductions, ``bool[R, K]``.
@@ -81,8 +104,7 @@ class Loops:
     @property
     def groups(self) -> Floats:
         """How often a thread runs loops that are kept, the innermost one in groups of iterations, ``float64[R]``."""
-        inside = np.cumsum(self.kept[:, ::-1], axis=1)[:, ::-1]
-        together = np.where(self.kept & (inside == 1), np.minimum(self.extents, TOGETHER), 1.0)
+        together = np.where(self.innermost, np.minimum(self.extents, TOGETHER), 1.0)
         found: Floats = (np.where(self.kept, self.extents, 1.0) / together).prod(axis=1)
         return found
 
@@ -100,18 +122,65 @@ class Loops:
         return found
 
 
-def _kept(extents: Ints, told: Bools, size: Floats) -> tuple[Bools, Floats, Bools]:
+@dataclass(frozen=True)
+class _Order:
+    """From loops of nests as `reduction_extents` and dimensions list them to the order that they are in, and back.
+
+    Attributes:
+        there: ``int64[R, J]``, positions of the loops from the outermost on; none if all are listed in their order.
+    """
+
+    there: Ints | None
+
+    @classmethod
+    def of(cls, nested: Ints) -> _Order:
+        return cls(None if (nested == np.arange(nested.shape[1])).all() else nested)
+
+    def apply(self, values: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """Return values ``[R, J]`` of loops in their order."""
+        return values if self.there is None else np.take_along_axis(values, self.there, axis=1)
+
+    def undo(self, values: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """Return values ``[R, L + J]`` of loops around and those in their order, the latter as they are listed."""
+        if self.there is None:
+            return values
+        found = values.copy()
+        np.put_along_axis(found[:, -self.there.shape[1] :], self.there, values[:, -self.there.shape[1] :], axis=1)
+        return found
+
+
+def _owners(hosts: Ints, counts: Ints, loops: int) -> Ints:
+    """Return whose loops those around nests are, ``int64[R, L]``: of the nest around, or of one around that."""
+    found = np.repeat(hosts[:, None], loops, axis=1)
+    inherited = np.arange(loops) < counts[hosts][:, None]
+    while inherited.any():
+        further = np.where(inherited, found[hosts], found)
+        if (further == found).all():
+            break
+        found = further
+    return found
+
+
+def _enclosing(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints) -> Ints:
+    """Return how many loops over its host's points are around each nest, ``int64[R]``."""
+    there = np.arange(owners.shape[1]) < counts[:, None]
+    return np.asarray((there & (owners == hosts[:, None]) & ~reduces).sum(axis=1))
+
+
+def _kept(extents: Ints, told: Bools, size: Floats, holding: Bools) -> tuple[Bools, Floats, Bools]:
     """Return which loops, outermost first, stay loops in compiled code; its operations; and whether there is one.
 
     Args:
         extents: ``int64[R, K]``.
         told: ``bool[R, K]``, whether code says to unroll it.
         size: ``float64[R]``, operations inside the innermost loop.
+        holding: ``bool[R, K]``, whether loops of a Member that are kept stand in it.
     """
     found = np.zeros(extents.shape, bool)
     blocked = np.zeros(len(extents), bool)
     for k in reversed(range(extents.shape[1])):
         size = size * extents[:, k]
+        blocked |= holding[:, k]
         found[:, k] = (extents[:, k] > 1) & ~told[:, k] & (blocked | (size > COMPILER_UNROLLS))
         blocked |= found[:, k]
     return found, size, blocked

@@ -149,7 +149,7 @@ class Featurizer:
         shares = self.amortised and self.target.kind != "cpu"
         layouts = batch.nests.take([m.plan.layouts for m in models])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
-        loops = Loops.of(geometry, batch.hosts, reduces)
+        loops = Loops.of(geometry, batch.hosts, reduces, self.demands.counts(layouts))
         rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
         accesses = Accesses(batch, self.kinds, self.demands, nests, layout.strides, rolled)
         cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)

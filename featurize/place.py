@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize.structure import NestOrder, inner_order, storage_order, thread_order
+from autosched.featurize.inner_loops import MOST_REDUCTIONS
+from autosched.featurize.structure import NestOrder, inner_order, inner_reductions, storage_order, thread_order
 from autosched.schedule.types import StageId
 
 
@@ -34,6 +35,19 @@ class Place(NamedTuple):
     def threads(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
         """Return the positions of a nest's dimensions in the order of threadIdx.x, y, z."""
         return [dims.index(d) for d in thread_order(bound, self.stage.func, dims, self.order.threads)]
+
+    def nested(self, bound: BoundPipeline, dims: Sequence[str], width: int) -> list[int]:
+        """Return the positions of a nest's loops inside a thread from the outermost on.
+
+        Positions are those of `reduction_extents`, followed by ``width`` for the nest's dimensions.
+        """
+        stage = bound.stage(self.stage.func, self.stage.number)
+        terms = inner_reductions(stage, dims)
+        column = {name: max(MOST_REDUCTIONS - len(terms) + k, 0) for k, name in enumerate(terms)}
+        column |= {name: MOST_REDUCTIONS + k for k, name in enumerate(dims)}
+        inner = [column[name] for name in inner_order(stage, dims, self.order.inner)]
+        absent = [k for k in range(MOST_REDUCTIONS + width) if k not in inner]
+        return list(dict.fromkeys([*(k for k in absent if k < MOST_REDUCTIONS), *inner, *absent]))
 
     def within(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
         """Return of each dimension whether its points lie inside all reductions, 0 or 1."""

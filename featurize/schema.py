@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,12 @@ _LISTED: list[tuple[str, str, str]] = [
         "groups",
         "Iterations of loops that are not unrolled, up to four of the innermost one together.",
     ),
+    (
+        "global_rounds_per_thread",
+        "rounds",
+        "The same times how many loads from global memory follow one another: two if an index is loaded.",
+    ),
+    ("shared_rounds_per_thread", "rounds", "The same of loads from shared memory."),
     (
         "global_registers_per_block",
         "registers",

@@ -32,7 +32,7 @@ OF_EVERY_STEP = (
     "shared_requests_per_block", "num_global_mem_loads_per_block", "unique_bytes_read_per_task",
     "unique_lines_read_per_task", "global_sectors_of_block", "global_allocation_bytes_read_per_realization",
     "float_instructions_per_block", "global_loads_per_border_block", "looped_groups_per_thread",
-    "global_registers_per_block",
+    "global_registers_per_block", "global_rounds_per_thread", "shared_rounds_per_thread",
 )  # fmt: skip
 """Features that count what a block does, so that they count again in every step."""
 

@@ -37,7 +37,7 @@ class Spot(NamedTuple):
 
 
 class NestOrder(NamedTuple):
-    """The loops of a nest that are in another order than a search would put them in.
+    """The loops of a nest that are in another order, or divided otherwise, than a search would have it.
 
     Loops that are not listed follow those that are, in the usual order.
 
@@ -45,11 +45,14 @@ class NestOrder(NamedTuple):
         stage: The nest's stage.
         threads: Thread loops, threadIdx.x first; empty where `thread_order` is theirs.
         inner: Loops inside a thread, outermost first; empty where `inner_order` is theirs.
+        tile: Threads and points of each dimension of an update of a BLOCK Member; empty where they are those of the
+            Member's first stage.
     """
 
     stage: StageId
     threads: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    tile: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +65,7 @@ class Structure:
         inlined: Funcs inlined into it.
         near: Funcs it reads that are not placed yet and that nothing outside reads.
         far: Funcs it reads that are not placed yet and are read elsewhere too.
-        orders: Nests whose loops are in another order than the usual one.
+        orders: Nests whose loops are in another order, or divided otherwise, than usual.
         staged: Inputs and Funcs of which it computes copies.
     """
 

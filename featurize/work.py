@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.featurize.accesses import StageAccesses
 from autosched.featurize.floats import float_instructions
 from autosched.featurize.integers import integer_instructions
 from autosched.featurize.interior import interior
@@ -19,6 +20,23 @@ UNITS = 4
 _CALL_WEIGHT = {"floor": 1, "ceil": 1, "trunc": 1, "round": 1, "hash_u32": 8}
 _SPECIAL_WEIGHT = 4
 """Instructions of the special function unit and around it for a division or an elementary function."""
+_OF_LOAD, _OF_POINT, _OF_DATA = 2, 2, 5
+"""Statements of generated code: value and name of each load; index and store of each point; conversion and clamp of an
+index that depends on data."""
+
+
+def code_size(operations: Sequence[float], reached: StageAccesses) -> int:
+    """Return the operations of code for one point: arithmetic, loads, an index for loads that are constants apart.
+
+    Args:
+        operations: What `WorkTable.operations` counts.
+        reached: What is loaded and stored.
+    """
+    *usual, special = (int(n) for n in operations)
+    loads = sum(len(group.offsets) for group in reached.loads)
+    by_data = sum(group.by_data for group in (*reached.loads, *reached.stores))
+    arithmetic = sum(usual) + special // _SPECIAL_WEIGHT + _OF_DATA * by_data
+    return arithmetic + len(reached.loads) + _OF_LOAD * loads + _OF_POINT
 
 
 @dataclass

@@ -170,7 +170,7 @@ def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, ...]:
     """Return the cycles that one thread waits for memory, shared memory and arithmetic, all stages one after the other.
 
     The points of an unrolled tile load and compute together, as far as registers go, and so do some iterations of other
-    loops.
+    loops. So do the copies of a step; if they are loaded a step ahead, the longer of loading and computing counts.
     """
     groups = np.maximum(each("looped_groups_per_thread"), 1)
     evaluations = np.maximum(each("num_threads_per_block") * each("points_computed_per_thread"), 1)
@@ -179,14 +179,20 @@ def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, ...]:
         np.zeros(groups.shape),
     )
     requests = each("global_requests_per_block").sum(axis=1) / np.maximum(each("num_warps_per_block")[:, 0], 1)
-    waits = groups * (each("num_global_mem_loads_per_block") > 0)
+    waits = each("global_rounds_per_thread")
     inside = each("register_bytes_at_task") > 0  # in the loops of another stage
-    rounds = np.maximum(np.where(inside, 0, waits).sum(axis=1), np.where(inside, waits, 0).max(axis=1))
-    reads_shared = each("num_shared_mem_loads_per_block") > 0
+    steps = each("streaming_steps")
+    copies = (steps > 0) & (each("num_shared_mem_stores_per_block") > 0)
+    apart = np.where(inside | copies, 0, waits).sum(axis=1)
+    rounds = np.maximum(apart + np.where(copies, waits, 0).max(axis=1), np.where(inside, waits, 0).max(axis=1))
+    shared, arithmetic = each("shared_rounds_per_thread") * SHARED_CYCLES, groups * operations / evaluations
+    arithmetic = arithmetic * ARITHMETIC_CYCLES
+    ahead = (steps > 0) & (each("steps_per_block")[:, :1] < 2 * steps.max(axis=1, keepdims=True))
+    hidden = ahead & (np.where(ahead, shared + arithmetic, 0).sum(axis=1) < rounds * DRAM_CYCLES)[:, None]
     barriers = each("steps_per_block")[:, 0] * BARRIER_CYCLES
     return (
         rounds * load_cycles,
         requests / IN_FLIGHT * load_cycles,
-        (groups * reads_shared).sum(axis=1) * SHARED_CYCLES + barriers,
-        (groups * operations / evaluations).sum(axis=1) * ARITHMETIC_CYCLES,
+        np.where(hidden, 0, shared).sum(axis=1) + barriers,
+        np.where(hidden, 0, arithmetic).sum(axis=1),
     )
