@@ -131,11 +131,11 @@ _LISTED: list[tuple[str, str, str]] = [
         "registers",
         "Registers of 4 bytes that loads from global memory fill, one of all lanes of a warp counted as one.",
     ),
+    ("streaming_steps", "steps", "Steps of a loop that all threads of a block walk together."),
+    ("asynchronous_bytes_per_block", "bytes", "Bytes copied to shared memory past registers."),
     # Reserved for code generation to come; zero.
     ("split_reduction_factor", "threads", "Threads that share one reduction."),
     ("shuffles_per_block", "requests", "Warp shuffles."),
-    ("streaming_steps", "steps", "Steps of a loop that all threads of a block walk together."),
-    ("asynchronous_bytes_per_block", "bytes", "Bytes copied to shared memory asynchronously."),
     ("live_out_bytes", "bytes", "Bytes of Members that are stored to global memory too."),
 ]
 

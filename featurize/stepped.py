@@ -39,6 +39,12 @@ OF_EVERY_STEP = (
 READ_OF_A_STEP = frozenset({"num_global_mem_loads_per_block"})
 """Features that tell what is done in every step: global requests of stages that load nothing are stores."""
 
+_OF_LOADS = (
+    "global_requests_per_block", "global_requests_per_border_block", "num_global_mem_loads_per_block",
+    "global_loads_per_border_block",
+)  # fmt: skip
+_OF_STORES = ("num_shared_mem_stores_per_block",)
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -50,6 +56,7 @@ class Steps:
         host: The stage whose terms are added up in steps.
         staged: Funcs that are staged in every step.
         inside: Funcs that threads compute for themselves in every step.
+        past: Those staged Funcs that are copied past registers.
     """
 
     bound: BoundPipeline
@@ -57,6 +64,7 @@ class Steps:
     host: StageId
     staged: frozenset[str]
     inside: frozenset[str] = frozenset()
+    past: frozenset[str] = frozenset()
 
     def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
         """Return candidates of one step's pipeline with the features of all steps."""
@@ -73,12 +81,17 @@ class Steps:
             features: What one step has.
             rows: The stage of each row; further rows are left as they are.
         """
-        found = features.copy()
         everything = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs))  # more is read again
         often = [INDEX[name] for name in OF_EVERY_STEP]
         requests = [INDEX["global_requests_per_block"], INDEX["global_requests_per_border_block"]]
         read = [INDEX["unique_global_bytes_read_by_kernel"], INDEX["unique_input_bytes_read_by_kernel"]]
         loads, walked = INDEX["num_global_mem_loads_per_block"], INDEX["streaming_steps"]
+        copied, in_block = INDEX["asynchronous_bytes_per_block"], INDEX["shared_bytes_at_task"]
+        features = features.copy()
+        for k, stage in enumerate(rows):
+            if stage.func in self.past:
+                _copy_past_registers(features[..., k, :])
+        found = features.copy()
         for k, stage in enumerate(rows):
             if stage != self.host and stage.func not in self.staged | self.inside:
                 continue
@@ -88,9 +101,26 @@ class Steps:
             found[..., k, requests] *= np.where(stores_alone, 1, times)[..., None]
             found[..., k, read] = np.minimum(features[..., k, read] * self.count, everything)
             found[..., k, walked] = self.count
+            if stage.func in self.past:
+                found[..., k, copied] = features[..., k, in_block] * times
         barriers = self.count * (1 if self.bound.buffers > 1 else 2)
         found[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
         return found
+
+
+def _copy_past_registers(row: Floats) -> None:
+    """Turn loads and stores, ``float64[..., F]``, into copies: of vectors if both are of the same, else of elements.
+
+    Elements of what would be vectors lie as far apart as these are long, so that threads meet in as many banks.
+    """
+    loads, stores = INDEX["global_requests_per_block"], INDEX["shared_requests_per_block"]
+    elements = row[..., INDEX["points_computed_per_thread"]] * row[..., INDEX["num_active_warps_per_block"]]
+    alike = row[..., loads] == row[..., stores]
+    for names, requests in ((_OF_LOADS, row[..., loads]), (_OF_STORES, row[..., stores])):
+        split = np.where(alike, 1.0, elements / np.maximum(requests, 1))
+        for name in names:
+            row[..., INDEX[name]] *= split
+    row[..., [stores, INDEX["global_registers_per_block"]]] = 0
 
 
 def array_bytes(bound: BoundPipeline, names: Iterable[str]) -> float:
@@ -131,7 +161,8 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
     for m in reversed(members):  # hosts come after what they hold
         if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
             repeated.add(m.func)
-    steps = Steps(view, prod(p.extent for p in walked), at.host, staged, frozenset(repeated))
+    past = frozenset(m.func for m in kernel.members if m.asynchronous)
+    steps = Steps(view, prod(p.extent for p in walked), at.host, staged, frozenset(repeated), past)
     return steps, replace(kernel, roots=roots, members=members)
 
 
@@ -151,7 +182,7 @@ def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) ->
     """Return a Member of the kernel of one step: at BLOCK of the first root, or in the same thread as before."""
     match m.at.level:
         case Level.STREAM | Level.BLOCK:
-            return replace(m, at=At(Level.BLOCK, first, blocks), buffers=1)
+            return replace(m, at=At(Level.BLOCK, first, blocks), buffers=1, asynchronous=False)
         case Level.THREAD if m.at.host == stream.host:
             return replace(m, at=replace(m.at, depth=m.at.depth + deeper))
     return m

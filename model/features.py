@@ -184,6 +184,7 @@ def _key(one: _Described, rewrites: Rewrites) -> str:
     s = one.steps
     terms = [d.extent for d in s.bound.stage(*s.host).reductions]
     text = f"{key}|{s.count} steps of {terms} by {s.host} in {s.bound.buffers}"
+    text += f" past registers {','.join(sorted(s.past))}" if s.past else ""
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 

@@ -178,7 +178,8 @@ def _chains(each: _Named, load_cycles: Floats) -> tuple[Floats, ...]:
         (each(f"{unit}_operations_per_block") for unit in ("float", "double", "integer", "special")),
         np.zeros(groups.shape),
     )
-    requests = each("global_requests_per_block").sum(axis=1) / np.maximum(each("num_warps_per_block")[:, 0], 1)
+    by_registers = np.where(each("asynchronous_bytes_per_block") > 0, 0, each("global_requests_per_block"))
+    requests = by_registers.sum(axis=1) / np.maximum(each("num_warps_per_block")[:, 0], 1)
     waits = each("global_rounds_per_thread")
     inside = each("register_bytes_at_task") > 0  # in the loops of another stage
     steps = each("streaming_steps")

@@ -17,7 +17,8 @@ noexcept nullptr reinterpret_cast static_assert static_cast thread_local typeof
 asm and or not xor bitand bitor compl and_eq or_eq xor_eq not_eq
 main min max abs exp log sin cos tan pow sqrt floor ceil round trunc fmod linux unix
 threadIdx blockIdx blockDim gridDim warpSize block
-KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE LOAD_VECTOR STORE_VECTOR BARRIER ITER UNROLL
+KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE LOAD_VECTOR STORE_VECTOR COPY WAIT_FOR_COPIES BARRIER
+ITER UNROLL
 """
 RESERVED = frozenset(_WORDS.split())
 """Names that generated code may not use for the user's things; those that start with ``as_`` are taken too."""

@@ -9,7 +9,8 @@ from autosched.codegen.expressions import storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.copies import with_copies
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt
 from autosched.lower.vectors import vector_bytes, vectorise
 from autosched.lower.widen import widen
 
@@ -56,7 +57,7 @@ def cuda_prelude() -> str:
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
     """Return a kernel as CUDA C."""
-    kernel = widen(vectorise(kernel) if kernel.vectors else kernel)
+    kernel = widen(with_copies(vectorise(kernel) if kernel.vectors else kernel))
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
@@ -131,6 +132,9 @@ class _Printer:
                     self._serial(s)
                 case If():
                     self._if(s)
+                case Barrier(copies=True):
+                    self.w.line("WAIT_FOR_COPIES();")
+                    self.w.line("BARRIER();")
                 case _:
                     line = simple_statement(s)
                     assert line is not None, s

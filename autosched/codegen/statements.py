@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from autosched.codegen.expressions import C_TYPE, index_text, is_wide, local_type, storage_type, value_text
 from autosched.lang.dtypes import DType, float16
-from autosched.lower.ir import Alloc, Barrier, Comment, If, Let, LetIndex, LetVector, Stmt, Store, StoreVector, Value
+from autosched.lower.ir import (
+    Alloc,
+    Barrier,
+    Comment,
+    Copy,
+    If,
+    Let,
+    LetIndex,
+    LetVector,
+    Stmt,
+    Store,
+    StoreVector,
+    Value,
+)
 
 
 class Writer:
@@ -57,6 +70,9 @@ def simple_statement(s: Stmt) -> str | None:
             what = f"{storage_type(s.buffer.dtype)}, {len(s.values)}, {s.buffer.name}, {index_text(s.index)}"
             values = ", ".join(_stored(v, s.buffer.dtype) for v in s.values)
             return f"STORE_VECTOR({s.site}, {what}, {values});"
+        case Copy():
+            what = f"{storage_type(s.buffer.dtype)}, {s.length}, {s.buffer.name}, {s.source.name}"
+            return f"COPY({s.source_site}, {s.site}, {what}, {index_text(s.index)}, {index_text(s.source_index)});"
         case Comment():
             return f"// {s.text}"
         case Barrier():

@@ -26,7 +26,8 @@ def emit_ahead(
 ) -> tuple[Stmt, ...]:  # fmt: skip
     """Return the statements of all steps.
 
-    The last step loads its own chunks once more, into the buffer that nobody reads: that is cheaper than a branch.
+    The last step loads its own chunks once more, into the buffer that nobody reads: that is cheaper than a branch. What
+    is copied asynchronously goes there at once, and has arrived when the next step begins.
 
     Args:
         nests: Emits the nests.
@@ -34,16 +35,23 @@ def emit_ahead(
         members: The nests of what is staged, each alone in its group.
         add: Emits what is computed in a step.
     """
-    staged = [group[0] for group in members]
+    past = {m.func for m in nests.plan.kernel.members if m.asynchronous}
+    copied = [group[0] for group in members if group[0].stage.func in past]
+    staged = [group[0] for group in members if group[0].stage.func not in past]
     held = [hold(nests, n, Memory.PRIVATE) for n in staged]
     statements: list[Stmt] = [Alloc(b) for h in held for b in h.buffers]
+    beginning = dict.fromkeys((p.name for p in loops), 0)
     for n in staged:
-        with _at(nests, n, dict.fromkeys((p.name for p in loops), 0)) as first:
+        with _at(nests, n, beginning) as first:
             statements += nests.emit((first,))
+    statements += _copies(nests, copied, beginning)
     steps = _Steps.over(nests, loops)
     depth = nests.out.scope.depth
     nests.out.push(steps.names, fence=True, serial=True)
-    body: list[Stmt] = [*steps.bindings, Barrier()]
+    body: list[Stmt] = [*steps.bindings, Barrier(bool(copied))]
+    nests.body.rotation = ix.sub(1, steps.turn)
+    body += _copies(nests, copied, steps.following)
+    nests.body.rotation = 0
     for n, h in zip(staged, held, strict=True):
         with _at(nests, n, steps.following) as following:
             body += nests.emit((following,), lambda h=h, n=following: update(nests, h, n))  # type: ignore[misc]
@@ -57,6 +65,19 @@ def emit_ahead(
     assert not nests.out.pop(), "nothing is hoisted out of a nest"
     note = f"{', '.join(p.dim for p in loops)}: {steps.count} steps"
     statements.append(For(steps.name, steps.count, LoopRole.STREAM, tuple(body), depth=depth, comment=note))
+    if copied:  # the last ones must not arrive in memory that others have by then
+        statements.append(Barrier(copies=True))
+    return tuple(statements)
+
+
+def _copies(nests: NestEmitter, copied: Sequence[Nest], values: Values) -> tuple[Stmt, ...]:
+    """Return statements that begin the copies of a step."""
+    statements: list[Stmt] = []
+    nests.body.asynchronous = True
+    for n in copied:
+        with _at(nests, n, values) as moved:
+            statements += nests.emit((moved,))
+    nests.body.asynchronous = False
     return tuple(statements)
 
 

@@ -176,12 +176,13 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write one element."""
+    """Write one element; an ``asynchronous`` store of what was loaded may happen as late as the next such barrier."""
 
     buffer: Buffer
     index: Index
     value: Value
     site: int
+    asynchronous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +204,30 @@ class StoreVector:
     index: Index
     values: tuple[Value, ...]
     site: int
+    asynchronous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Begin to copy ``length`` elements from global memory to shared memory, past registers (in CUDA code only).
+
+    Both indices are multiples of ``length``.
+    """
+
+    buffer: Buffer
+    index: Index
+    source: Buffer
+    source_index: Index
+    length: int
+    site: int
+    source_site: int
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of the block meet."""
+    """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
+
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +237,7 @@ class Comment:
     text: str
 
 
-Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Barrier | Comment
+Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Copy | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class BodyBuilder:
         self.accumulators: dict[str, tuple[tuple[Buffer, ...], ix.Index]] = {}
         self.writing: str = ""
         self.rotation: ix.Index = 0  # which of two buffers is read or written
+        self.asynchronous = False  # whether what is stored in shared memory may arrive later
         self.shifted: dict[str, Allocation] = {}  # of Members in another step than the one at hand
 
     def build(self, layout: SharedLayout) -> tuple[Stmt, ...]:

@@ -180,7 +180,8 @@ class NestEmitter:
             self.body.written.add(buffer.name)
         if not buffer.in_registers:
             flat = self.out.base_index(flat, self.body.names[name])
-        self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth)))
+        later = self.body.asynchronous and buffer.memory is Memory.SHARED
+        self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth), later))
 
 
 def _has_few_points(n: Nest, loop: NestLoop) -> bool:

@@ -21,6 +21,7 @@ from autosched.lower.ir import (
     Comment,
     CompareIndex,
     ConstValue,
+    Copy,
     For,
     If,
     IndexValue,
@@ -128,7 +129,14 @@ class _Run:
             case Store():
                 if _asked(_tests(self.here)) != _asked(self.asked):
                     return False  # it stands outside the guard of an earlier one
-                self.append(Store(self._buffer(s.buffer), self._index(s.index), self._value(s.value), s.site))
+                self.append(
+                    Store(self._buffer(s.buffer), self._index(s.index), self._value(s.value), s.site, s.asynchronous)
+                )
+            case Copy():
+                if _asked(_tests(self.here)) != _asked(self.asked):
+                    return False
+                source_index = self._index(s.source_index)
+                self.append(replace(s, index=self._index(s.index), source_index=source_index))
             case Comment():
                 if all(s not in stage.statements for stage in self.stages):
                     self.append(s)

@@ -20,6 +20,7 @@ from autosched.lower.ir import (
     Alloc,
     Buffer,
     ConstValue,
+    Copy,
     Element,
     For,
     If,
@@ -28,7 +29,6 @@ from autosched.lower.ir import (
     LetIndex,
     LetVector,
     LoopRole,
-    Op,
     Read,
     Ref,
     Stmt,
@@ -40,6 +40,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.multiples import multiple_of
+from autosched.lower.sites import renumbered
 from autosched.lower.unroll import Straight, written_out
 from autosched.lower.verify import verify
 from autosched.schedule.vectors import MAX_VECTOR_BYTES, Group, alignment, joined
@@ -54,7 +55,7 @@ def vectorise(kernel: KernelIR) -> KernelIR:
     Raises:
         CompileError: An internal error: the result breaks a rule of the IR.
     """
-    body, depths = _renumbered(_Vectoriser(Namer(_names(kernel))).statements(kernel.body))
+    body, depths = renumbered(_Vectoriser(Namer(_names(kernel))).statements(kernel.body))
     found = replace(kernel, body=body, site_depths=depths, vectors=False)
     verify(found)
     return found
@@ -64,9 +65,10 @@ def vector_bytes(body: tuple[Stmt, ...]) -> dict[str, int]:
     """Return of each buffer that is accessed by vectors, by name, what its address must be a multiple of."""
     found: dict[str, int] = {}
     for s in walk(body):
-        if isinstance(s, LetVector | StoreVector):
-            size = s.buffer.dtype.bytes_ * (s.length if isinstance(s, LetVector) else len(s.values))
-            found[s.buffer.name] = max(found.get(s.buffer.name, 1), size)
+        if isinstance(s, LetVector | StoreVector | Copy):
+            size = s.buffer.dtype.bytes_ * (len(s.values) if isinstance(s, StoreVector) else s.length)
+            for buffer in (s.buffer, s.source) if isinstance(s, Copy) else (s.buffer,):
+                found[buffer.name] = max(found.get(buffer.name, 1), size)
     return found
 
 
@@ -161,9 +163,11 @@ class _Vectoriser:
         for group in self._groups(first.buffer, first.index, places):
             at = [places[group.start + k] for k in range(group.length)]
             values: list[Value] = []
+            later = True
             for k in at:
                 s = body[k]
                 assert isinstance(s, Store)
+                later &= s.asynchronous
                 rewritten[k] = []
                 if isinstance(s.value, Ref | ConstValue):
                     values.append(s.value)
@@ -172,7 +176,7 @@ class _Vectoriser:
                     rewritten[k].append(Let(name, s.value))
                     values.append(Ref(name, s.value.dtype))
             start = ix.add(ix.sub(first.index, _offset(first.index)), group.start)
-            rewritten[max(at)].append(StoreVector(first.buffer, start, tuple(values), 0))
+            rewritten[max(at)].append(StoreVector(first.buffer, start, tuple(values), 0, later))
 
 
 def walks_along_memory(loop: For) -> bool:
@@ -233,43 +237,3 @@ def _names(kernel: KernelIR) -> set[str]:
         elif isinstance(s, Alloc):
             names.add(s.buffer.name)
     return names
-
-
-def _renumbered(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], tuple[int, ...]]:
-    """Number the access sites from 0 in the order of the text; return the serial loops around each, too."""
-    depths: list[int] = []
-
-    def site(depth: int) -> int:
-        depths.append(depth)
-        return len(depths) - 1
-
-    def value(v: Value, depth: int) -> Value:
-        if isinstance(v, Read):
-            return replace(v, site=site(depth))
-        return replace(v, args=tuple(value(a, depth) for a in v.args)) if isinstance(v, Op) else v
-
-    def statements(body: tuple[Stmt, ...], depth: int) -> tuple[Stmt, ...]:
-        return tuple(statement(s, depth) for s in body)
-
-    def statement(s: Stmt, depth: int) -> Stmt:
-        match s:
-            case For():
-                return replace(s, body=statements(s.body, depth + (s.role is not LoopRole.THREAD)))
-            case If():
-                condition = value(s.condition, depth)
-                then = statements(s.then, depth)
-                return replace(s, condition=condition, then=then, orelse=statements(s.orelse, depth))
-            case Let():
-                return Let(s.name, value(s.value, depth))
-            case LetVector():
-                return replace(s, site=site(depth))
-            case Store():
-                stored = value(s.value, depth)
-                return replace(s, value=stored, site=site(depth))
-            case StoreVector():
-                values = tuple(value(v, depth) for v in s.values)
-                return replace(s, values=values, site=site(depth))
-        return s
-
-    numbered = statements(body, 0)
-    return numbered, tuple(depths)

@@ -128,6 +128,8 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         if allocation.buffers > 1:
             places[0] = f"in shared memory, {allocation.buffers} x {size} bytes, loaded a step ahead"
         member = plan.kernel.member(n.stage.func)
+        if member is not None and member.asynchronous:
+            places[0] += " past registers"
         if shared and member is not None and member.aligned is not None:
             places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"
     if n.stage.func in stored:

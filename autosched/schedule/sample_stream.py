@@ -31,6 +31,8 @@ from autosched.target import Target
 TRIES = 6
 AHEAD_SHARE = 0.5
 """Share of the kernels with steps whose Members are loaded a step ahead, where that is legal."""
+ASYNCHRONOUS_SHARE = 0.25
+"""Share of those that are copied past registers meanwhile, where that is."""
 
 
 def streamed_kernel(
@@ -64,8 +66,11 @@ def streamed_kernel(
     found = _with_members(bound, replace(kernel, roots=roots, members=moved), at, target, rng)
     if found is None or kernel_reasons(bound, found, target):
         return None
-    ahead = found.loaded_ahead()
-    return ahead if rng.random() < AHEAD_SHARE and not kernel_reasons(bound, ahead, target) else found
+    drawn = rng.random()
+    past, ahead = found.copied_asynchronously(), found.loaded_ahead()
+    if drawn < ASYNCHRONOUS_SHARE and not kernel_reasons(bound, past, target):
+        return past
+    return ahead if drawn < AHEAD_SHARE and not kernel_reasons(bound, ahead, target) else found
 
 
 def held_kernel(bound: BoundPipeline, first: Kernel, second: Kernel) -> Kernel | None:

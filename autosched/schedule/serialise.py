@@ -167,6 +167,7 @@ def _write_member(m: Member) -> dict[str, Any]:
         "stored": m.stored,
         **({} if m.aligned is None else {"aligned": m.aligned._asdict()}),
         **({} if m.buffers == 1 else {"buffers": m.buffers}),
+        **({"asynchronous": True} if m.asynchronous else {}),
         "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
     }
 
@@ -268,8 +269,9 @@ class _Reader:
     def _member(self, node: Node) -> Member:
         names = ("func", "at", "storage_order", "stored", "stages")
         given = node.mapping()
-        columns, several = given.get("aligned"), given.get("buffers")
-        func, at, order, stored, stages, *_ = node.fields(*names, *(n for n in ("aligned", "buffers") if n in given))
+        columns, several, past = given.get("aligned"), given.get("buffers"), given.get("asynchronous")
+        others = (n for n in ("aligned", "buffers", "asynchronous") if n in given)
+        func, at, order, stored, stages, *_ = node.fields(*names, *others)
         if not stages.items():
             raise stages.error("is empty: a Member computes at least one stage")
         tilings = []
@@ -279,7 +281,8 @@ class _Reader:
         aligned = None if columns is None else self._aligned(columns)
         buffers = 1 if several is None else several.integer(1, 2)
         place, dims = self._at(at), self._storage_order(func, order)
-        return Member(tuple(tilings), place, dims, stored.boolean(), aligned, buffers)
+        asynchronous = past is not None and past.boolean()
+        return Member(tuple(tilings), place, dims, stored.boolean(), aligned, buffers, asynchronous)
 
     def _aligned(self, node: Node) -> Aligned:
         multiple, remainder = node.fields("multiple", "remainder")

@@ -126,6 +126,7 @@ def _canonical_member(m: Member) -> str:
     tilings = " + ".join(map(_canonical_tiling, m.tilings))
     how = f"{_canonical_flag(m.stored)}{_canonical_columns(m.aligned)}"
     how += f" in {m.buffers} buffers" if m.buffers > 1 else ""
+    how += " asynchronously" if m.asynchronous else ""
     return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{how}"
 
 

@@ -128,7 +128,8 @@ class Member:
     """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
 
     ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members. With two
-    ``buffers``, STREAM Members of the next step are loaded while one is computed.
+    ``buffers``, STREAM Members of the next step are loaded while one is computed; ``asynchronous`` ones are copied past
+    the registers meanwhile.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -137,6 +138,7 @@ class Member:
     stored: bool = False
     aligned: Aligned | None = None
     buffers: int = 1
+    asynchronous: bool = False
 
     @property
     def func(self) -> str:
@@ -183,6 +185,11 @@ class Kernel:
     def loaded_ahead(self) -> Kernel:
         """Return the kernel with two buffers for each STREAM Member."""
         both = (replace(m, buffers=2) if m.at.level is Level.STREAM else m for m in self.members)
+        return replace(self, members=tuple(both))
+
+    def copied_asynchronously(self) -> Kernel:
+        """Return the kernel with two buffers for each STREAM Member, which are filled past the registers."""
+        both = (replace(m, asynchronous=m.at.level is Level.STREAM) for m in self.loaded_ahead().members)
         return replace(self, members=tuple(both))
 
     def member(self, func: str) -> Member | None:

@@ -36,6 +36,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     streams.what_follows_reads_held_points,
     streams.stream_members_are_read_in_steps,
     streams.buffers_are_filled_ahead,
+    streams.asynchronous_members_are_copies,
 )
 """Checks that need no regions; the others rely on them."""
 

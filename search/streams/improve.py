@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import prod
 
 import numpy as np
@@ -18,6 +19,7 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.model import KernelModel
 from autosched.featurize.stepped import Steps
 from autosched.featurize.structure import Columns, Spot, Structure, storage_order, thread_order
+from autosched.schedule.checks.streams import can_be_copied
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
     At,
@@ -53,6 +55,28 @@ LEAST_POINTS = 8
 LEAST_THREADS, MOST_THREADS = 64, 512
 ROUGH = 2
 """Tilings that are refined, for each length of a step."""
+
+
+class Filling(Enum):
+    """How a step's copies get to shared memory: each step's own, or the next one's while it is computed."""
+
+    IN_STEP = 1
+    AHEAD = 2
+    PAST_REGISTERS = 3
+
+    @property
+    def buffers(self) -> int:
+        """Buffers of each copy."""
+        return 1 if self is Filling.IN_STEP else 2
+
+    def applied(self, kernel: Kernel) -> Kernel:
+        """Return a kernel whose copies of each step are made in this way."""
+        match self:
+            case Filling.AHEAD:
+                return kernel.loaded_ahead()
+            case Filling.PAST_REGISTERS:
+                return kernel.copied_asynchronously()
+        return kernel
 
 
 @dataclass(frozen=True)
@@ -109,17 +133,21 @@ class Streamer:
         key = place.stages, place.reader, place.inlined
         if key not in self._found:
             stage = self.bound.stage(*place.host)
-            ways = itertools.takewhile(lambda _: not self.late(), itertools.product(steps_of(stage), (1, 2)))
-            found = [s for terms, buffers in ways if (s := self._of_step(place, terms, buffers)) is not None]
+            ways = itertools.takewhile(lambda _: not self.late(), itertools.product(steps_of(stage), Filling))
+            found = [s for terms, how in ways if (s := self._of_step(place, terms, how)) is not None]
             self._found[key] = min(found, key=lambda s: comparable(s.seconds), default=None)
         return self._found[key]
 
-    def _of_step(self, place: Place, terms: Mapping[str, int], buffers: int) -> Streamed | None:
-        """Return the fastest kernel with steps of so many terms and so many buffers of what is staged."""
-        view = with_step(self.bound, place.host.func, place.host.number, terms, buffers)
+    def _of_step(self, place: Place, terms: Mapping[str, int], how: Filling) -> Streamed | None:
+        """Return the fastest kernel with steps of so many terms, filled in one way; None if none is legal."""
+        view = with_step(self.bound, place.host.func, place.host.number, terms, how.buffers)
         count = prod(d.extent // terms.get(d.name, d.extent) for d in self.bound.stage(*place.host).reductions)
         structure = self._structure(view, place)
-        steps = Steps(view, count, place.host, staged=frozenset(s.func for s in structure.spots))
+        staged = frozenset(s.func for s in structure.spots)
+        past = how is Filling.PAST_REGISTERS
+        if past and not all(can_be_copied(with_staged(view, place.sources), n, self.target) for n in staged):
+            return None
+        steps = Steps(view, count, place.host, staged, past=staged if past else frozenset())
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
         evaluator = Evaluator(view, self.target, SteppedModel(self.model, steps), settings)
         decider = _StepDecider(evaluator)
@@ -127,7 +155,7 @@ class Streamer:
         if best is None:
             return None
         kernel = self._kernel(evaluator, *best, place, terms)
-        kernel = kernel.loaded_ahead() if buffers > 1 else kernel
+        kernel = how.applied(kernel)
         if kernel_reasons(self.bound, kernel, self.target):
             return None
         return Streamed(kernel, evaluator.known(*best).cost + besides_seconds(self.bound, kernel, self.target))

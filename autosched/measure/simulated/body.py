@@ -18,6 +18,7 @@ from autosched.lower.ir import (
     Buffer,
     Comment,
     CompareIndex,
+    Copy,
     For,
     If,
     IndexValue,
@@ -153,6 +154,9 @@ class Body:
             case Store():
                 self._arithmetic(s.value, c, low=s.buffer.dtype.bits < 32)
                 self._access(s.buffer, s.index, s.site, 1, c, store=True)
+            case Copy():
+                self._access(s.source, s.source_index, s.source_site, s.length, c, store=False, past_registers=True)
+                self._access(s.buffer, s.index, s.site, s.length, c, store=True, past_registers=True)
             case StoreVector():
                 for v in s.values:
                     self._arithmetic(v, c, low=s.buffer.dtype.bits < 32)
@@ -222,8 +226,11 @@ class Body:
                 self._indexing.charge(v.index, c.frame)
                 self._charge("integer", 1.0 if v.dtype.is_float else 0.0, c)
 
-    def _access(self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool) -> None:
-        """Count a load or store."""
+    def _access(
+        self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool,
+        past_registers: bool = False,
+    ) -> None:  # fmt: skip
+        """Count a load or store; those that go past registers are one instruction together."""
         if buffer.in_registers:
             if any(name in self._serial for name in ix.loop_vars(e)):
                 self._charge("register_array_requests", 1.0, c, instructions=0.0)
@@ -234,11 +241,12 @@ class Body:
         self.sites[site] = self.sites.get(site, np.zeros(len(SITE_COUNTS))) + counts[:-1]
         requests, _, sectors, wavefronts, _, passes = (float(n) for n in counts)
         phase = self.phases[-1]
-        self.executed += requests
-        self.written += c.copies
-        phase["instructions"] += requests
+        if not (store and past_registers):
+            self.executed += requests
+            self.written += c.copies
+            phase["instructions"] += requests
         if buffer.memory is Memory.SHARED:
-            phase["shared_requests"] += requests
+            phase["shared_requests"] += 0.0 if past_registers else requests
             phase["wavefronts"] += wavefronts
             return
         kind = "store" if store else "load"
@@ -246,7 +254,8 @@ class Body:
         phase[f"{kind}_sectors"] += sectors
         phase["passes"] += passes
         if not store:
-            phase["load_registers"] += requests * -(-length * buffer.dtype.bytes_ // REGISTER_BYTES)
+            if not past_registers:
+                phase["load_registers"] += requests * -(-length * buffer.dtype.bytes_ // REGISTER_BYTES)
             self.load_sectors[buffer.name] += sectors
         access = Access(lanes_of(self._eval.index(linear)), c.active, c.loops)
         self.footprints.note(buffer, (ix.key(linear), id(c.active)), access, range(const, const + length), store=store)

@@ -14,6 +14,7 @@ from autosched.lower.ir import (
     Barrier,
     Buffer,
     CompareIndex,
+    Copy,
     Element,
     For,
     If,
@@ -140,6 +141,8 @@ class _Walker:
                     self._bind(s.name, _loaded(self._index(s.index, start), s.buffer.memory))
                 case Store():
                     self._store(s.buffer, s.index, self._value(s.value, start, low=s.buffer.dtype.bits < 32), start)
+                case Copy():
+                    self.end = max(self.end, _loaded(self._index(s.source_index, start), s.source.memory))
                 case StoreVector():
                     for v in s.values:
                         self._store(s.buffer, s.index, self._value(v, start, low=s.buffer.dtype.bits < 32), start)

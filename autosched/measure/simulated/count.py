@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.lower.copies import with_copies
 from autosched.lower.ir import KernelIR, Stmt
 from autosched.lower.vectors import vectorise
 from autosched.lower.widen import widen
@@ -41,7 +42,7 @@ class SiteCounts:
 
 def as_printed(kernel: KernelIR) -> KernelIR:
     """Return a kernel as the CUDA printer writes it."""
-    return widen(vectorise(kernel) if kernel.vectors else kernel)
+    return widen(with_copies(vectorise(kernel) if kernel.vectors else kernel))
 
 
 def count_sites(

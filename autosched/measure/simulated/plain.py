@@ -40,7 +40,7 @@ def without_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
                 return Let(s.name, Op(_LOAD, (Read(s.buffer, s.index, s.site), length), s.buffer.dtype))
             case StoreVector():
                 values = tuple(_mapped(v, value) for v in s.values)
-                return Store(s.buffer, s.index, Op(_STORE, values, s.buffer.dtype), s.site)
+                return Store(s.buffer, s.index, Op(_STORE, values, s.buffer.dtype), s.site, s.asynchronous)
         return s
 
     def value(v: Value) -> Value:
@@ -59,7 +59,7 @@ def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
             case Let(value=Op(name=name, args=(Read() as read, ConstValue(value=length)))) if name == _LOAD:
                 return LetVector(s.name, read.buffer, read.index, int(length), read.site)
             case Store(value=Op(name=name, args=values)) if name == _STORE:
-                return StoreVector(s.buffer, s.index, values, s.site)
+                return StoreVector(s.buffer, s.index, values, s.site, s.asynchronous)
         return s
 
     def value(v: Value) -> Value:

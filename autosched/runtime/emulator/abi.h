@@ -63,6 +63,13 @@ struct as_block {
     unsigned (*iteration)(as_thread*, unsigned outer, as_i64 value);
 };
 
+// A copy to shared memory that a thread has begun: the bytes are there once it waits for them.
+struct as_copy {
+    void* target;
+    int bytes;
+    unsigned char data[16];
+};
+
 // One CUDA thread. The kernel is a member function of a struct derived from it, so that threadIdx and
 // blockIdx are ordinary names there and no thread-local storage is read in inner loops.
 struct as_thread {
@@ -70,6 +77,8 @@ struct as_thread {
     as_block* as_block_state;
     unsigned as_linear;                              // x + block.x * (y + block.y * z)
     unsigned as_iteration[AS_MAX_LOOP_DEPTH + 1];    // traced: id of the counters of the outermost d loops
+    as_copy* as_copies;                              // under way, as_copies_begun of them
+    unsigned as_copies_begun, as_copies_room;
 };
 
 typedef void (*as_entry_function)(as_thread*, void* const* arguments);

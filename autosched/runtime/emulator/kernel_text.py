@@ -44,6 +44,7 @@ _ARGUMENTS = {
     "STORE": re.compile(r"\(\s*(\d+)\s*,\s*(\w+)\s*,"),
     "LOAD_VECTOR": re.compile(_VECTOR),
     "STORE_VECTOR": re.compile(_VECTOR),
+    "COPY": re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\d+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,"),
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
 }
@@ -68,7 +69,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One LOAD or STORE in the text, or one of a vector.
+    """One LOAD or STORE in the text, or one of a vector; a COPY is one of each.
 
     Attributes:
         store: Whether it is a STORE.
@@ -153,17 +154,28 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
     elif word == "ITER":
         scope.depth = int(arguments[0]) + 1
         result.max_depth = max(result.max_depth, scope.depth)
+    elif word == "COPY":
+        *numbers, target, source = arguments
+        loaded, stored, count = map(int, numbers)
+        _add_site(result, scope, word, loaded, source, count, line, store=False)
+        _add_site(result, scope, word, stored, target, count, line, store=True)
     elif word in ("LOAD", "STORE", "LOAD_VECTOR", "STORE_VECTOR"):
-        number, buffer = int(arguments[0]), arguments[-1]
         length = int(arguments[1]) if len(arguments) > 2 else 1
-        if number in result.sites:
-            raise InputError(f"line {line}: site {number} is used twice")
-        if buffer not in scope.buffers:
-            raise InputError(f"line {line}: {word} of {buffer}, which no macro declares")
-        space, element_bytes = scope.buffers[buffer]
-        result.sites[number] = Site(word.startswith("STORE"), buffer, space, element_bytes, line, scope.depth, length)
+        store = word.startswith("STORE")
+        _add_site(result, scope, word, int(arguments[0]), arguments[-1], length, line, store=store)
     else:
         _declare(result, scope, word, arguments, line)
+
+
+def _add_site(
+    result: KernelText, scope: _Scope, word: str, number: int, buffer: str, length: int, line: int, *, store: bool
+) -> None:  # fmt: skip
+    if number in result.sites:
+        raise InputError(f"line {line}: site {number} is used twice")
+    if buffer not in scope.buffers:
+        raise InputError(f"line {line}: {word} of {buffer}, which no macro declares")
+    space, element_bytes = scope.buffers[buffer]
+    result.sites[number] = Site(store, buffer, space, element_bytes, line, scope.depth, length)
 
 
 def _declare(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...], line: int) -> None:

@@ -128,6 +128,16 @@ struct as_shared_view {
         return found;
     }
 
+    // Where a copy of neighbouring elements is to arrive. It may do so at any time, so it is a write from now on.
+    template <int n>
+    AS_NOINLINE T* as_claim(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        for (int k = 0; k < n; k++)
+            as_shared_write(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+        return data + index;
+    }
+
     template <int n>
     AS_NOINLINE void as_store_vector(as_thread* thread, as_i64 index, as_vector<T, n> value, as_place place) const {
         as_check_vector(thread, index, count, n, offset / sizeof(T), place);
@@ -162,6 +172,31 @@ struct as_register_array {
     }
 };
 
+template <class T, int n, class Target, class Source>
+AS_NOINLINE static void as_begin_copy(
+    as_thread* thread, const Target& target, const Source& source, as_i64 to, as_i64 from, as_place writes,
+    as_place reads) {
+    static_assert(sizeof(T) * n == 4 || sizeof(T) * n == 8 || sizeof(T) * n == 16, "no copy has so many bytes");
+    const as_vector<T, n> value = source.template as_load_vector<n>(thread, from, reads);
+    if (thread->as_copies_begun == thread->as_copies_room) {
+        const unsigned room = thread->as_copies_room ? 2 * thread->as_copies_room : 16;
+        as_copy* grown = (as_copy*)__builtin_realloc(thread->as_copies, room * sizeof(as_copy));
+        if (!grown) thread->as_block_state->fail(thread, AS_OUT_OF_MEMORY, "", -1, writes.line(), -1);
+        thread->as_copies = grown;
+        thread->as_copies_room = room;
+    }
+    as_copy& copy = thread->as_copies[thread->as_copies_begun++];
+    copy.target = target.template as_claim<n>(thread, to, writes);
+    copy.bytes = sizeof(T) * n;
+    __builtin_memcpy(copy.data, &value, sizeof(T) * n);
+}
+
+static inline void as_wait_for_copies(as_thread* thread) {
+    for (unsigned k = 0; k < thread->as_copies_begun; k++)
+        __builtin_memcpy(thread->as_copies[k].target, thread->as_copies[k].data, thread->as_copies[k].bytes);
+    thread->as_copies_begun = 0;
+}
+
 static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value) {
     unsigned outer = thread->as_iteration[depth];
     thread->as_iteration[depth + 1] = thread->as_block_state->iteration(thread, outer, value);
@@ -181,6 +216,10 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define LOAD_VECTOR(site, T, n, buffer, index) (buffer).template as_load_vector<n>(this, index, AS_PLACE(site, buffer))
 #define STORE_VECTOR(site, T, n, buffer, index, ...) \
     (buffer).template as_store_vector<n>(this, index, as_vector_of<T>(__VA_ARGS__), AS_PLACE(site, buffer))
+#define COPY(load_site, store_site, T, n, target, source, target_index, source_index) \
+    as_begin_copy<T, n>( \
+        this, target, source, target_index, source_index, AS_PLACE(store_site, target), AS_PLACE(load_site, source))
+#define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
 #define UNROLL
 #if AS_TRACED

@@ -110,8 +110,17 @@ public:
             thread.as_block_state = this;
             thread.as_linear = i;
             memset(thread.as_iteration, 0, sizeof thread.as_iteration);
+            thread.as_copies = nullptr;
+            thread.as_copies_begun = thread.as_copies_room = 0;
         }
     }
+
+    ~Worker() {
+        for (as_thread& thread : threads_) free(thread.as_copies);
+    }
+
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
 
     void run() {
         try {
@@ -146,7 +155,10 @@ private:
         first_epoch = epoch;
         as_dim3 index = {(unsigned)(linear % args_.grid[0]), (unsigned)(linear / args_.grid[0] % args_.grid[1]),
                          (unsigned)(linear / args_.grid[0] / args_.grid[1])};
-        for (as_thread& thread : threads_) thread.blockIdx = index;
+        for (as_thread& thread : threads_) {
+            thread.blockIdx = index;
+            thread.as_copies_begun = 0;
+        }
         random_ = args_.seed + linear * 0xd1342543de82ef95;
     }
 

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.staging import staged_source
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.structure import points_of_threads
 from autosched.schedule.derived import is_promoted, is_unrolled
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Kernel, Level, LoopKind, StageId
 from autosched.target import Target
+
+COPIED_BYTES = (4, 8)
+"""Sizes of elements that can be copied one by one; vectors of them are copied, too."""
+ASYNCHRONOUS_SINCE = (8, 0)
+"""Compute capability of the first devices that copy past registers."""
 
 
 def streams_have_one_host(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -103,8 +109,33 @@ def buffers_are_filled_ahead(bound: BoundPipeline, kernel: Kernel, target: Targe
         points = math.prod(p.extent for p in m.tilings[0].of_kind(LoopKind.SERIAL))
         if not func.is_pure or threads or any(o.func in read for o in streamed):
             yield f"{m.func} is loaded ahead: it must be pure, compute nothing inside and read no STREAM Member"
-        elif not is_unrolled(points):
+        elif not m.asynchronous and not is_unrolled(points):
             yield f"threads load {points} points of {m.func} ahead, too many to be held in registers on their way"
+
+
+def asynchronous_members_are_copies(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """What is copied past registers is a copy of an array in global memory, in elements that the device can copy."""
+    own = {r.tiling.stage.func for r in kernel.roots} | {m.func for m in kernel.members}
+    for m in kernel.members:
+        if not m.asynchronous:
+            continue
+        source = staged_source(m.func)
+        if m.buffers == 1:
+            yield f"{m.func} has 1 buffer: to be copied while another step is computed it needs 2"
+        elif source is None or source in own:
+            yield f"{m.func} is computed: only copies of inputs and of other kernels' results go past registers"
+        elif not can_be_copied(bound, m.func, target):
+            types = ", ".join(d.name for d in bound.funcs[m.func].dtypes)
+            yield (
+                f"{m.func} has elements of {types} and the device is {target.name}: asynchronous copies are of "
+                "elements of 4 or 8 bytes, by devices of compute capability 8.0 and later"
+            )
+
+
+def can_be_copied(bound: BoundPipeline, func: str, target: Target) -> bool:
+    """Return whether a device can copy the elements of a staged Func past registers."""
+    sizes = (d.bytes_ for d in bound.funcs[func].dtypes)
+    return target.compute_capability >= ASYNCHRONOUS_SINCE and all(n in COPIED_BYTES for n in sizes)
 
 
 def stream_members_are_read_in_steps(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

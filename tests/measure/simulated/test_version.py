@@ -46,6 +46,13 @@ def test_zeros_and_empty_texts_are_told_apart() -> None:
     assert len(texts) == 5
 
 
+def test_labels_of_an_equal_version_are_not_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "EQUAL_TO", {simulation_version(H200): frozenset({"0123abcd"})})
+    assert other_simulation("simulated:H200@0123abcd", H200) is None
+    assert other_simulation("simulated:H200@89abcdef", H200) is not None
+    assert other_simulation("simulated:A100@0123abcd", H200) is None  # of another device, whose version is not known
+
+
 def test_what_is_said_of_labels_of_other_versions() -> None:
     present = simulation_version(H200)
     assert other_simulation(simulated_source(H200), H200) is None
