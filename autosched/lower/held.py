@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autosched.analysis import index as ix
-from autosched.lower.ir import Alloc, Buffer, Memory, Store
+from autosched.lower.ir import Alloc, Buffer, ConstValue, Memory, Store
 from autosched.schedule.plan import Nest
 from autosched.schedule.types import LoopKind
 
@@ -61,6 +61,17 @@ def promoted(nests: NestEmitter, group: Sequence[Nest]) -> None:
     for n in group:
         update(nests, held, n)
     write_back(nests, held, group[-1])
+
+
+def begin_with_zeros(nests: NestEmitter, held: Held, n: Nest) -> None:
+    """Give all points of a thread a value, so that those beyond the domain have one, which nobody will see."""
+
+    def clear() -> None:
+        for register in held.buffers:
+            zero = ConstValue(register.dtype.numpy.type(0).item(), register.dtype)
+            nests.out.append(Store(register, held.index(n), zero, nests.out.new_site(nests.out.scope.depth)))
+
+    nests.over_whole_tile(n, clear)
 
 
 def fetch_if_read(nests: NestEmitter, held: Held, first: Nest) -> None:

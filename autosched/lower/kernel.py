@@ -9,6 +9,7 @@ from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, component_label
 from autosched.lang.dtypes import DType, bool_
+from autosched.lower.filled import filled_members
 from autosched.lower.interior import interior_box
 from autosched.lower.ir import (
     Barrier,
@@ -55,6 +56,7 @@ class BodyBuilder:
         self.accumulators: dict[str, tuple[tuple[Buffer, ...], ix.Index]] = {}
         self.writing: str = ""
         self.rotation: ix.Index = 0  # which of two buffers is read or written
+        self.filled = filled_members(plan)  # beyond what blocks at the border need
         self.asynchronous = False  # whether what is stored in shared memory may arrive later
         self.shifted: dict[str, Allocation] = {}  # of Members in another step than the one at hand
 

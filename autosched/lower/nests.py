@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -79,8 +80,12 @@ class NestEmitter:
 
     def over_points(self, n: Nest, visit: _Visit) -> None:
         """Run ``visit`` at each point of the thread (no reduction loops)."""
-        loops = [p for p in n.inner if p.kind is LoopKind.SERIAL]
-        self._open(n, loops, 0, lambda: self._guarded(n, visit))
+        limited = n.stage.func not in self.body.filled
+        self._open(n, _points(n), 0, lambda: self._guarded(n, visit, limited=limited))
+
+    def over_whole_tile(self, n: Nest, visit: _Action) -> None:
+        """Run ``visit`` at each point of the thread, in the domain or not."""
+        self._open(n, _points(n), 0, visit)
 
     def _open(self, n: Nest, loops: Sequence[NestLoop], k: int, inside: _Action) -> None:
         """Open loops from position ``k`` on around ``inside``."""
@@ -114,7 +119,9 @@ class NestEmitter:
         for group in self.plan.hosted(n.id, position):
             self._thread_member(group)
         if position == len(n.loops):
-            self._guarded(n, lambda at: self._define(n, at, registers))
+            adding = bool(self.body.filled) and n is self.plan.streamed
+            limited = n.stage.func not in self.body.filled and not adding
+            self._guarded(n, lambda at: self._define(n, at, registers), limited=limited)
             return
         loop = n.loops[position]
         self._open(n, [loop], 0, lambda: self._from(n, position + 1, registers))
@@ -130,8 +137,11 @@ class NestEmitter:
                 self.stage(n, None)
         self.body.writing = outer
 
-    def _guarded(self, n: Nest, visit: _Visit) -> None:
-        """Run ``visit`` at the nest's point, under a guard where the point may lie beyond the region."""
+    def _guarded(self, n: Nest, visit: _Visit, *, limited: bool = True) -> None:
+        """Run ``visit`` at the nest's point, under a guard where the point may lie beyond the region.
+
+        Where that is not ``limited``, all points of the tile are visited.
+        """
         at = n.point()
         guard: Value | None = None
 
@@ -142,13 +152,7 @@ class NestEmitter:
         for dim, i in at.items():
             if n.cover(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
                 add(CompareIndex("le", ix.sub(i, n.base[dim]), n.extents[dim] - 1, bool_))
-            full = ix.add(n.base[dim], n.extents[dim] - 1)
-            for limit in _alternatives(n.limit[dim]):
-                room = ix.sub(limit, full)
-                if ix.interval(room)[0] >= 0:
-                    continue
-                self.out.note(room)
-                self.out.require(Condition("nonnegative", room))
+            for limit in self.limits(n, dim) if limited else ():
                 add(CompareIndex("le", i, limit, bool_))
         if guard is None:
             visit(at)
@@ -157,10 +161,28 @@ class NestEmitter:
         visit(at)
         self.out.append(If(guard, self.out.pop()))
 
+    def limits(self, n: Nest, dim: str) -> list[ix.Index]:
+        """Return what some points of a nest's tile may lie beyond: where nothing does is decided by the interior."""
+        found = []
+        full = ix.add(n.base[dim], n.extents[dim] - 1)
+        for limit in _alternatives(n.limit[dim]):
+            room = ix.sub(limit, full)
+            if ix.interval(room)[0] < 0:
+                self.out.note(room)
+                self.out.require(Condition("nonnegative", room))
+                found.append(limit)
+        return found
+
+    def _value_point(self, n: Nest, at: Mapping[str, ix.Index]) -> Mapping[str, ix.Index]:
+        """Return where a definition is evaluated: at the edge for points beyond it, where these are filled."""
+        if n.stage.func not in self.body.filled:
+            return at
+        return {d: functools.reduce(ix.minimum, self.limits(n, d), i) for d, i in at.items()}
+
     def _define(self, n: Nest, at: Mapping[str, ix.Index], registers: Sequence[Buffer] | None) -> None:
         """Evaluate the definition at a point and store all components."""
-        p = Point(n.stage, at)
-        values = [self.body.values.value(e, p) for e in n.stage.values]
+        p, inside = Point(n.stage, at), Point(n.stage, self._value_point(n, at))
+        values = [self.body.values.value(e, inside) for e in n.stage.values]
         if len(values) > 1:
             values = [self.out.let(v, f"{self.body.names[n.stage.func]}_{k}") for k, v in enumerate(values)]
         index = [self.body.values.symbolic(i, p) for i in n.stage.store]
@@ -182,6 +204,11 @@ class NestEmitter:
             flat = self.out.base_index(flat, self.body.names[name])
         later = self.body.asynchronous and buffer.memory is Memory.SHARED
         self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth), later))
+
+
+def _points(n: Nest) -> list[NestLoop]:
+    """Return the loops over a thread's points."""
+    return [p for p in n.inner if p.kind is LoopKind.SERIAL]
 
 
 def _has_few_points(n: Nest, loop: NestLoop) -> bool:

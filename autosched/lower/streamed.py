@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from autosched.lower.ahead import emit_ahead
-from autosched.lower.held import fetch_if_read, hold, read_held, update, write_back
+from autosched.lower.held import begin_with_zeros, fetch_if_read, hold, read_held, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
 from autosched.schedule.placement import SharedLayout
 from autosched.schedule.plan import KernelPlan, NestLoop
@@ -56,6 +56,8 @@ def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
         return [Barrier()] if k < len(barriers) and barriers[k] else []
 
     def prepare() -> None:
+        if nests.body.filled and any(nests.limits(host, d) for d in host.limit):
+            begin_with_zeros(nests, held, host)
         fetch_if_read(nests, held, earlier[0] if earlier else host)
         for n in earlier:
             update(nests, held, n)
