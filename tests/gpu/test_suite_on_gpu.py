@@ -10,7 +10,10 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.reference import interpret
 from autosched.schedule.sample import sample_schedule
+from autosched.schedule.validate import reasons
 from autosched.target import Target
+from tests.schedule.building import schedule
+from tests.schedule.streams import in_steps, product
 
 pytestmark = pytest.mark.gpu
 
@@ -25,8 +28,8 @@ def scheduled(name: str, seed: int | None) -> tuple[ScheduledPipeline, dict[str,
     target = Target.detect()
     result = autosched.schedule(pipeline, inputs=inputs, target=target, params=params, strategy="roots")
     if seed is not None:
-        schedule = sample_schedule(result.bound, target, np.random.default_rng(seed))
-        result = ScheduledPipeline(result.bound, schedule, target, params)
+        drawn = sample_schedule(result.bound, target, np.random.default_rng(seed))
+        result = ScheduledPipeline(result.bound, drawn, target, params)
     return result, inputs, interpret(pipeline, inputs, params)
 
 
@@ -58,3 +61,23 @@ def test_repeated_calls_agree_once_a_graph_replays() -> None:
     for _ in range(4):
         out.fill(0)
         np.testing.assert_array_equal(cupy.asnumpy(kernel(arrays, out=out)), first)
+
+
+@pytest.mark.parametrize("filling", ["in each step", "a step ahead", "past registers"])
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(48, 72, 24), (41, 65, 48), (515, 333, 240)])
+def test_reductions_in_steps(rows: int, columns: int, terms: int, filling: str) -> None:
+    """Sums in another order than NumPy's, so as many digits as products of whole numbers have."""
+    import cupy
+
+    bound = product(rows, columns, terms)
+    found = in_steps(bound, tile=f"by={-(-rows // 16)} bx={-(-columns // 24)}", walked=f"rr.k={terms // 4}")
+    if filling != "in each step":
+        found = found.loaded_ahead() if filling == "a step ahead" else found.copied_asynchronously()
+    target = Target.detect()
+    assert reasons(bound, schedule(bound, found), target) == []
+    kernel = ScheduledPipeline(bound, schedule(bound, found), target, {}).compile("cuda")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, terms), (terms, columns)))
+    for _ in range(3):  # what arrives too late need not do so at once
+        got = cupy.asnumpy(kernel({"a": cupy.asarray(a), "b": cupy.asarray(b)}))
+        np.testing.assert_array_equal(got, np.maximum(a @ b * 2, 0))
