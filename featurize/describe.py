@@ -11,6 +11,7 @@ from autosched.featurize.structure import (
     NestOrder,
     Spot,
     Structure,
+    Tile,
     columns,
     inner_order,
     storage_order,
@@ -20,7 +21,6 @@ from autosched.featurize.structure import (
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
 
 Params = tuple[int, ...]
-Tile = tuple[tuple[int, int], ...]
 
 
 def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Params]:

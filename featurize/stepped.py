@@ -44,6 +44,7 @@ _OF_LOADS = (
     "global_loads_per_border_block",
 )  # fmt: skip
 _OF_STORES = ("num_shared_mem_stores_per_block",)
+"""Features of a copy's loads and stores, which are more where vectors are copied element by element."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,11 @@ class Steps:
         read = [INDEX["unique_global_bytes_read_by_kernel"], INDEX["unique_input_bytes_read_by_kernel"]]
         loads, walked = INDEX["num_global_mem_loads_per_block"], INDEX["streaming_steps"]
         copied, in_block = INDEX["asynchronous_bytes_per_block"], INDEX["shared_bytes_at_task"]
-        features = features.copy()
-        for k, stage in enumerate(rows):
-            if stage.func in self.past:
-                _copy_past_registers(features[..., k, :])
+        if self.past:
+            features = features.copy()
+            for k, stage in enumerate(rows):
+                if stage.func in self.past:
+                    _copy_past_registers(features[..., k, :])
         found = features.copy()
         for k, stage in enumerate(rows):
             if stage != self.host and stage.func not in self.staged | self.inside:

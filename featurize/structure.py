@@ -15,6 +15,10 @@ MIN_VECTOR_EXTENT = 16
 (Anderson, section 6.2)."""
 
 
+Tile = tuple[tuple[int, int], ...]
+"""Threads and points of each dimension."""
+
+
 class Spot(NamedTuple):
     """Where a Func is computed inside a kernel; a named tuple, as searches hash it all the time.
 
@@ -52,7 +56,7 @@ class NestOrder(NamedTuple):
     stage: StageId
     threads: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
-    tile: tuple[tuple[int, int], ...] = ()
+    tile: Tile = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -173,15 +173,16 @@ class NestEmitter:
                 found.append(limit)
         return found
 
-    def _value_point(self, n: Nest, at: Mapping[str, ix.Index]) -> Mapping[str, ix.Index]:
+    def _value_point(self, n: Nest, p: Point) -> Point:
         """Return where a definition is evaluated: at the edge for points beyond it, where these are filled."""
         if n.stage.func not in self.body.filled:
-            return at
-        return {d: functools.reduce(ix.minimum, self.limits(n, d), i) for d, i in at.items()}
+            return p
+        return Point(n.stage, {d: functools.reduce(ix.minimum, self.limits(n, d), i) for d, i in p.at.items()})
 
     def _define(self, n: Nest, at: Mapping[str, ix.Index], registers: Sequence[Buffer] | None) -> None:
         """Evaluate the definition at a point and store all components."""
-        p, inside = Point(n.stage, at), Point(n.stage, self._value_point(n, at))
+        p = Point(n.stage, at)
+        inside = self._value_point(n, p)
         values = [self.body.values.value(e, inside) for e in n.stage.values]
         if len(values) > 1:
             values = [self.out.let(v, f"{self.body.names[n.stage.func]}_{k}") for k, v in enumerate(values)]

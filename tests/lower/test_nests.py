@@ -219,3 +219,11 @@ def test_the_same_schedule_gives_the_same_text(name: str) -> None:
         first, second = lower(bound, found), lower(again, found)
         assert [print_cuda(k).body for k in first.kernels] == [print_cuda(k).body for k in second.kernels]
         assert print_c(first).text == print_c(second).text
+
+
+def test_what_an_index_and_a_stored_value_share_is_computed_once() -> None:
+    bound = app("bilateral_grid")
+    texts = [print_cuda(k).body for k in lower(bound, schedule_roots(bound, H200)).kernels]
+    (scatter,) = (t for t in texts if "computes grid.1" in t or "computes grid, grid.1" in t)
+    code = scatter.partition("} else {")[0]  # the interior's, if there is one
+    assert code.count("as_min_f32(as_max_f32(input_v, 0.0f), 1.0f)") == 1
