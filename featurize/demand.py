@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.regions import WholeGroups, demanded_region, loop_ranges
+from autosched.featurize.alike import alike, distinct
 from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.nests import AXES, Ints, NestShape, middle_block
@@ -192,13 +193,13 @@ class Demands:
 
     def _known(self, keys: Ints, places: Ints, add: Callable[[Ints, BlockPlace | ThreadPlace], int]) -> Ints:
         """Return positions of rows by key; those not yet known are added, place by place."""
-        unique, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        unique, first, which = alike(keys)
         listed = unique.tolist()
         missing = [k for k, key in enumerate(listed) if key not in self._position]
         if missing:
             rows = first[missing]
             of_place = places[rows]
-            for place in np.unique(of_place).tolist():
+            for place in distinct(of_place).tolist():
                 chosen = np.flatnonzero(of_place == place)
                 start = add(rows[chosen], self.places[place])
                 for k, c in enumerate(chosen.tolist()):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autosched.featurize.alike import first_of_alike
 from autosched.featurize.border import guards
 from autosched.featurize.entries import Accesses
 from autosched.featurize.geometry import Geometry
@@ -79,7 +80,7 @@ class IndexCode:
         blocks = (onward * a.strides[rows]).sum(axis=1, keepdims=True)
         threads = a.thread_bytes[rows]
         linear = np.concatenate([blocks, threads, a.point_bytes[rows]], axis=1) // size
-        first = _first_of_alike(np.concatenate([reader[:, None], linear], axis=1))
+        first = first_of_alike(mixed([reader[:, None], linear]))
         runs = np.where(moving, self.loops.runs[reader], 1).max(axis=1)
         terms = np.count_nonzero(onward, axis=1) + np.count_nonzero(threads, axis=1) + np.count_nonzero(moving, axis=1)
         found: Floats = runs * (terms * first + (terms > 0))
@@ -131,11 +132,3 @@ class IndexCode:
         a = self.accesses
         clamped = ((a.factors[rows] != 0) & (a.kinds["clamped"][rows] > 0)[:, :, None]).any(axis=1)
         return np.asarray((clamped & (a.nests.onward[a.batch.readers[rows]] == 0)).any(axis=1))
-
-
-def _first_of_alike(rows: Ints) -> Bools:
-    """Return which rows are the first of those that are equal, ``bool[N]``."""
-    _, first = np.unique(mixed([rows]), return_index=True)
-    found = np.zeros(len(rows), bool)
-    found[first] = True
-    return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.growing import mixed
+from autosched.featurize.alike import alike_rows
 
 Ints = NDArray[np.int64]
 
@@ -28,21 +28,6 @@ LINEAR_COLUMNS = 10
 QUOTIENT_COLUMNS = 6
 """Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step.
 All zeros where there is no such index."""
-
-
-def alike_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return a key of each different row, the first position of it, and the number of the key of every row.
-
-    Rows are told apart by a random linear form modulo 2**64: two different ones meet with probability 2**-63.
-    """
-    keys = mixed([rows])
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    fresh = np.ones(len(rows), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-    which = np.empty(len(rows), np.int64)
-    which[order] = np.cumsum(fresh) - 1
-    return ordered[fresh], order[fresh], which
 
 
 @dataclass

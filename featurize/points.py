@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from autosched.featurize.alike import alike_rows
 from autosched.featurize.growing import Growing
 from autosched.featurize.inner_loops import MOST_REDUCTIONS
-from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
+from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.rows import Bools, Ints
 from autosched.featurize.tables import OffsetTable
 

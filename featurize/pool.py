@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from autosched.featurize.alike import alike
 from autosched.featurize.growing import Growing
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.points import TableRows
@@ -53,7 +54,7 @@ class EntryPool:
         """
         rows = np.flatnonzero(wanted)
         found = np.zeros(len(keys), np.int64)
-        unique, first, which = np.unique(keys[rows], return_index=True, return_inverse=True)
+        unique, first, which = alike(keys[rows])
         listed = unique.tolist()
         missing = np.array([k for k, key in enumerate(listed) if key not in self._number], np.int64)
         together = unrolled[rows[first[missing]]]

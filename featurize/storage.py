@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autosched.featurize.alike import alike, distinct
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.facts import StructureFacts
 from autosched.featurize.growing import Gathered, coefficients
@@ -27,7 +28,7 @@ def walked_across(batch: Batch, facts: Sequence[StructureFacts], nests: NestRows
     """
     found = np.zeros(len(nests.low), bool)
     level = nests.kinds["level"]
-    candidates = np.unique(batch.nests.candidate[level == BLOCK])
+    candidates = distinct(batch.nests.candidate[level == BLOCK])
     if not len(candidates):
         return found
     along_x = nests.axes[:, :, 0]
@@ -37,7 +38,7 @@ def walked_across(batch: Batch, facts: Sequence[StructureFacts], nests: NestRows
     with np.errstate(over="ignore"):
         keys = np.add.reduceat((lane + 2) * coefficients(local), batch.nests.start)[candidates]
         keys = keys + batch.structure[candidates] * coefficients(np.array([-2]))
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    _, first, which = alike(keys)
     for k, c in enumerate(candidates[first].tolist()):
         f = facts[int(batch.structure[c])]
         start = int(batch.nests.start[c])
@@ -50,9 +51,9 @@ def walked_across(batch: Batch, facts: Sequence[StructureFacts], nests: NestRows
         )
         names = f.across(lanes)
         mine = [r for r in rows if f.rows[r].func in names]
-        alike = batch.nests.start[candidates[which == k]]
+        starts = batch.nests.start[candidates[which == k]]
         for r in mine:
-            found[alike + r] = True
+            found[starts + r] = True
     return np.asarray(found & (level == BLOCK))
 
 
@@ -75,7 +76,7 @@ def shared_strides(kinds: Gathered, extents: Ints, across: Bools, streamed: bool
         strides[rows[here], k[here]] = total[here]
         length = np.where(here, extents[rows, k], 1)
         if position == 0 and order.shape[1] > 1:
-            for size, by_rows in itertools.product(np.unique(kinds["storage_item"]).tolist(), (False, True)):
+            for size, by_rows in itertools.product(distinct(kinds["storage_item"]).tolist(), (False, True)):
                 chosen = (order[:, 1] >= 0) & (kinds["storage_item"] == size) & (across != by_rows)
                 length[chosen] = shared_pitch(length[chosen], size, not by_rows, streamed)
         total = total * length

@@ -9,8 +9,9 @@ from enum import Enum
 
 import numpy as np
 
+from autosched.featurize.alike import alike_rows
 from autosched.featurize.joining import joined_accesses
-from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
+from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.nests import Bools, Ints
 from autosched.featurize.visits import LoopedAccesses, Visit
 from autosched.featurize.written import MOST_POINTS, as_written

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from autosched.featurize.alike import alike_rows, first_of_alike
 from autosched.featurize.growing import mixed
-from autosched.featurize.lanes import SECTOR_BYTES, alike_rows
+from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.points import Points, TableRows, Visits
 from autosched.featurize.rows import Bools, Ints
 from autosched.featurize.tables import Entries
@@ -105,7 +106,7 @@ def _entries(
     width = np.ones(len(start), np.int64)
     joins = reads.aligned > reads.itemsize
     if joins.any():
-        again = ~_first_of_alike(mixed([points.owner[:, None], start[:, None], points.iteration[:, None]]))
+        again = ~first_of_alike(mixed([points.owner[:, None], start[:, None], points.iteration[:, None]]))
         joins &= np.bincount(points.owner, again, len(joins)) == 0  # what is accessed twice is not joined
         chosen, width = _joined(reads, points, start, joins)
         points, start, quotient = points.take(chosen), start[chosen], quotient[chosen]
@@ -136,7 +137,7 @@ def _first_loads(
         return mixed([owner[:, None], every, iteration[:, None], nest[:, None]])
 
     keys = key(points.owner, points.every, points.iteration, alone[points.owner])
-    counts = _first_of_alike(keys)
+    counts = first_of_alike(keys)
     if len(later):
         every_one = np.ones(len(later), bool)
         before = earlier.enumerate(rows, earlier.moving, every_one, ~every_one, shift)
@@ -144,14 +145,6 @@ def _first_loads(
         held = reads.canonical(whose, before.every + shift[before.owner])
         counts &= ~np.isin(keys, key(whose, held, before.iteration, earlier.alone[before.owner]))
     return points.take(counts | ~once)
-
-
-def _first_of_alike(keys: Ints) -> Bools:
-    """Return which keys are the first of those that are equal."""
-    _, first = np.unique(keys, return_index=True)
-    found = np.zeros(len(keys), bool)
-    found[first] = True
-    return found
 
 
 def _joined(reads: Reads, points: Points, start: Ints, joins: Bools) -> tuple[Ints, Ints]:

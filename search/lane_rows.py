@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundStage
+from autosched.featurize.alike import alike
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
@@ -192,7 +193,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     bare = ~nests.axes[carrier].any(axis=(1, 2))
     structure = batch.structure[candidate]
     dims = nests.points.shape[1]
-    keys, which = np.unique((structure * len(rows) + local) * dims + lane, return_inverse=True)
+    keys, _, which = alike((structure * len(rows) + local) * dims + lane)
     work = np.stack([works[k // dims // len(rows)].work(k // dims % len(rows), k % dims) for k in keys.tolist()])[which]
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.featurize.alike import distinct
 from autosched.featurize.structure import Structure
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -192,8 +194,7 @@ class Sampler:
             buckets.append(self._buckets(options, depth) + count)
             count = int(buckets[-1].max()) + 1
         draws = _Draws(np.concatenate(buckets), self.rng)
-        rounded, times = np.unique(np.frexp(draws.sizes)[1] - 1, return_counts=True)
-        for power, n in zip(rounded.tolist(), times.tolist(), strict=True):
+        for power, n in Counter((np.frexp(draws.sizes)[1] - 1).tolist()).items():
             self.evaluator.counts.buckets[1 << power] += n
         accepted: list[Ints] = []
         known, legal = _gathered(tables)
@@ -225,7 +226,7 @@ class Sampler:
         for table, p in zip(tables, positions, strict=True):
             if len(p):
                 asked.setdefault(table, []).append(p)
-        fresh = {t: t.fresh(p[0] if len(p) == 1 else np.unique(np.concatenate(p))) for t, p in asked.items()}
+        fresh = {t: t.fresh(p[0] if len(p) == 1 else distinct(np.concatenate(p))) for t, p in asked.items()}
         yield [w for t, f in fresh.items() for w in t.wanted(f)]
         for t, f in fresh.items():
             t.collect(f, self.evaluator)

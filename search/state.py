@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.lanes import alike_rows
+from autosched.featurize.alike import alike_rows
 from autosched.featurize.structure import Columns, Structure
 from autosched.schedule.types import Level
 
@@ -67,17 +69,23 @@ def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
     Depth 0 is the placement, 1 adds which loops have more than one iteration, 2 the extents of the blocks' tiles, 3 the
     threads of the root, 4 and more everything.
     """
-    s = piece.structure
-    placement = (s.stages, tuple((p.func, p.level, p.host) for p in s.spots), tuple(sorted(s.inlined)))
+    placement, enclosing = _placement(piece.structure)
     key: tuple[object, ...] = (placement,)
     if depth >= 1:
-        key += (tuple(p.enclosing for p in s.spots), tuple(n > 1 for n in piece.params))
+        key += (enclosing, tuple([n > 1 for n in piece.params]))
     if depth >= 2:
         threads, serial = piece.params[layout.root_threads], piece.params[layout.root_serial]
-        key += (tuple(t * n for t, n in zip(threads, serial, strict=True)),)
+        key += (tuple(map(mul, threads, serial)),)
     if depth >= 3:
         key += (piece.params[layout.root_threads],)
     return (*key, piece.params) if depth >= 4 else key
+
+
+@lru_cache(maxsize=1 << 14)
+def _placement(s: Structure) -> tuple[int, int]:
+    """Return hashes of what a kernel computes where, and of the loops that its Members are in."""
+    where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.spots), s.inlined))
+    return where, hash(tuple(p.enclosing for p in s.spots))
 
 
 def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:

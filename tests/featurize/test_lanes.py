@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from autosched.featurize.lanes import (
     CountMemo,
-    alike_rows,
     global_transactions,
     shared_transactions,
     shared_transactions_of_doubles,
@@ -120,14 +119,6 @@ def test_warps_of_a_block(xy: tuple[int, int], depth: int, data: st.DataObject) 
     last = max(lane // 32 for lane in inside) * 32
     found = warps_of_block(np.array([[*block, *active]]))[0].tolist()
     assert found == [len(sizes), len(inside), last, int(sizes[-1] != sizes[0])]
-
-
-def test_alike_rows_are_told_from_different_ones() -> None:
-    rng = np.random.default_rng(1)
-    table = rng.integers(-2, 2, (500, 6))
-    keys, first, which = alike_rows(table)
-    assert len(keys) == len({tuple(r) for r in table.tolist()})
-    assert (table[first][which] == table).all()
 
 
 def test_a_memo_counts_each_row_once() -> None:
