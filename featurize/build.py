@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import NestOrder, inner_order, spot_storage, thread_order
+from autosched.featurize.structure import (
+    NestOrder,
+    inner_order,
+    member_dims,
+    shared_tile,
+    spot_storage,
+    thread_order,
+)
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
@@ -69,12 +76,14 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         threads = params[layout.threads_of(spot.func)] if spot.level is Level.BLOCK else np.ones_like(extents)
         serial = -(-extents // threads)
         threads = -(-extents // serial)  # none that would have no point
-        dims = bound.funcs[spot.func].dims
         for stage in _stages(bound, spot.func):
+            dims = member_dims(bound, stage) if spot.level is Level.BLOCK else bound.funcs[spot.func].dims
             loops, divided = structure.order(stage), (threads, serial)
-            if loops.tile:
-                own, least = np.array(loops.tile, np.int64).T
-                divided = own, np.maximum(-(-extents // own), least)
+            tile = loops.tile or (shared_tile(bound, stage) if spot.level is Level.BLOCK else ())
+            if tile:
+                terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
+                own, least = np.array(tile, np.int64).T
+                divided = own, np.maximum(-(-np.array([*extents, *terms]) // own), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
     for spot in structure.spots:
@@ -108,7 +117,7 @@ def _thread_loops(
     inside = [
         Loop(d, LoopKind.SERIAL, points[d]) if d in points else Loop(d, LoopKind.REDUCTION, stage.loop(d).extent)
         for d in inner_order(stage, dims, listed.inner)
-        if points.get(d, 2) > 1
+        if points.get(d, 2) > 1 or (extent[d] == 1 and stage.loop(d).reduction)  # reductions are always listed
     ]
     return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in own and extent[d] > 1), *inside)
 
@@ -119,7 +128,7 @@ def _depth(model: KernelModel, host: StageTiling, enclosing: int, level: Level) 
     if level is Level.BLOCK or enclosing == 0:
         return start
     spot = model.structure.spot(host.stage.func)
-    dims = model.grid.dims if spot is None else model.bound.funcs[host.stage.func].dims
+    dims = model.grid.dims if spot is None else member_dims(model.bound, host.stage)
     around = set(dims[:enclosing])
     enclosed = [k for k, p in enumerate(host.loops) if p.kind is LoopKind.REDUCTION or p.dim in around]
     return max([start, *(k + 1 for k in enclosed)])

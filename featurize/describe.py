@@ -14,6 +14,8 @@ from autosched.featurize.structure import (
     Tile,
     columns,
     inner_order,
+    member_dims,
+    shared_tile,
     storage_order,
     thread_order,
     tiled_dims,
@@ -46,7 +48,9 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
-    orders += [_order(bound, t, bound.funcs[m.func].dims, _own_tile(bound, m, t)) for m in members for t in m.tilings]
+    orders += [
+        _order(bound, t, member_dims(bound, t.stage), _own_tile(bound, m, t)) for m in members for t in m.tilings
+    ]
     structure = Structure(
         stages,
         tuple(spots),
@@ -99,15 +103,19 @@ def _own_tile(bound: BoundPipeline, member: Member, tiling: StageTiling) -> Tile
     """Return threads and points of each dimension of an update of a BLOCK Member, or none if they are the first's."""
     if member.at.level is not Level.BLOCK:
         return ()
-    walked = {d.name for d in bound.stage(tiling.stage.func, tiling.stage.number).loops}
+    walked = {d.name for d in bound.stage(*tiling.stage).loops}
 
     def tile(t: StageTiling) -> Tile:
-        own = bound.funcs[member.func].dims
+        own = member_dims(bound, t.stage)
         return tuple(
             (t.extent(d, LoopKind.THREAD), t.extent(d, LoopKind.SERIAL)) if d in walked else (1, 1) for d in own
         )
 
     mine = tile(tiling)
+    if bound.stage(*tiling.stage).combine:
+        dims = bound.funcs[member.func].dims
+        mine = (*((t, n if t > 1 else 1) for t, n in mine[: len(dims)]), *mine[len(dims) :])  # one thread does all
+        return () if mine == shared_tile(bound, tiling.stage) else mine
     return () if mine == tile(member.tilings[0]) else mine
 
 
@@ -130,7 +138,7 @@ def _enclosing(bound: BoundPipeline, kernel: Kernel, depth: int, host: StageTili
     around = {p.dim for p in host.loops[:depth] if p.kind is LoopKind.SERIAL}
     is_root = any(r.tiling.stage == host.stage for r in kernel.roots)
     stages = tuple(r.tiling.stage for r in kernel.roots)
-    dims = tiled_dims(bound, stages) if is_root else bound.funcs[host.stage.func].dims
+    dims = tiled_dims(bound, stages) if is_root else member_dims(bound, host.stage)
     last = max((k for k, d in enumerate(dims) if d in around), default=-1)
     in_terms = any(p.kind is LoopKind.REDUCTION and p.extent > 1 for p in host.loops[:depth])
     return max(last + 1, int(in_terms and bool(dims)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.structure import Structure, spot_storage, tiled_dims
+from autosched.featurize.structure import Structure, member_dims, spot_storage, tiled_dims
 from autosched.schedule.banks import walked_across_by
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Level, StageId
@@ -37,7 +37,7 @@ class StructureFacts:
             s: table.of(s.func, s.number, structure.inlined) for s in self.rows
         }
         self.dims: list[tuple[str, ...]] = [
-            tiled_dims(bound, structure.stages) if structure.spot(s.func) is None else bound.funcs[s.func].dims
+            tiled_dims(bound, structure.stages) if structure.spot(s.func) is None else member_dims(bound, s)
             for s in self.rows
         ]
         self.lifetimes = self._lifetimes()

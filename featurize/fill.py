@@ -107,7 +107,9 @@ class Filler:
         blocks = self.geometry.blocks[self.batch.nests.candidate]
         serial = nests.serial.prod(axis=1)
         times = nests.times
-        region = np.where(root, kinds["whole"], nests.extents.prod(axis=1))
+        scattered = kinds["terms_shared"].any(axis=1)  # it does not walk the dimensions that it scatters in
+        inside = np.where(scattered, nests.covered.prod(axis=1), nests.extents.prod(axis=1))
+        region = np.where(root, kinds["written"], inside)
         produced = np.where(thread, serial, nests.active.prod(axis=1) * serial * np.where(root, blocks, 1))
         realizations = self._realizations()
         put("num_realizations", realizations)
@@ -116,7 +118,7 @@ class Filler:
         put("points_computed_per_production", produced * red)
         put("points_computed_per_thread", serial * red * times)
         put("points_computed_total", region * red * realizations)
-        put("points_computed_minimum", kinds["whole"] * red)
+        put("points_computed_minimum", kinds["written"] * red)
         put("innermost_loop_extent", serial * red)
         put("innermost_pure_loop_extent", np.where(kinds["within"] > 0, nests.serial, 1).prod(axis=1))
         put("unrolled_loop_extent", np.where(np.asarray(is_unrolled(serial)) & (red == 1), serial, 1))
@@ -258,7 +260,7 @@ class Filler:
         put("max_block_occupancy", (running / target.max_blocks_per_sm)[candidate])
         put("resident_blocks", resident[candidate])
         static = self.geometry.nests.kinds
-        put("global_bytes_written_by_kernel", static["whole"] * static["bytes"] * ~nested)
+        put("global_bytes_written_by_kernel", static["written"] * static["bytes"] * ~nested)
         steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
         put("steps_per_block", steps[self.batch.structure][candidate] * ~nested)
 

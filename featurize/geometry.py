@@ -112,6 +112,10 @@ def _place_in_blocks(
     own_threads, own_points = rows.kinds["own_threads"][members], rows.kinds["own_points"][members]
     threads = np.where(present, np.where(own_threads > 0, own_threads, threads), 1)
     least = np.where(present, np.where(own_points > 0, own_points, least), 1)
+    terms = rows.kinds["terms_shared"][members] > 0  # which every block walks as a whole
+    sizes = rows.kinds["sizes"][members]
+    extents, points = np.where(terms, sizes, extents), np.where(terms, sizes, points)
+    low, onward = np.where(terms, rows.kinds["lows"][members], low), np.where(terms, 0, onward)
     rows.low[members], rows.onward[members], rows.points[members] = low, onward, points
     rows.extents[members] = extents
     rows.serial[members] = np.maximum(-(-extents // threads), least)

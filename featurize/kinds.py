@@ -14,7 +14,7 @@ from autosched.featurize.growing import StaticTable
 from autosched.featurize.inner_loops import MOST_REDUCTIONS, moving_reductions, reduction_extents
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.place import Place
-from autosched.featurize.structure import inner_reductions, tiled_dims
+from autosched.featurize.structure import inner_reductions, member_dims, shared_tile, tiled_dims
 from autosched.featurize.tables import OffsetTable
 from autosched.featurize.work import UNITS, WorkTable, code_size
 from autosched.schedule.derived import array_strides
@@ -51,7 +51,8 @@ class Kinds:
         self.work = work
         stages = [s for f in bound.funcs.values() for s in f.stages]
         tiled = [sum(d.parallel for d in s.loops) for s in stages]
-        self.dims = max(1, *tiled, *(f.ndim for f in bound.funcs.values()))
+        inside = [len(member_dims(bound, StageId(s.func, s.number))) for s in stages]
+        self.dims = max(1, *tiled, *inside)
         self.ranks = max(
             1, *(f.ndim for f in bound.funcs.values()), *(len(i.shape) for i in bound.inputs.values())
         )  # fmt: skip
@@ -61,13 +62,14 @@ class Kinds:
             storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
             whole_fastest=0, within=d, innermost=0, branching=0, loads=0, operations=UNITS, integers=2, floats=0,
             size=0, held=0, terms=MOST_REDUCTIONS, nested=MOST_REDUCTIONS + d, own_threads=d, own_points=d,
+            terms_shared=d, written=0,
         )  # fmt: skip
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
             phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
             known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
             point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS,
-            outside=0, by_data=0,
+            outside=0, by_data=0, atomic=0,
         )  # fmt: skip
         self.places: list[Place] = []
         self._places: dict[Place, int] = {}
@@ -76,9 +78,9 @@ class Kinds:
         self._entries: dict[object, int] = {}
         self._arrays: dict[tuple[str, int], int] = {}
 
-    def dims_of(self, level: int, stages: Sequence[StageId]) -> tuple[str, ...]:
-        """Return a nest's dimensions outside reductions, outermost first; ``stages`` share its threads."""
-        return tiled_dims(self.bound, stages) if level == ROOT else self.bound.funcs[stages[0].func].dims
+    def dims_of(self, level: int, stages: Sequence[StageId], nest: StageId | None = None) -> tuple[str, ...]:
+        """Return the loops of a nest that threads divide, outermost first; ``stages`` share its threads."""
+        return tiled_dims(self.bound, stages) if level == ROOT else member_dims(self.bound, nest or stages[0])
 
     def place(self, place: Place) -> int:
         """Return the number of a place for nests."""
@@ -98,9 +100,10 @@ class Kinds:
         id_, level, stages, _, _ = place
         func = self.bound.funcs[id_.func]
         stage = self.bound.stage(id_.func, id_.number)
-        dims = self.dims_of(level, stages)
+        dims = self.dims_of(level, stages, id_)
         names = {d.name for d in stage.loops}
-        sizes, lows = self.grid(stages[0], dims)
+        sizes, lows = self.grid(stages[0] if level == ROOT else id_, dims)
+        tile = place.order.tile or (shared_tile(self.bound, id_) if level == BLOCK else ())
         own = dict(zip(func.dims, func.region, strict=True))
         domain = [own[d] if d in own and d in names else (0, FAR) for d in dims]
         slow_first = place.slow_first(self.bound)
@@ -126,6 +129,7 @@ class Kinds:
             leading=int(id_ == stages[0]),
             bytes=sum(d.bytes_ for d in func.dtypes),
             whole=math.prod(func.extents),
+            written=math.prod(loop_sizes(func, stage, func.extents).values() if stage.combine else func.extents),
             fastest=dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
             whole_fastest=func.extents[storage[0]] if func.dims else 1,
             within=self._padded(place.within(self.bound, dims), 1),
@@ -139,8 +143,9 @@ class Kinds:
             held=int(level == ROOT and id_.func == self.bound.held),
             terms=reduction_extents(stage, dims),
             nested=place.nested(self.bound, dims, self.dims),
-            own_threads=self._padded([threads for threads, _ in place.order.tile], 0),
-            own_points=self._padded([points for _, points in place.order.tile], 0),
+            own_threads=self._padded([threads for threads, _ in tile], 0),
+            own_points=self._padded([points for _, points in tile], 0),
+            terms_shared=self._padded([int(d not in own) for d in dims], 0),
         )
 
     def _padded(self, values: Sequence[int], fill: int) -> list[int]:
@@ -182,7 +187,7 @@ class Kinds:
     ) -> int:  # fmt: skip
         func = self.bound.funcs[id_.func]
         stage = self.bound.stage(id_.func, id_.number)
-        dims = self.dims_of(level, stages)
+        dims = self.dims_of(level, stages, id_)
         own = group.source == id_.func
         again = own and owns_tile(func, stage)
         loops = {d.name: d for d in stage.loops}
@@ -234,6 +239,7 @@ class Kinds:
             summed=moving_reductions(group, stage, dims),
             outside=int(group.source in self.bound.inputs),
             by_data=int(group.by_data),
+            atomic=1 + func.dtypes[group.component].is_float if store and own and stage.combine else 0,
         )
 
     def _coefficients(

@@ -6,6 +6,10 @@ approximations where it is false:
 * An index that is not affine (data, products, remainders), and a thread with too many points to be unrolled: a request
   needs `GATHER_SECTORS` sectors, or `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared between
   points.
+* Atomic operations: threads that meet at an element take turns. In global memory each lane is a sector of its own,
+  which is about what second-level caches do in the same time; in shared memory a request whose addresses are known
+  takes a wavefront for each lane at one element, and one that depends on data `ATOMIC_CONFLICTS`; of floats, which are
+  loaded and swapped until nobody came between, twice as many.
 * A floor division inside a sum, or several of them in one index: they are taken together, ``(2 * (x // 2) + 1)`` as
   ``x + 1``.
 * An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
@@ -53,6 +57,9 @@ GATHER_SECTORS = 8
 """Sectors of a data-dependent read of global memory: neighbours hold similar numbers, as in images."""
 GATHER_CONFLICTS = 4
 """Wavefronts of a data-dependent read of shared memory: 32 random banks hold about so many in the fullest."""
+
+ATOMIC_CONFLICTS = 8
+"""Wavefronts of a data-dependent atomic operation on shared memory: lanes that hold similar numbers meet in a bin."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,10 @@ def traffic(
     if every_warp:
         exact &= (kinds["everywhere"] > 0) | nests.central[reader]
     _add_gathers(sums, accesses, ~accesses.listed, warps)
+    atomic = np.flatnonzero(kinds["atomic"])
+    if len(atomic):
+        exact[atomic] = False
+        _take_turns(sums, accesses, atomic)
     again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
     sums *= np.where(kinds["repeats"] > 0, again, 1)
     return Traffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], sums[5], sums[6], exact)
@@ -249,3 +260,14 @@ def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -
     for k, values in {0: requests, 1: transactions, 2: lanes, 3: lanes, 5: transactions, 6: requests}.items():
         sums[k, rows] = values * outside
     sums[4, rows] = points
+
+
+def _take_turns(sums: Floats, accesses: Accesses, rows: Ints) -> None:
+    """Let atomic operations wait for one another."""
+    kinds = accesses.kinds
+    lanes, requests = sums[3, rows], sums[0, rows]
+    together = lanes / np.maximum(sums[2, rows], 1)
+    shared = np.where(accesses.listed[rows], sums[1, rows] * together, requests * ATOMIC_CONFLICTS)
+    shared = np.minimum(shared, np.maximum(lanes, requests)) * kinds["atomic"][rows]
+    transactions = np.where(kinds["memory"][rows] == GLOBAL, lanes, shared)
+    sums[1, rows] = sums[5, rows] = transactions

@@ -99,7 +99,11 @@ _LISTED: list[tuple[str, str, str]] = [
     ("shared_requests_per_block", "requests", "Warp instructions to shared memory."),
     ("unique_global_bytes_read_by_kernel", "bytes", "Different bytes of global memory read by all blocks together."),
     ("unique_input_bytes_read_by_kernel", "bytes", "Of these, those of the pipeline's inputs."),
-    ("global_bytes_written_by_kernel", "bytes", "Bytes of global memory written by all blocks together."),
+    (
+        "global_bytes_written_by_kernel",
+        "bytes",
+        "Bytes of global memory written by all blocks together; what is combined with others counts each time.",
+    ),
     ("resident_blocks", "blocks", "Blocks resident on a multiprocessor: warps, shared memory and blocks counted."),
     ("steps_per_block", "steps", "Thread loops of the block, with a barrier between them."),
     (

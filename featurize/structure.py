@@ -15,6 +15,9 @@ MIN_VECTOR_EXTENT = 16
 (Anderson, section 6.2)."""
 
 
+SHARED_THREADS = 256
+"""Threads of a block that share the reductions of an atomic update."""
+
 Tile = tuple[tuple[int, int], ...]
 """Threads and points of each dimension."""
 
@@ -49,8 +52,8 @@ class NestOrder(NamedTuple):
         stage: The nest's stage.
         threads: Thread loops, threadIdx.x first; empty where `thread_order` is theirs.
         inner: Loops inside a thread, outermost first; empty where `inner_order` is theirs.
-        tile: Threads and points of each dimension of an update of a BLOCK Member; empty where they are those of the
-            Member's first stage.
+        tile: Threads and points of each dimension (see `member_dims`) of an update of a BLOCK Member; empty where they
+            are those of the Member's first stage or, of an atomic update, those of `shared_tile`.
     """
 
     stage: StageId
@@ -133,6 +136,29 @@ def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ..
     """Return the loops of a group of stages that blocks and threads divide, outermost first."""
     first = bound.stage(stages[0].func, stages[0].number)
     return tuple(d.name for d in first.loops if d.parallel and not (len(stages) > 1 and d.reduction))
+
+
+def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
+    """Return the loops of a Member's stage that threads divide: its dimensions, and reductions that are atomic."""
+    loops = bound.stage(*stage).loops if bound.stage(*stage).combine else ()
+    return (*bound.funcs[stage.func].dims, *(d.name for d in loops if d.reduction))
+
+
+def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
+    """Return threads and points of each of `member_dims` of an atomic update of a BLOCK Member; of others none.
+
+    Threads share the reductions, innermost first, so that neighbours read what lies side by side.
+    """
+    update = bound.stage(*stage)
+    if not update.combine:
+        return ()
+    left = SHARED_THREADS
+    found: list[tuple[int, int]] = []
+    for d in reversed(update.reductions):
+        points = -(-d.extent // min(left, 1 << (d.extent.bit_length() - 1)))
+        found.insert(0, (-(-d.extent // points), points))
+        left = max(left // found[0][0], 1)
+    return (*((1, 1) for _ in bound.funcs[stage.func].dims), *found)
 
 
 def inner_reductions(stage: BoundStage, dims: Sequence[str]) -> tuple[str, ...]:

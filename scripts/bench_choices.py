@@ -3,9 +3,11 @@
     python scripts/bench_choices.py streams [sgemm conv_layer ...] [--beam 8] [--passes 2] [--seconds 20]
     python scripts/bench_choices.py joins
     python scripts/bench_choices.py mending
+    python scripts/bench_choices.py atomics
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
 * ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
+* ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
@@ -32,17 +34,20 @@ from autosched.search.modes.spills import SpillTable, without_spills
 from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
+from autosched.search.splits import split_views
 from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "joins", "mending")
+CHOICES = ("streams", "joins", "mending", "atomics")
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     """Return whether a choice may change anything for a pipeline, as far as can be told before."""
     if choice == "streams":
         return bool(list(places(bound, schedule_roots(bound, target))))
+    if choice == "atomics":
+        return any(s.atomic for view in split_views(bound, target) for s in view.splits)
     return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
@@ -60,10 +65,11 @@ def searched(
 
 
 def described(schedule: Schedule) -> str:
-    """Return what a schedule computes together or in steps."""
+    """Return what a schedule computes together or in steps, and what its threads share."""
     together = [f"{len(j.funcs)} together" for j in schedule.joins]
     hosts = [f"{k.stream.host} in steps{' ahead' if k.ahead else ''}" for k in schedule.kernels if k.stream is not None]
-    return ", ".join((*together, *hosts)) or "-"
+    shared = [f"{s.func} shared" for s in schedule.splits if s.atomic]
+    return ", ".join((*together, *hosts, *shared)) or "-"
 
 
 def row(choice: str, name: str, target: Target, model: CostModel, settings: SearchSettings, seconds: float) -> str:

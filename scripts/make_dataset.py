@@ -21,11 +21,13 @@ import hydra
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 from autosched.apps.registry import NAMES
 from autosched.errors import AutoschedError, InputError
+from autosched.measure.again import time_again
 from autosched.measure.backend import Backend
+from autosched.measure.comparison import Comparer
 from autosched.measure.cpu import CpuBackend
 from autosched.measure.cuda import CudaBackend
 from autosched.measure.database import ResultsDatabase
@@ -36,6 +38,7 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
+from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, draw_in_processes
@@ -47,6 +50,8 @@ CONSOLE = Console(stderr=True)
 CORES_PER_DRAWER = 4
 GRACE_S = 0.5
 """How long after the end of the budget schedules are no longer waited for."""
+TURNS_SHARE = 0.35
+"""Share of the budget for timing a pipeline's schedules once more in turns; what it does not need is not used."""
 LIMITS = ("compile_processes", "compile_timeout_s", "time_limit_s", "trust_limit_s", "ahead", "lifetime", "again")
 
 
@@ -166,11 +171,12 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
     # What is drawn meanwhile would disturb measurements that need the cores.
     ahead = 0 if backend.needs_quiet else processes
-    last = time.monotonic() + config.budget_s + GRACE_S
+    budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
+    last = time.monotonic() + budget_s + GRACE_S
     drawn = samples.jobs(processes=processes, ahead=ahead, deadline=last)
     with closing(drawn) as jobs, Progress(*columns, console=CONSOLE) as progress:
         bar = progress.add_task("pipelines", total=len(problems), note="")
-        for result in measurer.run(jobs, seconds=config.budget_s):
+        for result in measurer.run(jobs, seconds=budget_s):
             if result.status in limits.again:
                 samples.leave_open(result.job.problem)
             samples.note_done(measurer)
@@ -179,10 +185,35 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
             progress.update(bar, completed=samples.done, note=note)
         samples.note_done(measurer)
         progress.update(bar, completed=samples.done)
+    if config.measure.turns:
+        time_in_turns(config, database, backend, target, limits, started + config.budget_s)
     took = time.perf_counter() - started
     CONSOLE.print(measurer.summary.text(), highlight=False)
     CONSOLE.print(f"{took:.0f} s, {samples.waited_s:.0f} s of them waiting for schedules", highlight=False)
     return measurer
+
+
+def time_in_turns(
+    config: DictConfig, database: ResultsDatabase, backend: Backend, target: Target, limits: MeasureSettings, end: float
+) -> None:
+    """Time each pipeline's schedules once more, in turns, where that was not done yet.
+
+    Args:
+        config: Settings of the script.
+        database: Has their times.
+        backend: What measures.
+        target: What the schedules are made for.
+        limits: Time limits.
+        end: Time by `time.perf_counter` after which no further pipeline is begun.
+    """
+    deadline = time.monotonic() + end - time.perf_counter()
+    with Comparer(backend, limits, RoundsRule(**config.measure.turns)) as comparer:
+        found = time_again(database, backend, target, comparer, deadline=deadline)
+        outcomes = list(track(found, "in turns", console=CONSOLE))
+    for problem, reason in outcomes:
+        if reason:
+            CONSOLE.print(f"[yellow]{problem.title} keeps the times that it has:[/] {reason}", highlight=False)
+    CONSOLE.print(f"{sum(not reason for _, reason in outcomes)} pipelines timed in turns", highlight=False)
 
 
 def write_parquet(config: DictConfig, database: ResultsDatabase, source: str) -> None:

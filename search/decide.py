@@ -129,7 +129,7 @@ class Decider:
         readers = self.replaced(state, decision)
         kept = [p for k, p in enumerate(state.pieces) if k not in readers]
         found = self._root_options(state, func, readers, kept) if only in (None, "root") else []
-        if func.is_output or not readers:
+        if func.is_output or not readers or (found and self._copies_shared(func)):
             return found
         wanted = [kind for kind in self.settings.locations if only in (None, kind)]
         if "inline" in wanted and self.places.can_inline(func):
@@ -137,9 +137,14 @@ class Decider:
         if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
             if "block" in wanted:
                 found += self._block_options(state, func, readers[0], kept)
-            if "thread" in wanted:
+            if "thread" in wanted and not _is_shared(func):
                 found += self._thread_options(state, func, readers[0], kept)
         return found
+
+    def _copies_shared(self, func: BoundFunc) -> bool:
+        """Whether a Func copies what threads accumulate together: a kernel of its own lets each block have its part."""
+        sources = (self.bound.funcs[s] for s in func.stages[0].sources if s in self.bound.funcs)
+        return func.is_pure and any(_is_shared(s) for s in sources)
 
     def _only_here(self, state: State, func: BoundFunc, reader: int) -> bool:
         """Whether a Func is of use to one kernel alone, and a part of it to each of its blocks."""
@@ -148,8 +153,11 @@ class Decider:
         return inside.issuperset(func.consumers) and not self._written_at_large(func)
 
     def _written_at_large(self, func: BoundFunc) -> bool:
-        """Whether every use of a Func needs all of it, so that computing it in each block is never worthwhile."""
-        return func.undefined or any(f is not None for f in func.fixed)
+        """Whether every use of a Func needs all of it, so that computing it in each block is never worthwhile.
+
+        What threads of a block accumulate together is for each block to have its own.
+        """
+        return func.undefined or (not _is_shared(func) and any(f is not None for f in func.fixed))
 
     def _settled(
         self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
@@ -302,6 +310,7 @@ class Decider:
             target = self.evaluator.target
             vector = self._vector(structure.func, grid.dims)
             table = root_tilings(grid.sizes.tolist(), vector, self.settings, target)
+            table = self._with_whole_bins(self.bound.funcs[structure.func], table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             self._tilings[bare] = [
@@ -309,6 +318,16 @@ class Decider:
                 for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()
             ]
         return self._tilings[bare]
+
+    def _with_whole_bins(self, func: BoundFunc, table: Ints) -> Ints:
+        """Return the tilings in which a block copies all that its threads accumulate; all, if a Func copies no such."""
+        if not self._copies_shared(func):
+            return table
+        d = len(func.dims)
+        sources = (self.bound.funcs[s] for s in func.stages[0].sources if s in self.bound.funcs)
+        scattered = np.any([[f is not None for f in s.fixed] for s in sources], axis=0)
+        whole = (table[:, :d] * table[:, d:] >= np.array(func.extents))[:, scattered].all(axis=1)
+        return table[whole] if whole.any() else table
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
         """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension.
@@ -356,6 +375,11 @@ class Decider:
             found = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, found[func.name].tolist(), strict=True):
                 self._extents[structure, params] = tuple(extents)
+
+
+def _is_shared(func: BoundFunc) -> bool:
+    """Whether threads accumulate a Func together."""
+    return any(s.combine for s in func.stages)
 
 
 def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:

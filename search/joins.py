@@ -24,7 +24,7 @@ def searched_views(bound: BoundPipeline, target: Target, settings: SearchSetting
     """
     if bound.rewrites:
         return [bound]
-    views = split_views(bound, target) if settings.splits else [bound]
+    views = split_views(bound, target, atomics=settings.atomics) if settings.splits else [bound]
     joins = _joins(bound) if settings.joins and target.kind == "cuda" else ()
     return [*views, with_joins(bound, joins)] if joins else views
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Columns, Spot, Structure, columns
+from autosched.featurize.structure import Columns, Spot, Structure, columns, member_dims
 from autosched.schedule.tiles import root_groups
 from autosched.schedule.types import Level, StageId
 
@@ -128,9 +128,8 @@ class Places:
         for reader in model.rows:
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
-            depth = (
-                len(model.grid.dims) if structure.spot(reader.func) is None else len(self.bound.funcs[reader.func].dims)
-            )
+            is_root = structure.spot(reader.func) is None
+            depth = len(model.grid.dims if is_root else member_dims(self.bound, reader))
             chain = [(reader, depth)]
             spot = structure.spot(reader.func)
             while spot is not None and spot.level is Level.THREAD:

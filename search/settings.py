@@ -15,7 +15,8 @@ class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``copies``, ``splits`` and ``baseline``, which are ours: `PAPER` is without.
+    ``refine``, ``refine_beam``, ``copies``, ``splits``, ``atomics`` and ``baseline``, which are ours: `PAPER` is
+    without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -30,6 +31,7 @@ class SearchSettings:
             longer, a larger share of its transactions must be saved than that costs. The default lies within what
             predictions of two such kernels are wrong by (docs/search.md).
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
+        atomics: Whether threads may share updates that scatter, where reductions are tried in pieces, too (for GPUs).
         joins: Whether outputs that read the same are tried in one kernel (`autosched.search.joins`, for GPUs). Whether
             that pays depends on registers, of which models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
@@ -60,6 +62,7 @@ class SearchSettings:
     refine_beam: int = 4
     copies: float = 1.06
     splits: bool = True
+    atomics: bool = True
     joins: bool = False
     streams: bool = True
     baseline: float = 1.05
@@ -97,10 +100,11 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0, splits=False, streams=False, baseline=0.0)
+PAPER = SearchSettings(refine=0, copies=0.0, splits=False, atomics=False, streams=False, baseline=0.0)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
-    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, streams=False, baseline=0.0,
+    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics=False, streams=False,
+    baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -2,7 +2,8 @@
 
 An update runs inside one thread for each point that it writes. Where there are fewer points than threads to feed, and
 many iterations, the loops are cut until threads are enough; the pieces are joined in the same way, so that no thread
-has a long way to go alone.
+has a long way to go alone. Where an update scatters, threads may share its iterations by atomic operations, each block
+in shared memory of its own.
 """
 
 from __future__ import annotations
@@ -22,27 +23,37 @@ ENOUGH = 0.25
 MOST_SPLITS = 8
 LANES = 32
 """Neighbouring pieces of the innermost loop: as many as threads that read side by side."""
+BINS_BYTES = 32 * 1024
+"""Most bytes of what a block may accumulate together in shared memory."""
+BLOCKS_EACH = 4
+"""Blocks of a multiprocessor, at least, that accumulate something each."""
 DENSITIES = {"cuda": (512, 2048), "cpu": (1, 4)}
 """Threads of a multiprocessor, or vectors of a core, that are tried: few that do much each, or as many as fit."""
 
 
-def split_views(bound: BoundPipeline, target: Target) -> list[BoundPipeline]:
+def split_views(bound: BoundPipeline, target: Target, *, atomics: bool = True) -> list[BoundPipeline]:
     """Return the pipeline as it is, and with reductions in pieces in each way that might fill the device.
 
     Args:
         bound: The pipeline; one that has reductions in pieces already is left as it is.
         target: The device.
+        atomics: Whether threads may share updates that scatter.
     """
     if bound.splits:
         return [bound]
     lanes = target.warp_size if target.kind == "cpu" else 1
-    ways = {_splits(bound, target, target.multiprocessors * lanes * n): None for n in DENSITIES[target.kind]}
+    threads = [target.multiprocessors * lanes * n for n in DENSITIES[target.kind]]
+    ways = {_splits(bound, target, n): None for n in threads}
+    shared = _atomic_splits(bound, target, threads[-1]) if atomics and target.kind == "cuda" else ()
+    if shared:
+        ways |= {_splits(bound, target, threads[-1], shared): None}
     return [bound, *(with_splits(bound, splits) for splits in ways if splits)]
 
 
-def _splits(bound: BoundPipeline, target: Target, threads: int) -> tuple[Split, ...]:
-    """Return the splits that give so many threads something to do, in order."""
-    found: tuple[Split, ...] = ()
+def _splits(
+    bound: BoundPipeline, target: Target, threads: int, found: tuple[Split, ...] = ()
+) -> tuple[Split, ...]:  # fmt: skip
+    """Return the splits that give so many threads something to do, in order, after those that are given."""
     while len(found) < MOST_SPLITS:
         split = _next_split(with_splits(bound, found), target, threads)
         if split is None:
@@ -69,6 +80,37 @@ def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> Split | No
             if split.loops and not split_error(bound, split):
                 return split
     return None
+
+
+def _atomic_splits(bound: BoundPipeline, target: Target, threads: int) -> tuple[Split, ...]:
+    """Return the splits that let so many threads share the iterations of updates that scatter."""
+    found: list[Split] = []
+    for func in bound.funcs.values():
+        for stage in func.stages[1:]:
+            own = _own_dims(stage)
+            scattered = [n for d, n in zip(func.dims, func.extents, strict=True) if d not in own]
+            if not stage.associative or not scattered or stage.is_empty or _points(func, stage) >= ENOUGH * threads:
+                continue
+            if prod(scattered) * sum(d.bytes_ for d in func.dtypes) > BINS_BYTES:
+                continue
+            blocks = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in own)
+            pieces = -(-target.multiprocessors * BLOCKS_EACH // blocks)
+            split = Split(func.name, stage.number, _cut_outside(stage, pieces), atomic=True)
+            if not split_error(bound, split):
+                found.append(split)
+                break
+    return tuple(found)
+
+
+def _cut_outside(stage: BoundStage, pieces: int) -> tuple[tuple[str, int], ...]:
+    """Return into how many pieces outer loops are cut, so that there are about so many; neighbours stay together."""
+    found: list[tuple[str, int]] = []
+    for loop in stage.reductions[:-1]:
+        n = _divisor(loop.extent, pieces)
+        if n > 1:
+            found.append((loop.name, n))
+            pieces = -(-pieces // n)
+    return tuple(found)
 
 
 def _points(func: BoundFunc, stage: BoundStage) -> int:

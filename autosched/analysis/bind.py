@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autosched.analysis import index as ix
+from autosched.analysis.accumulation import accumulation
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
 from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
 from autosched.analysis.dependence import update_dependences
@@ -124,7 +125,12 @@ class Binder:
             if hi - lo >= LARGEST_EXTENT:
                 raise BoundsError(f"{name} of {func.name!r} has {hi - lo + 1} iterations", location=d.location)
         parallel, associative, owns = frozenset(ranges), False, True
-        if number > 0:
+        combine: tuple[str, ...] = ()
+        if number > 0 and func.atomic:
+            added = accumulation(func, scope.definition(indices, values))
+            assert added is not None, f"{func.name} is made of updates that only accumulate"
+            values, combine, associative = added.values, added.operators, True
+        elif number > 0:
             found = update_dependences(func, scope.definition(indices, values), ranges)
             parallel, associative, owns = found.parallel, found.associative, found.owns_point
         loops = tuple(
@@ -136,7 +142,7 @@ class Binder:
         stage = BoundStage(
             func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
             footprints=tuple(self._footprints(loads, memo)), associative=associative, owns_point=owns,
-            location=d.location, memo=memo, names=self.names,
+            location=d.location, memo=memo, names=self.names, combine=combine,
         )  # fmt: skip
         return _Stage(store, stage, loads)
 

@@ -65,7 +65,8 @@ class BoundStage:
 
     ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
     ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
-    only where they write.
+    only where they write. Where ``combine`` has an operator for each value, the update is atomic: a value is combined
+    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere.
     """
 
     func: str
@@ -132,6 +133,7 @@ class BoundStage:
         return tuple((n, self.names[id(n.source)]) for n in nodes.values() if isinstance(n, Load))
 
     names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
+    combine: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,11 +194,14 @@ class Split:
         stage: Number of the update.
         loops: The reduction's loops that are cut, each with its number of pieces. Piece k of a loop cut into n has
             the iterations k, k + n, k + 2n and so on: threads side by side read neighbouring elements.
+        atomic: Whether the iterations of each piece, or of all where no loop is cut, run on threads side by side, which
+            combine what they have with what is there by atomic operations.
     """
 
     func: str
     stage: int
     loops: tuple[tuple[str, int], ...]
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

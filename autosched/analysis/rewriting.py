@@ -69,6 +69,7 @@ def _reading(func: Func, stands: Mapping[Func | Input, Stand]) -> Func:
     new = Func(func.name)
     new.location = func.location
     new._dtypes = func.dtypes
+    new.atomic = func.atomic
     new.boundary, new.boundary_ranges = func.boundary, func.boundary_ranges
     sources = {**stands, func: Stand(new)}
     new._definitions.extend(reading(d, sources) for d in func.definitions)

@@ -4,6 +4,9 @@ An update ``f[p] = f[p] op value`` over the loops of a reduction, in any order, 
 of floating-point sums: ``f_part[k, p]`` accumulates the k-th piece of the loops, and ``f`` accumulates the pieces. So a
 pipeline with split reductions is again a pipeline, with more Funcs, which what comes after need not know. It is made
 for a schedule that asks for it; no user's pipeline declares it.
+
+Where a split is atomic, the iterations of a piece run on threads side by side: ``f_shared[k, p]`` is what they combine
+their values with, and ``f_part[k, p]`` a copy of it, so that one block can have its own in shared memory.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import Accumulation, accumulation
-from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.bound import BoundFunc, BoundPipeline, Split
 from autosched.analysis.rewriting import Stand, reading, rebound, unused
 from autosched.errors import ScheduleError
 from autosched.lang.dtypes import DType
@@ -27,6 +30,13 @@ from autosched.lang.rdom import RDom, substitute
 
 PART = "part"
 """What follows the name of a Func in that of its pieces."""
+SHARED = "shared"
+"""What follows it in that of the Func which many threads add to."""
+ATOMIC_OPERATORS = {
+    "add": ("int32", "uint32", "float32", "float64"),
+    **dict.fromkeys(("min", "max", "and", "or", "xor"), ("int32", "uint32")),
+}
+"""Types on which devices have each operator as one atomic operation."""
 
 
 def with_splits(bound: BoundPipeline, splits: Sequence[Split]) -> BoundPipeline:
@@ -56,11 +66,14 @@ def split_error(bound: BoundPipeline, split: Split) -> str:
     if func is None or not 0 < split.stage < len(func.stages):
         return f"there is no update {split.stage} of {split.func!r}"
     stage = func.stages[split.stage]
-    if _accumulated(bound, split) is None:
+    if stage.combine:
+        return f"update {split.stage} of {split.func!r} is atomic already"
+    found = _accumulated(bound, split)
+    if found is None:
         return f"update {split.stage} of {split.func!r} is not of the form f[p] = f[p] op value in any order"
     extents = {d.name: d.extent for d in stage.reductions}
     names = [name for name, _ in split.loops]
-    if not names or len(set(names)) < len(names):
+    if not (names or split.atomic) or len(set(names)) < len(names):
         return f"the split of {split.func!r} names no loop, or one twice"
     for name, pieces in split.loops:
         if name not in extents:
@@ -73,6 +86,18 @@ def split_error(bound: BoundPipeline, split: Split) -> str:
             return (
                 f"loop {name} of {split.func!r} has {extents[name]} iterations and cannot be cut into {pieces} pieces"
             )
+    if split.atomic:
+        return _atomic_error(func, split, found.operators)
+    return ""
+
+
+def _atomic_error(func: BoundFunc, split: Split, operators: Sequence[str]) -> str:
+    """Return why an update cannot be atomic, or nothing."""
+    for op, dtype in zip(operators, func.dtypes, strict=True):
+        if dtype.name not in ATOMIC_OPERATORS.get(op, ()):
+            return f"update {split.stage} of {split.func!r} cannot be atomic: devices have no atomic {op} of {dtype}"
+    if func.stages[split.stage].is_empty:
+        return f"update {split.stage} of {split.func!r} has no iterations to do side by side"
     return ""
 
 
@@ -121,7 +146,9 @@ class _Splitter:
         self._extents = extents
         self._new = Func(func.name)
         self._part = Func(unused(f"{func.name}_{PART}", taken))
-        for made in (self._new, self._part):
+        self._sum = Func(unused(f"{func.name}_{SHARED}", taken)) if split.atomic else self._part
+        self._sum.atomic = split.atomic
+        for made in (self._new, self._part, self._sum):
             made.location = func.location
         self._of_piece = {
             r.name: Var(unused(f"k{n}", func.dims)) for n, r in enumerate(self._cut_loops)
@@ -142,12 +169,13 @@ class _Splitter:
         return self._new
 
     def _define_part(self) -> None:
-        """Define the pieces: nothing yet, then what each loop's share adds."""
+        """Define the pieces: nothing yet, then what each loop's share adds; a copy of these, if they are atomic."""
         f, found = self._func, self._found
         dims = (*self._of_piece.values(), *f.vars)
-        self._part._dtypes = f.dtypes
+        part = self._sum
+        part._dtypes = f.dtypes
         nothing = tuple(_identity(op, d) for op, d in zip(found.operators, f.dtypes, strict=True))
-        self._part._definitions.append(Definition(dims, nothing, (), self._definition.location))
+        part._definitions.append(Definition(dims, nothing, (), self._definition.location))
         table, loops, inside = self._shares()
         at = tuple(substitute(i, table) for i in self._definition.indices)
         point = (*self._of_piece.values(), *at)
@@ -156,8 +184,12 @@ class _Splitter:
             share = substitute(value, table)
             if inside is not None:
                 share = select(inside, share, none)
-            values.append(Binary(op, Load(self._part, point, f.dtypes[k], k), share, f.dtypes[k]))
-        self._part._definitions.append(Definition(point, tuple(values), loops, self._definition.location))
+            values.append(Binary(op, Load(part, point, f.dtypes[k], k), share, f.dtypes[k]))
+        part._definitions.append(Definition(point, tuple(values), loops, self._definition.location))
+        if part is not self._part:
+            copied = tuple(Load(part, dims, d, k) for k, d in enumerate(f.dtypes))
+            self._part._dtypes = f.dtypes
+            self._part._definitions.append(Definition(dims, copied, (), self._definition.location))
 
     def _shares(self) -> tuple[dict[int, Expr], tuple[RVar, ...], Expr | None]:
         """Return what stands for each loop that is cut, the loops of a piece, and the condition for the last round."""
@@ -195,12 +227,12 @@ class _Splitter:
         scatters = any(_has_loop(i) for i in self._definition.indices)
         at: tuple[Expr, ...] = f.vars if scatters else self._definition.indices
         names = {f"k{n}": self._pieces[r.name] for n, r in enumerate(self._cut_loops)}
-        pieces = RDom(PART, **names)
+        loops = RDom(PART, **names).vars if names else ()
         values = tuple(
-            Binary(op, Load(self._new, at, d, k), Load(self._part, (*pieces, *at), d, k), d)
+            Binary(op, Load(self._new, at, d, k), Load(self._part, (*loops, *at), d, k), d)
             for k, (op, d) in enumerate(zip(found.operators, f.dtypes, strict=True))
         )
-        return Definition(at, values, pieces.vars, self._definition.location)
+        return Definition(at, values, loops, self._definition.location)
 
 
 def _identity(op: str, dtype: DType) -> Const:

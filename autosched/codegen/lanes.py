@@ -128,6 +128,8 @@ def walks_along_memory(loop: For) -> bool:
         return sum(c * steps.get(t.name, 0) for t, c in ix.terms_of(e) if isinstance(t, ix.LoopVar))
 
     for s in walk(loop.body):
+        if isinstance(s, Store) and s.combine:
+            return False
         if isinstance(s, LetIndex):
             steps[s.name] = step(s.index)
         touched = [v.index for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]

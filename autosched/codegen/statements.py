@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.codegen.expressions import C_TYPE, index_text, is_wide, local_type, storage_type, value_text
-from autosched.lang.dtypes import DType, float16
+from autosched.lang.dtypes import DType, float16, int32, uint32
 from autosched.lower.ir import (
     Alloc,
     Barrier,
@@ -61,6 +61,9 @@ def simple_statement(s: Stmt) -> str | None:
             return f"const {kind} {s.name} = {index_text(s.index)};"
         case Alloc():
             return f"REGISTER({storage_type(s.buffer.dtype)}, {s.buffer.name}, {s.buffer.count});"
+        case Store() if s.combine:
+            what = f"{_combined_type(s)}, {s.buffer.name}, {index_text(s.index)}"
+            return f"ATOMIC_{s.combine.upper()}({s.site}, {what}, {_stored(s.value, s.buffer.dtype)});"
         case Store():
             return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {_stored(s.value, s.buffer.dtype)});"
         case LetVector():
@@ -78,6 +81,11 @@ def simple_statement(s: Stmt) -> str | None:
         case Barrier():
             return "BARRIER();"
     return None
+
+
+def _combined_type(s: Store) -> str:
+    """Return the type as which an element is combined: sums of signed integers wrap around."""
+    return storage_type(uint32 if s.combine == "add" and s.buffer.dtype == int32 else s.buffer.dtype)
 
 
 def _stored(value: Value, dtype: DType) -> str:

@@ -86,6 +86,7 @@ class Func:
         self.location = caller_location()
         self.boundary: str | None = None
         self.boundary_ranges: dict[str, tuple[Expr, Expr]] = {}
+        self.atomic = False  # updates may be done by many threads at a time; no user's Func is
         self._dtypes: tuple[DType, ...] = ()
         self._definitions: list[Definition] = []
 

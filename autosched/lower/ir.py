@@ -176,13 +176,17 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write one element; an ``asynchronous`` store of what was loaded may happen as late as the next such barrier."""
+    """Write one element; an ``asynchronous`` store of what was loaded may happen as late as the next such barrier.
+
+    Where ``combine`` is an operator, the value is combined with what is there, by one atomic operation.
+    """
 
     buffer: Buffer
     index: Index
     value: Value
     site: int
     asynchronous: bool = False
+    combine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,10 +193,10 @@ class NestEmitter:
                 self.out.append(Store(registers[k], own, v, self.out.new_site(self.out.scope.depth)))
             else:
                 buffer, flat = self.body.place(n.stage.func, index, k)
-                self.store(buffer, flat, v, n.stage.func)
+                self.store(buffer, flat, v, n.stage.func, n.stage.combine[k] if n.stage.combine else "")
 
-    def store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str) -> None:
-        """Write one element of what is to hold a Func."""
+    def store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str, combine: str = "") -> None:
+        """Write one element of what is to hold a Func, or combine it with what is there."""
         self.out.note(flat)
         if buffer.memory is Memory.GLOBAL:
             self.body.used.setdefault(buffer.name, buffer)
@@ -204,7 +204,7 @@ class NestEmitter:
         if not buffer.in_registers:
             flat = self.out.base_index(flat, self.body.names[name])
         later = self.body.asynchronous and buffer.memory is Memory.SHARED
-        self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth), later))
+        self.out.append(Store(buffer, flat, value, self.out.new_site(self.out.scope.depth), later, combine))
 
 
 def _points(n: Nest) -> list[NestLoop]:

@@ -129,9 +129,8 @@ class _Run:
             case Store():
                 if _asked(_tests(self.here)) != _asked(self.asked):
                     return False  # it stands outside the guard of an earlier one
-                self.append(
-                    Store(self._buffer(s.buffer), self._index(s.index), self._value(s.value), s.site, s.asynchronous)
-                )
+                buffer, index = self._buffer(s.buffer), self._index(s.index)
+                self.append(replace(s, buffer=buffer, index=index, value=self._value(s.value)))
             case Copy():
                 if _asked(_tests(self.here)) != _asked(self.asked):
                     return False

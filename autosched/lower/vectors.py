@@ -126,7 +126,7 @@ class _Vectoriser:
             match s:
                 case Let(value=Read(buffer=b, index=i)) if not b.in_registers and b.name not in stored:
                     loads.setdefault(_run(b, i), []).append((k, i, b))
-                case Store(buffer=b, index=i, value=v) if not b.in_registers and b.name not in loaded:
+                case Store(buffer=b, index=i, value=v, combine="") if not b.in_registers and b.name not in loaded:
                     if not any(isinstance(part, Read) for part in walk_values(v)):
                         stores.setdefault(_run(b, i), {}).setdefault(_offset(i), []).append(k)
         rewritten: dict[int, list[Stmt]] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from autosched.errors import DatabaseError
 from autosched.measure.job import Job, Result, Status, Timing
 from autosched.measure.keys import digest, text_digest
 from autosched.measure.problem import Problem
@@ -125,6 +126,32 @@ class ResultsDatabase:
                 self._connection.execute("DELETE FROM results WHERE id = ?", (known[0],))
             self._insert(problem, result)
         return True
+
+    def retime(self, timings: Iterable[tuple[Job, Timing]], source: str, generator: str) -> None:
+        """Replace the times of candidates that have one, all in one transaction.
+
+        Args:
+            timings: Candidates with their new times, and those of all their kernels.
+            source: Of the times.
+            generator: Version of the code generator that they are of.
+
+        Raises:
+            DatabaseError: If they cannot be replaced, or a candidate has no time; all are then as they were.
+        """
+        with explained(self.path, "write to"), transaction(self._connection):
+            for job, timing in timings:
+                known = self._find(job, source, generator)
+                if known is None or known[1] != Status.OK:
+                    raise DatabaseError(f"{self.path}: {job.problem.title} has no time of this schedule to replace")
+                self._connection.execute(
+                    "UPDATE results SET seconds = ?, spread = ?, samples = ?, conditions = ?, date = ? WHERE id = ?",
+                    (timing.seconds, timing.spread, timing.samples, json.dumps(dict(timing.conditions), sort_keys=True),
+                     _now(), known[0]),
+                )  # fmt: skip
+                self._connection.executemany(
+                    "UPDATE kernels SET seconds = ? WHERE result = ? AND position = ?",
+                    [(s, known[0], n) for n, s in enumerate(timing.kernel_seconds)],
+                )
 
     def status_of(self, job: Job, source: str, generator: str) -> Status | None:
         """Return how the measurement of a candidate ended, or None if it was not measured yet.

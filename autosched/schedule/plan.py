@@ -408,9 +408,9 @@ def _same_points(bound: BoundPipeline, a: Nest, b: Nest) -> bool:
 
 
 def owns_tile(func: BoundFunc, stage: BoundStage) -> bool:
-    """Whether a stage writes ``f[its own Vars]`` and reads itself only there."""
+    """Whether a stage writes ``f[its own Vars]``, by one thread each, and reads itself only there."""
     own = [f"({d})" for d in func.dims]
-    if [ix.key(i) for i in stage.store] != own:
+    if stage.combine or [ix.key(i) for i in stage.store] != own:
         return False
     return all(
         ix.key(i) == o for f in stage.footprints if f.source == func.name for dim, o in zip(f.dims, own, strict=True)

@@ -141,7 +141,8 @@ def _other_pipeline(what: str, found: str, name: str, bound: BoundPipeline) -> s
 
 
 def _write_split(s: Split) -> dict[str, Any]:
-    return {"func": s.func, "stage": s.stage, "loops": dict(s.loops)}
+    atomic = {"atomic": True} if s.atomic else {}
+    return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
 
 
 def _write_kernel(k: Kernel) -> dict[str, Any]:
@@ -205,9 +206,15 @@ class _Reader:
 
     def _split(self, node: Node) -> Split:
         """Read one split, after which there are more names."""
-        func, stage, loops = node.fields("func", "stage", "loops")
+        extra = ["atomic"] if "atomic" in node.mapping() else []
+        func, stage, loops, *rest = node.fields("func", "stage", "loops", *extra)
         pieces = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
-        found = Split(func.choice(self.funcs, "Func of the pipeline"), stage.integer(1, 1 << 20), tuple(pieces.items()))
+        found = Split(
+            func.choice(self.funcs, "Func of the pipeline"),
+            stage.integer(1, 1 << 20),
+            tuple(pieces.items()),
+            atomic=rest[0].boolean() if rest else False,
+        )
         problem = split_error(self.bound, found)
         if problem:
             raise node.error(f"cannot be made: {problem}")

@@ -48,6 +48,8 @@ class Coverage:
             found.update(_of_code(ir))
         if bound.splits:
             found.add("reduction in pieces")
+        if any(s.atomic for s in bound.splits):
+            found.add("atomic updates")
         if bound.joins:
             found.add("Funcs computed together")
         self.schedules.update(found)

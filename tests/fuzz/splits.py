@@ -8,6 +8,10 @@ from autosched.analysis.bound import BoundPipeline, BoundStage, Split
 from autosched.analysis.splitting import split_error, with_splits
 
 MOST = 2
+ATOMIC_SHARE = 0.5
+"""Share of the splits of integers that are atomic, where devices can do so."""
+WHOLE_SHARE = 0.3
+"""Share of these in which all iterations are of one piece."""
 
 
 def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
@@ -21,7 +25,11 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
         loops = _loops(stage)
         chosen = rng.permutation(len(loops))[: int(rng.integers(1, len(loops) + 1))]
         pieces = tuple((loops[k][0], int(rng.integers(2, loops[k][1] + 1))) for k in sorted(chosen))
-        split = Split(stage.func, stage.number, pieces)
+        whole = bool(rng.random() < WHOLE_SHARE)
+        atomic = Split(stage.func, stage.number, () if whole else pieces, atomic=True)
+        exact = all(d.is_int for d in bound.funcs[stage.func].dtypes)  # any order gives the same
+        usable = exact and rng.random() < ATOMIC_SHARE and not split_error(bound, atomic)
+        split = atomic if usable else Split(stage.func, stage.number, pieces)
         if not split_error(bound, split):
             bound = with_splits(bound, (*bound.splits, split))
     return bound

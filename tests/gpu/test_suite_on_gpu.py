@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 import autosched
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import Split
+from autosched.analysis.splitting import with_splits
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
+from autosched.lang.dtypes import as_dtype
 from autosched.reference import interpret
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
 from autosched.target import Target
+from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
 from tests.schedule.building import schedule
 from tests.schedule.streams import in_steps, product
 
@@ -81,3 +87,22 @@ def test_reductions_in_steps(rows: int, columns: int, terms: int, filling: str) 
     for _ in range(3):  # what arrives too late need not do so at once
         got = cupy.asnumpy(kernel({"a": cupy.asarray(a), "b": cupy.asarray(b)}))
         np.testing.assert_array_equal(got, np.maximum(a @ b * 2, 0))
+
+
+@pytest.mark.parametrize("place", ["shared memory", "global memory"])
+@pytest.mark.parametrize(("op", "name"), TYPED)
+def test_atomic_updates(op: str, name: str, place: str) -> None:
+    import cupy
+
+    dtype, target = as_dtype(name), Target.detect()
+    pipeline, inputs = binned(op, dtype), binned_inputs(dtype)
+    bound = bind(pipeline, {n: a.shape for n, a in inputs.items()})
+    view = with_splits(bound, (Split("f", 1, (("r.y", 3),), atomic=True),))
+    chosen = in_shared_memory(view, "f", 3, (3, 37), 11) if place == "shared memory" else schedule_roots(view, target)
+    kernel = ScheduledPipeline(bound, chosen, target, {}).compile("cuda")
+    got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
+    expected = interpret(pipeline, inputs)["f"]
+    if dtype.is_float:
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    else:
+        np.testing.assert_array_equal(got, expected)

@@ -12,9 +12,11 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
+from autosched.api import ScheduledPipeline
 from autosched.apps.registry import NAMES
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
+from autosched.schedule.types import Level
 from autosched.search.beam import BeamSearch
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY
@@ -24,7 +26,7 @@ from autosched.search.strategy import Beam
 from autosched.target import get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
-GREEDY_WITH_PIECES = replace(GREEDY, splits=True)
+GREEDY_WITH_PIECES = replace(GREEDY, splits=True, atomics=True)
 SHAPE = (160, 256)
 
 
@@ -46,8 +48,39 @@ def histogram() -> Pipeline:
 
 
 def test_pipelines_that_fill_the_device_stay_as_they_are() -> None:
-    """Of the suite at the papers' sizes only the histogram's counts are few."""
-    assert [n for n in NAMES if len(split_views(Problem.app(n).bind(), H200)) > 1] == ["hist"]
+    """Of the suite at the papers' sizes only the histogram's counts are few, and what one coarse grid gathers."""
+    assert [n for n in NAMES if len(split_views(Problem.app(n).bind(), H200)) > 1] == ["hist", "bgu"]
+
+
+def test_threads_share_what_scatters() -> None:
+    *_, view = split_views(bind(histogram(), {"image": (2560, 1536)}), H200)
+    split, *_ = view.splits
+    assert split.atomic and split.func == "hist"
+    assert [name for name, _ in split.loops] == ["r.y"], "rows are cut, so that neighbours stay together"
+    assert split.loops[0][1] >= 3 * H200.multiprocessors
+    assert not any(s.atomic for v in split_views(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.splits)
+
+
+def test_a_histogram_is_accumulated_in_shared_memory() -> None:
+    """Each block has its own, which is much faster than any other way."""
+    bound = bind(histogram(), {"image": (1024, 768)})
+    found = Beam(GREEDY_WITH_PIECES).search(bound, H200).ranked[0]
+    without = Beam(GREEDY).search(bound, H200).ranked[0]
+    assert any(s.atomic for s in found.schedule.splits)
+    assert found.schedule.computed["hist_shared"] is Level.BLOCK
+    times = [simulate(bound, r.schedule, H200).seconds for r in (found, without)]
+    assert times[0] < times[1] / 3
+
+
+def test_what_threads_share_is_right() -> None:
+    bound = bind(histogram(), {"image": (160, 256)})
+    image = np.random.default_rng(3).integers(0, 256, (160, 256), dtype=np.uint8)
+    for r in Beam(GREEDY_WITH_PIECES).search(bound, H200, count=3).ranked:
+        scheduled = ScheduledPipeline(bound, r.schedule, H200)
+        for backend in ("cpu", "emulator"):
+            np.testing.assert_array_equal(
+                scheduled.compile(backend)(image=image), np.bincount(image.ravel(), None, 256)
+            )
 
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)

@@ -49,6 +49,12 @@ static __device__ __forceinline__ void as_wait_for_copies() {
     (*reinterpret_cast<as_vector<T, n>*>((buffer) + (index)) = as_vector_of<T>(__VA_ARGS__))
 #define COPY(load_site, store_site, T, n, target, source, target_index, source_index) \
     as_copy<sizeof(T) * n>((target) + (target_index), (source) + (source_index))
+#define ATOMIC_ADD(site, T, buffer, index, value) atomicAdd((T*)&(buffer)[index], (T)(value))
+#define ATOMIC_MIN(site, T, buffer, index, value) atomicMin((T*)&(buffer)[index], (T)(value))
+#define ATOMIC_MAX(site, T, buffer, index, value) atomicMax((T*)&(buffer)[index], (T)(value))
+#define ATOMIC_AND(site, T, buffer, index, value) atomicAnd((T*)&(buffer)[index], (T)(value))
+#define ATOMIC_OR(site, T, buffer, index, value) atomicOr((T*)&(buffer)[index], (T)(value))
+#define ATOMIC_XOR(site, T, buffer, index, value) atomicXor((T*)&(buffer)[index], (T)(value))
 #define WAIT_FOR_COPIES() as_wait_for_copies()
 #define BARRIER() __syncthreads()
 #define ITER(depth, value) ((void)0)

@@ -14,4 +14,20 @@
 #define REGISTER(T, name, count) T name[count] __attribute__((aligned(64)))
 #define LOAD(site, buffer, index) (buffer)[index]
 #define STORE(site, buffer, index, value) (buffer)[index] = (value)
+// Tried again until no other thread of the host has come between.
+#define AS_ATOMIC(T, buffer, index, value, combined)                                                                  \
+    do {                                                                                                              \
+        T* const as_at = (T*)&(buffer)[index];                                                                        \
+        const T as_b = (T)(value);                                                                                    \
+        T as_a, as_now;                                                                                               \
+        __atomic_load(as_at, &as_a, __ATOMIC_RELAXED);                                                                \
+        do as_now = (combined);                                                                                       \
+        while (!__atomic_compare_exchange(as_at, &as_a, &as_now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));             \
+    } while (0)
+#define ATOMIC_ADD(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a + as_b)
+#define ATOMIC_MIN(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a < as_b ? as_a : as_b)
+#define ATOMIC_MAX(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a < as_b ? as_b : as_a)
+#define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a & as_b)
+#define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a | as_b)
+#define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a ^ as_b)
 #define UNROLL _Pragma("GCC unroll 64")

@@ -36,12 +36,13 @@ from autosched.lower.ir import (
     Value,
 )
 from autosched.measure.simulated.context import Context
+from autosched.measure.simulated.device import FLOAT_TURNS
 from autosched.measure.simulated.evaluate import Evaluator, lanes_of
 from autosched.measure.simulated.footprint import Access, Footprints
 from autosched.measure.simulated.indexing import IndexCosts
 from autosched.measure.simulated.operations import priced
 from autosched.measure.simulated.sampling import Limits, Rows
-from autosched.measure.simulated.transactions import count_sectors, count_wavefronts
+from autosched.measure.simulated.transactions import WORD_BYTES, count_sectors, count_turns, count_wavefronts
 
 SITE_COUNTS = ("requests", "active_lanes", "sectors", "wavefronts", "bank_conflicts")
 """What is counted of each access site, as the emulator's trace names it."""
@@ -154,6 +155,8 @@ class Body:
             case Store():
                 self._arithmetic(s.value, c, low=s.buffer.dtype.bits < 32)
                 self._access(s.buffer, s.index, s.site, 1, c, store=True)
+                if s.combine:
+                    self._take_turns(s, c)
             case Copy():
                 self._access(s.source, s.source_index, s.source_site, s.length, c, store=False, past_registers=True)
                 self._access(s.buffer, s.index, s.site, s.length, c, store=True, past_registers=True)
@@ -259,6 +262,19 @@ class Body:
             self.load_sectors[buffer.name] += sectors
         access = Access(lanes_of(self._eval.index(linear)), c.active, c.loops)
         self.footprints.note(buffer, (ix.key(linear), id(c.active)), access, range(const, const + length), store=store)
+
+    def _take_turns(self, s: Store, c: Context) -> None:
+        """Count what an atomic operation needs beyond a store."""
+        phase = self.phases[-1]
+        if s.buffer.memory is not Memory.SHARED:
+            phase["atomic_lanes"] += float(c.total(c.active.sum(axis=-1)))
+            return
+        size = s.buffer.dtype.bytes_
+        address = lanes_of(self._eval.index(s.index)) * size
+        plain, _ = count_wavefronts(address, c.active, size)
+        turns = count_turns(address, c.active) * (size // WORD_BYTES)
+        again = FLOAT_TURNS if s.buffer.dtype.is_float else 1
+        phase["wavefronts"] += float(c.total(again * turns - plain))
 
     def _transactions(
         self, buffer: Buffer, linear: ix.Index, const: int, length: int, c: Context

@@ -37,6 +37,12 @@ KERNEL_SECONDS = 1.3e-6
 GAP_SECONDS = 0.9e-6
 """Between kernels launched back to back on one stream: 3.8 us a kernel of 2.9 us (Gray, NVIDIA, "Getting Started with
 CUDA Graphs", 2019)."""
+FLOAT_TURNS = 2
+"""Passes of shared memory for each turn of a floating-point atomic: there is none in hardware, so one loads and swaps
+until nobody came between."""
+ATOMICS_PER_SM = 0.5
+"""Atomic operations on global memory a cycle for each multiprocessor, of the whole device. Assumed: each slice of the
+second-level cache does one a cycle, and there are about half as many as multiprocessors."""
 NOISE = 0.02
 """Standard deviation of the simulated measurement."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autosched.measure.simulated.device import (
+    ATOMICS_PER_SM,
     BARRIER_CYCLES,
     BLOCK_START_CYCLES,
     GAP_SECONDS,
@@ -21,11 +22,11 @@ from autosched.measure.simulated.device import (
     SCHEDULERS,
     Device,
 )
-from autosched.measure.simulated.traffic import Traffic
+from autosched.measure.simulated.traffic import Traffic, written_words
 from autosched.measure.simulated.work import KernelWork, Phase
 from autosched.runtime.ptxas_log import KernelResources
 
-UNITS = ("issue", "fp32", "fp64", "integer", "special", "l1", "l2", "dram")
+UNITS = ("issue", "fp32", "fp64", "integer", "special", "l1", "l2", "dram", "atomic")
 """What can be busy; names of the parts of a time, beside ``latency`` and ``launch``."""
 CONTENTION = 4.0
 """Norm of the times of units that work side by side: two equally busy ones take a fifth more than one. Assumed."""
@@ -123,9 +124,12 @@ class _BlockPhase:
             "issue": (p.instructions + local) / SCHEDULERS,
             "fp32": (p.fp32 + INTEGERS_AS_PRODUCTS * p.integer) / device.fp32, "fp64": p.fp64 / device.fp64,
             "integer": (1 - INTEGERS_AS_PRODUCTS) * p.integer / device.integer, "special": p.special / device.special,
-            "l1": p.passes + p.wavefronts + local, "l2": l2_bytes / L2_PORT_BYTES, "dram": 0.0,
+            "l1": p.passes + p.wavefronts + local, "l2": l2_bytes / L2_PORT_BYTES, "dram": 0.0, "atomic": 0.0,
         }  # fmt: skip
-        chip = {"l2": l2_bytes / device.l2_bytes_per_cycle, "dram": dram_bytes / device.dram_bytes_per_cycle}
+        chip = {
+            "l2": l2_bytes / device.l2_bytes_per_cycle, "dram": dram_bytes / device.dram_bytes_per_cycle,
+            "atomic": p.atomic_lanes / min(ATOMICS_PER_SM * device.target.multiprocessors, written_words(work)),
+        }  # fmt: skip
         return cls(chain, sm, chip)
 
     def alone(self, unit: str, blocks: int, sms: int) -> float:

@@ -94,6 +94,11 @@ def written_bytes(b: BufferWork, blocks: int) -> float:
     return min(b.store_bytes * blocks, b.span_bytes)
 
 
+def written_words(work: KernelWork) -> float:
+    """Return the words that a kernel writes: as many atomic operations can go on at once."""
+    return max(sum(b.span_bytes for b in work.buffers if b.store_bytes) / LOCAL_WORD_BYTES, 1.0)
+
+
 def traffic_of(work: KernelWork, resources: KernelResources, resident: int, device: Device, l2: L2State) -> Traffic:
     """Return what a kernel moves.
 

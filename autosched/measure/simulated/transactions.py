@@ -50,6 +50,22 @@ def count_wavefronts(address: Addresses, active: Mask, bytes_: int) -> tuple[Add
     return passes.sum(axis=-1), np.maximum(passes - 1, 0).sum(axis=-1)
 
 
+def count_turns(address: Addresses, active: Mask) -> Addresses:
+    """Return the passes of each atomic operation on shared memory: the active lanes of its fullest bank.
+
+    Args:
+        address: First byte of each lane's element.
+        active: Lanes that take part.
+    """
+    address, active = np.broadcast_arrays(address, active)
+    bank = (address // WORD_BYTES % BANKS).reshape(-1, LANES)
+    taking_part = active.reshape(-1, LANES)
+    slot = np.arange(len(bank))[:, None] * BANKS + bank
+    of_banks = np.bincount(slot[taking_part], minlength=len(bank) * BANKS).reshape(-1, BANKS)
+    most: Addresses = of_banks.max(axis=1).reshape(active.shape[:-1])
+    return most
+
+
 def _distinct(key: Addresses, active: Mask) -> Addresses:
     """Return how many different keys the active lanes have."""
     key, active = np.broadcast_arrays(key, active)

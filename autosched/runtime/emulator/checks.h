@@ -19,7 +19,10 @@ static inline __attribute__((always_inline)) void as_check_vector(
 // Two accesses of one granule conflict when they fall into the same epoch (no barrier between them),
 // come from different threads, and one of them is a write. Since both orders are looked for (the last
 // write at a read, the last readers at a write), what is found does not depend on the thread order.
-enum { AS_SEVERAL_READERS = 0xffff };
+enum { AS_SEVERAL_READERS = 0xffff, AS_ATOMIC_WRITER = 0xfffe };
+
+// The thread that wrote last, if it can be named.
+static inline int as_writing_thread(as_u64 writer) { return writer == AS_ATOMIC_WRITER ? -1 : (int)writer - 1; }
 
 static inline void as_shared_read(
     as_thread* thread, as_u64 first, int granules, as_i64 index, as_place place) {
@@ -30,7 +33,7 @@ static inline void as_shared_read(
         if (write_epoch < block->first_epoch)
             block->fail(thread, AS_UNINITIALISED_READ, place.buffer, index, place.line(), -1);
         if (write_epoch == epoch && writer != self)
-            block->fail(thread, AS_RACE, place.buffer, index, place.line(), (int)writer - 1);
+            block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_writing_thread(writer));
         bool others = cell->read >> 16 == epoch && (cell->read & 0xffff) != self;
         cell->read = epoch << 16 | (others ? (as_u64)AS_SEVERAL_READERS : self);
     }
@@ -43,10 +46,28 @@ static inline void as_shared_write(
     for (as_cell* cell = block->shared_cells + first; granules-- > 0; cell++) {
         as_u64 writer = cell->write & 0xffff, reader = cell->read & 0xffff;
         if (cell->write >> 16 == epoch && writer != self)
-            block->fail(thread, AS_RACE, place.buffer, index, place.line(), (int)writer - 1);
+            block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_writing_thread(writer));
         if (cell->read >> 16 == epoch && reader != self)
             block->fail(thread, AS_RACE, place.buffer, index, place.line(), reader == AS_SEVERAL_READERS ? -1 : (int)reader - 1);
         cell->write = epoch << 16 | self;
+    }
+}
+
+// An atomic operation on initialised memory. Those of one interval do not conflict with each other, but with every
+// other access of any thread: nothing says which comes first.
+static inline void as_shared_atomic(
+    as_thread* thread, as_u64 first, int granules, as_i64 index, as_place place) {
+    as_block* block = thread->as_block_state;
+    as_u64 epoch = block->epoch;
+    for (as_cell* cell = block->shared_cells + first; granules-- > 0; cell++) {
+        as_u64 write_epoch = cell->write >> 16, writer = cell->write & 0xffff, reader = cell->read & 0xffff;
+        if (write_epoch < block->first_epoch)
+            block->fail(thread, AS_UNINITIALISED_READ, place.buffer, index, place.line(), -1);
+        if (write_epoch == epoch && writer != AS_ATOMIC_WRITER)
+            block->fail(thread, AS_RACE, place.buffer, index, place.line(), (int)writer - 1);
+        if (cell->read >> 16 == epoch)
+            block->fail(thread, AS_RACE, place.buffer, index, place.line(), reader == AS_SEVERAL_READERS ? -1 : (int)reader - 1);
+        cell->write = epoch << 16 | AS_ATOMIC_WRITER;
     }
 }
 
@@ -54,7 +75,7 @@ static inline void as_shared_write(
 // exchanged atomically. A word is (block << 36) | (epoch within the block << 12) | code, with the code
 // thread + 1, or one of the two below. Accesses by different threads conflict, unless both are reads or
 // they come from one block with a barrier between them.
-enum { AS_SEVERAL_THREADS = 0xffe, AS_SEVERAL_BLOCKS = 0xfff };
+enum { AS_ATOMIC = 0xffd, AS_SEVERAL_THREADS = 0xffe, AS_SEVERAL_BLOCKS = 0xfff };
 
 static inline as_u64 as_global_tag(const as_thread* thread) {
     const as_block* block = thread->as_block_state;
@@ -71,7 +92,7 @@ static inline bool as_ordered(as_u64 then, as_u64 now) {
 
 static inline int as_other_thread(as_u64 then, as_u64 now) {
     as_u64 code = then & 0xfff;
-    return code < AS_SEVERAL_THREADS && then >> 36 == now >> 36 ? (int)code - 1 : -1;
+    return code < AS_ATOMIC && then >> 36 == now >> 36 ? (int)code - 1 : -1;
 }
 
 static inline void as_global_read(
@@ -87,7 +108,7 @@ static inline void as_global_read(
         __atomic_store_n(&cell->read, merged, __ATOMIC_SEQ_CST);
     }
     as_u64 write = __atomic_load_n(&cell->write, __ATOMIC_SEQ_CST);
-    if (!as_ordered(write, now))
+    if ((write & 0xfff) == AS_ATOMIC || !as_ordered(write, now))
         thread->as_block_state->fail(thread, AS_RACE, place.buffer, index, place.line(), as_other_thread(write, now));
 }
 
@@ -100,8 +121,21 @@ static inline void as_global_write(
     bool same_thread = then >> 36 == now >> 36 && (then & 0xfff) == (now & 0xfff);
     if (block->single_writer && then != 0 && !same_thread)
         block->fail(thread, AS_WRITE_CONFLICT, place.buffer, index, place.line(), as_other_thread(then, now));
-    if (!as_ordered(then, now))
+    if ((then & 0xfff) == AS_ATOMIC || !as_ordered(then, now))
         block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_other_thread(then, now));
     if (!as_ordered(read, now))
+        block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_other_thread(read, now));
+}
+
+// An atomic operation: within a kernel, elements that are combined so are accessed in no other way.
+static inline void as_global_atomic(
+    as_thread* thread, as_cell* cell, as_i64 index, as_place place) {
+    as_block* block = thread->as_block_state;
+    as_u64 now = (as_global_tag(thread) & ~(as_u64)0xfff) | AS_ATOMIC;
+    as_u64 then = __atomic_exchange_n(&cell->write, now, __ATOMIC_SEQ_CST);
+    as_u64 read = __atomic_load_n(&cell->read, __ATOMIC_SEQ_CST);
+    if (then != 0 && (then & 0xfff) != AS_ATOMIC)
+        block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_other_thread(then, now));
+    if (read != 0)
         block->fail(thread, AS_RACE, place.buffer, index, place.line(), as_other_thread(read, now));
 }

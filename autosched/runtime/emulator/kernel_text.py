@@ -29,6 +29,9 @@ C_TYPE_BYTES = {
 
 Space = Literal["global", "shared", "register"]
 
+ATOMICS = tuple(f"ATOMIC_{op}" for op in ("ADD", "MIN", "MAX", "AND", "OR", "XOR"))
+"""Macros of atomic operations, which count as stores."""
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPED = r"\(\s*([a-z][a-z ]*?)\s*,\s*(\w+)\s*"
 _COUNT = r",\s*(\d+)\s*"
@@ -45,6 +48,7 @@ _ARGUMENTS = {
     "LOAD_VECTOR": re.compile(_VECTOR),
     "STORE_VECTOR": re.compile(_VECTOR),
     "COPY": re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\d+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,"),
+    **dict.fromkeys(ATOMICS, re.compile(r"\(\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\w+)\s*,")),
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
 }
@@ -159,9 +163,9 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
         loaded, stored, count = map(int, numbers)
         _add_site(result, scope, word, loaded, source, count, line, store=False)
         _add_site(result, scope, word, stored, target, count, line, store=True)
-    elif word in ("LOAD", "STORE", "LOAD_VECTOR", "STORE_VECTOR"):
+    elif word in ("LOAD", "STORE", "LOAD_VECTOR", "STORE_VECTOR", *ATOMICS):
         length = int(arguments[1]) if len(arguments) > 2 else 1
-        store = word.startswith("STORE")
+        store = not word.startswith("LOAD")
         _add_site(result, scope, word, int(arguments[0]), arguments[-1], length, line, store=store)
     else:
         _declare(result, scope, word, arguments, line)

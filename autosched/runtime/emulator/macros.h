@@ -65,6 +65,19 @@ struct as_global_out {
         data[index] = value;
     }
 
+    // Blocks run side by side, so it is an atomic operation of the host, too.
+    template <class U, class Combine>
+    AS_NOINLINE void as_atomic(as_thread* thread, as_i64 index, U value, as_place place, Combine combine) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_GLOBAL, parameter, sizeof(T), index, place);
+        as_global_atomic(thread, cells + index, index, place);
+        U* at = (U*)(data + index);
+        U before, after;
+        __atomic_load(at, &before, __ATOMIC_RELAXED);
+        do after = combine(before, value);
+        while (!__atomic_compare_exchange(at, &before, &after, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    }
+
     template <int n>
     AS_NOINLINE as_vector<T, n> as_load_vector(as_thread* thread, as_i64 index, as_place place) const {
         as_check_vector(thread, index, count, n, 0, place);
@@ -114,6 +127,15 @@ struct as_shared_view {
         as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
         as_shared_write(thread, offset / AS_GRANULE + index * granules, granules, index, place);
         data[index] = value;
+    }
+
+    template <class U, class Combine>
+    AS_NOINLINE void as_atomic(as_thread* thread, as_i64 index, U value, as_place place, Combine combine) const {
+        as_check_bounds(thread, index, count, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
+        as_shared_atomic(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        U* at = (U*)(data + index);
+        *at = combine(*at, value);
     }
 
     template <int n>
@@ -219,6 +241,15 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define COPY(load_site, store_site, T, n, target, source, target_index, source_index) \
     as_begin_copy<T, n>( \
         this, target, source, target_index, source_index, AS_PLACE(store_site, target), AS_PLACE(load_site, source))
+#define AS_ATOMIC_OP(site, T, buffer, index, value, combined) \
+    (buffer).template as_atomic<T>( \
+        this, index, (T)(value), AS_PLACE(site, buffer), [](T a, T b) -> T { return combined; })
+#define ATOMIC_ADD(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a + b)
+#define ATOMIC_MIN(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a < b ? a : b)
+#define ATOMIC_MAX(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a < b ? b : a)
+#define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a & b)
+#define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a | b)
+#define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a ^ b)
 #define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
 #define UNROLL

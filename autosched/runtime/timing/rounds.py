@@ -37,13 +37,21 @@ class Rounds:
 
     Attributes:
         seconds: A row for each round, a column for each candidate, in seconds.
+        kernels: Of each candidate the median time of each of its kernels, in seconds; empty where that is not told.
     """
 
     seconds: tuple[tuple[float, ...], ...]
+    kernels: tuple[tuple[float, ...], ...] = ()
 
     def median_and_spread(self, candidate: int) -> tuple[float, float]:
         """Return a candidate's median time in seconds, and the distance between its quartiles as a fraction of it."""
         return median_and_spread([row[candidate] for row in self.seconds])
+
+    def steady(self) -> tuple[tuple[float, float], ...]:
+        """Return each candidate's median time in seconds and spread, without what slows down all of a round alike."""
+        times = np.asarray(self.seconds, np.float64)
+        pace = np.median(times / np.median(times, axis=0), axis=1)
+        return tuple(median_and_spread(column) for column in (times / pace[:, None]).T.tolist())
 
     def ratio(self, one: int, other: int) -> float:
         """Return the median over the rounds of one candidate's time divided by the other's."""
@@ -63,7 +71,7 @@ class Rounds:
         return min(ahead, key=lambda c: (self.ratio(c, holder), c), default=holder)
 
     def __add__(self, other: Rounds) -> Rounds:
-        """Return the rounds of both."""
+        """Return the rounds of both, without the times of kernels."""
         return Rounds(self.seconds + other.seconds)
 
     def _ratios(self, one: int, other: int) -> NDArray[np.float64]:

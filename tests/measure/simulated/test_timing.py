@@ -93,6 +93,18 @@ def test_few_blocks_leave_multiprocessors_idle() -> None:
     assert twice > 1.5 * one
 
 
+def test_atomic_operations_wait_for_the_cache_and_for_their_words() -> None:
+    work = streaming()
+    (phase,) = work.phases
+    lanes = replace(work, phases=(replace(phase, atomic_lanes=32 * 256.0),))
+    assert timed(work).parts["atomic"] == 0
+    clock = DEVICE.clock_hz
+    whole = work.blocks * 32 * 256.0
+    assert timed(lanes).parts["atomic"] == pytest.approx(whole / (0.5 * SMS) / clock)
+    few = replace(lanes, buffers=(lanes.buffers[0], replace(lanes.buffers[1], span_bytes=32.0)))
+    assert timed(few).parts["atomic"] == pytest.approx(whole / 8 / clock)
+
+
 def test_every_kernel_pays_for_its_launch() -> None:
     nothing = KernelWork("k", (1,), 32, 0, (Phase(),), (), repeats=1.0)
     assert LAUNCH < timed(nothing).seconds < LAUNCH + 1e-6

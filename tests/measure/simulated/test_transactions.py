@@ -7,7 +7,7 @@ import pytest
 
 from autosched.lang.dtypes import ALL
 from autosched.measure.simulated.data import virtual_data
-from autosched.measure.simulated.transactions import count_sectors, count_wavefronts
+from autosched.measure.simulated.transactions import count_sectors, count_turns, count_wavefronts
 
 
 def addresses(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -35,6 +35,17 @@ def test_against_lane_by_lane(size: int) -> None:
             passes.append(max((sum(w % 32 == bank for w in words) for bank in range(32)), default=0))
         assert wavefronts[k] == sum(passes)
         assert conflicts[k] == sum(max(p - 1, 0) for p in passes)
+
+
+def test_lanes_of_atomic_operations_take_turns() -> None:
+    rng = np.random.default_rng(4)
+    address = addresses(rng, 4)
+    active = rng.random(address.shape) < 0.7
+    turns = count_turns(address, active)
+    for k in range(len(address)):
+        banks = [int(a) // 4 % 32 for a in address[k][active[k]]]
+        assert turns[k] == max(banks.count(b) for b in banks)
+    assert count_turns(np.full((1, 1), 40), np.ones((2, 32), bool)).tolist() == [32, 32]
 
 
 def test_one_address_for_all_lanes_and_iterations() -> None:

@@ -1,0 +1,166 @@
+"""Updates that many threads do side by side, by atomic operations, through all witnesses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autosched import Func, Input, Pipeline, RDom, ScheduleError, Var, cast, interpret
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.splitting import split_error, with_splits
+from autosched.api import ScheduledPipeline
+from autosched.lang.dtypes import DType, as_dtype, int32, uint8
+from autosched.lang.expr import Expr
+from autosched.lang.functions import max as larger
+from autosched.lang.functions import min as smaller
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.types import (
+    At,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+from tests.analysis.test_splitting import bound_of, histogram, inputs_of
+
+H200 = get_target("h200")
+BLOCK, THREAD, SERIAL = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL
+OPERATORS = {
+    "add": lambda a, b: a + b, "min": smaller, "max": larger, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+}  # fmt: skip
+TYPED = [
+    *((op, d) for op in OPERATORS for d in ("int32", "uint32")),
+    ("add", "float32"), ("add", "float64"),
+]  # fmt: skip
+i, x, y = Var("i"), Var("x"), Var("y")
+
+
+def binned(op: str, dtype: DType) -> Pipeline:
+    """Return what falls into each of eleven bins, combined by an operator."""
+    values, bins = Input("values", dtype, 2), Input("bins", uint8, 2)
+    r, f = RDom("r", y=values.shape[0], x=values.shape[1]), Func("f")
+    f[i] = cast(dtype, 7)
+    at = cast(int32, bins[r.y, r.x]) % 11
+    combine: Any = OPERATORS[op]
+    value: Expr = combine(f[at], values[r.y, r.x])
+    f[at] = cast(dtype, value)
+    return Pipeline([f.over(i=(0, 11))], name="binned")
+
+
+def binned_inputs(dtype: DType) -> dict[str, NDArray[Any]]:
+    rng = np.random.default_rng(5)
+    high = np.iinfo(dtype.numpy).max if dtype.is_int else 1000
+    values = rng.integers(0, high, (9, 37)).astype(dtype.numpy)
+    return {"values": values, "bins": rng.integers(0, 256, (9, 37)).astype(np.uint8)}
+
+
+def loops(*given: tuple[str, LoopKind, int]) -> tuple[Loop, ...]:
+    return tuple(Loop(*g) for g in given)
+
+
+def in_shared_memory(view: BoundPipeline, name: str, pieces: int, extents: tuple[int, int], bins: int) -> Schedule:
+    """Return a schedule in which a block accumulates each piece in shared memory, with 32 x 2 threads."""
+    own, update, part = StageId(f"{name}_shared"), StageId(f"{name}_shared", 1), StageId(f"{name}_part")
+    by_bin = (("i", THREAD, 32), ("i", SERIAL, -(-bins // 32)))
+    j, across = (d.name for d in view.stage(*update).reductions)
+    rows, columns = extents
+    shares = loops(
+        (across, THREAD, 32), (j, THREAD, 2), (j, SERIAL, -(-rows // 2)), (across, SERIAL, -(-columns // 32))
+    )
+    member = Member(
+        (StageTiling(own, loops(*by_bin)), StageTiling(update, shares)), At(Level.BLOCK, part, 2), ("k0", "i")
+    )
+    root = Root(StageTiling(part, loops(("k0", BLOCK, pieces), ("i", BLOCK, 1), *by_bin)))
+    inside = {part.func, own.func}
+    others = [
+        replace(k, inlined=tuple(f for f in k.inlined if f.func not in inside))
+        for k in schedule_roots(view, H200).kernels
+        if not inside & set(k.root_funcs)
+    ]
+    return Schedule.of(view, (Kernel((root,), (member,)), *others))
+
+
+@pytest.mark.parametrize(("op", "name"), TYPED)
+def test_all_operators_in_shared_and_in_global_memory(op: str, name: str) -> None:
+    dtype = as_dtype(name)
+    pipeline, inputs = binned(op, dtype), binned_inputs(dtype)
+    bound = bind(pipeline, {n: a.shape for n, a in inputs.items()})
+    view = with_splits(bound, (Split("f", 1, (("r.y", 3),), atomic=True),))
+    expected = interpret(pipeline, inputs)["f"]
+    for schedule in (in_shared_memory(view, "f", 3, (3, 37), 11), schedule_roots(view, H200)):
+        assert from_json(to_json(bound, schedule), bound) == schedule
+        scheduled = ScheduledPipeline(bound, schedule, H200)
+        for backend in ("cpu", "emulator"):
+            found = scheduled.compile(backend)(inputs)
+            if dtype.is_float:
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+            else:
+                np.testing.assert_array_equal(found, expected)
+        scheduled.compile("cuda")  # through NVRTC
+
+
+WAYS = {
+    "pieces": (Split("hist", 1, (("r.y", 5), ("r.x", 2)), atomic=True),),
+    "whole": (Split("hist", 1, (), atomic=True),),
+    "twice": (Split("hist", 1, (("r.y", 7),)), Split("hist_part", 1, (("r.x", 2),), atomic=True)),
+    "joined in pieces": (Split("hist", 1, (("r.y", 14),), atomic=True), Split("hist", 1, (("part.k0", 4),))),
+    "joined atomically": (Split("hist", 1, (("r.y", 14),)), Split("hist", 1, (), atomic=True)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_random_schedules(way: str) -> None:
+    bound, inputs = bound_of("histogram"), inputs_of("histogram")
+    (expected,) = interpret(histogram(), inputs).values()
+    view = with_splits(bound, WAYS[way])
+    (got,) = interpret(view.pipeline, inputs).values()
+    np.testing.assert_array_equal(got, expected)
+    rng = np.random.default_rng(len(way))
+    for _ in range(3):
+        schedule = sample_schedule(view, H200, rng)
+        assert from_json(to_json(bound, schedule), bound) == schedule
+        scheduled = ScheduledPipeline(bound, schedule, H200)
+        for backend in ("cpu", "emulator"):
+            np.testing.assert_array_equal(scheduled.compile(backend)(inputs), expected)
+    scheduled.compile("cuda")
+
+
+def test_what_the_text_says() -> None:
+    view = with_splits(bound_of("histogram"), WAYS["pieces"])
+    stage = view.stage("hist_shared", 1)
+    assert stage.combine == ("add",)
+    assert all(d.parallel for d in stage.loops)
+    assert "hist_shared" not in stage.sources
+    scheduled = ScheduledPipeline(bound_of("histogram"), schedule_roots(view, H200), H200)
+    assert "atomic +=" in scheduled.text()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "message"),
+    [("float32", "max", "no atomic max of float32"), ("uint16", "add", "no atomic add of uint16")],
+)
+def test_operators_that_devices_do_not_have(dtype: str, op: str, message: str) -> None:
+    bound = bind(binned(op, as_dtype(dtype)), {"values": (9, 37), "bins": (9, 37)})
+    split = Split("f", 1, (), atomic=True)
+    assert message in split_error(bound, split)
+    with pytest.raises(ScheduleError, match=message):
+        with_splits(bound, (split,))
+
+
+def test_what_is_atomic_is_not_split_again() -> None:
+    view = with_splits(bound_of("histogram"), WAYS["pieces"])
+    assert "atomic already" in split_error(view, Split("hist_shared", 1, (("r.x", 2),)))

@@ -1,0 +1,108 @@
+"""Features of updates that threads share by atomic operations, against what the traced emulator counts."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline, Split
+from autosched.analysis.splitting import with_splits
+from autosched.featurize.build import build_kernel
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.memory import ATOMIC_CONFLICTS
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import SHARED_THREADS, Spot, Structure, member_dims, shared_tile
+from autosched.schedule.types import Level, LoopKind, StageId
+from tests.analysis.test_splitting import H200, histogram
+
+UPDATE = StageId("hist_shared", 1)
+
+
+def view_of(rows: int = 140, columns: int = 220, pieces: int = 5) -> BoundPipeline:
+    bound = bind(histogram(), {"image": (rows, columns)})
+    return with_splits(bound, (Split("hist", 1, (("r.y", pieces),), atomic=True),))
+
+
+def in_blocks() -> Structure:
+    part = StageId("hist_part")
+    return Structure((part,), (Spot("hist_shared", Level.BLOCK, part),))
+
+
+def params(pieces: int = 1) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array([pieces, 128, 1, 2, 1, 128], np.int64)
+
+
+def test_threads_share_the_reductions_innermost_first() -> None:
+    view = view_of()
+    assert member_dims(view, UPDATE) == ("k0", "b", "share.j0", "r.x")
+    assert shared_tile(view, UPDATE) == ((1, 1), (1, 1), (2, 14), (110, 2))
+    for rows, columns in ((1, 1), (7, 5), (1000, 3), (3, 100_000)):
+        *_, (outer, _), (inner, _) = shared_tile(view_of(5 * rows, columns), UPDATE)
+        assert outer * inner <= SHARED_THREADS
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(140, 220), (35, 7), (5, 1)])
+def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> None:
+    view = view_of(rows, columns)
+    kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
+    update = next(t for t in kernel.members[0].tilings if t.stage == UPDATE)
+    assert update.extent("r.x") >= columns
+    assert update.extent("share.j0") >= -(-rows // 5)
+    structure, found = describe_kernel(view, kernel)
+    assert structure == in_blocks()
+    assert found == tuple(params().tolist())
+
+
+def test_threads_of_ones_own_are_kept() -> None:
+    view = view_of()
+    kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
+    (member,) = kernel.members
+    other = [t for t in member.tilings if t.stage != UPDATE]
+    update = next(t for t in member.tilings if t.stage == UPDATE)
+    changed = tuple(replace(p, extent={110: 32, 2: 7}.get(p.extent, p.extent)) for p in update.loops)
+    mine = replace(kernel, members=(replace(member, tilings=(*other, replace(update, loops=changed))),))
+    structure, found = describe_kernel(view, mine)
+    assert structure != in_blocks()
+    again = build_kernel(Featurizer(view, H200).model(structure), np.array(found, np.int64))
+    threads = {p.dim: p.extent for p in again.members[0].tilings[1].of_kind(LoopKind.THREAD)}
+    assert threads["r.x"] == 32
+
+
+def test_lanes_take_turns() -> None:
+    view = view_of()
+    found = Featurizer(view, H200).model(in_blocks()).evaluate(params()[None]).features[0]
+    rows = {s: k for k, s in enumerate(Featurizer(view, H200).model(in_blocks()).rows)}
+    update = found[rows[UPDATE]]
+    # of 128 x 2 threads 110 x 2 take part, which are 8 warps of 28 points each
+    assert update[INDEX["num_shared_mem_stores_per_block"]] == pytest.approx(8 * 28 * ATOMIC_CONFLICTS)
+    assert update[INDEX["num_shared_mem_loads_per_block"]] == 0
+
+
+def test_random_places_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
+    script: Any = importlib.import_module("check_features")
+    whole = script.problem
+
+    def problem(name: str, grid: int = 0) -> Any:
+        bound, arrays, scalars = whole(name, grid)
+        return with_splits(bound, (Split("histogram_rows", 1, (), atomic=True),)), arrays, scalars
+
+    monkeypatch.setattr(script, "problem", problem)
+    checker = script.Checker("hist")
+    levels = set()
+    for seed in (104, 105):
+        _, schedule = checker.states.draw_legal(np.random.default_rng(seed))
+        levels.add(schedule.computed["histogram_rows_shared"])
+        checker.check(seed)
+    assert levels == {Level.BLOCK, Level.ROOT}
+    tally = checker.tally
+    assert tally.failures == []
+    assert tally.equal["threads"] == tally.compared["threads"] == tally.kernels > 0
+    assert all(tally.equal[w] == n for w, n in tally.compared.items() if w.endswith("exact"))
