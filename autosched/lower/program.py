@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from autosched.analysis.bound import BoundPipeline
@@ -38,8 +38,8 @@ class Program:
         return replace(self, kernels=tuple(replace(k, vectors=False) for k in self.kernels))
 
 
-Known = MutableMapping[tuple[Kernel, str], KernelIR]
-"""Kernels lowered before, with their names."""
+Known = Callable[[Kernel, str, Callable[[], KernelIR]], KernelIR]
+"""Returns a kernel that was lowered before, by its schedule and name, or what the function given last makes."""
 
 
 def lower(
@@ -54,9 +54,9 @@ def lower(
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
             `autosched.schedule.vectors.VECTORS` says when left out.
-        known: Kernels of other schedules of the same pipeline with the same splits and joins, lowered with the same
-            options; those that this one shares are taken from it, and the others are added. A kernel's code depends on
-            nothing else of a schedule.
+        known: Returns kernels of other schedules of the same pipeline with the same splits and joins, lowered with the
+            same options, where this one shares them, and keeps the others. A kernel's code depends on nothing else of a
+            schedule.
     """
     bound = as_scheduled(bound, schedule)
     names = bound.identifiers
@@ -67,13 +67,12 @@ def lower(
     kernels = []
     for k in schedule.kernels:
         label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
-        kernel = None if known is None else known.get((k, label))
-        if kernel is None:
+
+        def lowered(k: Kernel = k, label: str = label) -> KernelIR:
             kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
-            kernel = replace(kernel, vectors=rules.VECTORS if vectors is None else vectors)
-            if known is not None:
-                known[k, label] = kernel
-        kernels.append(kernel)
+            return replace(kernel, vectors=rules.VECTORS if vectors is None else vectors)
+
+        kernels.append(lowered() if known is None else known(k, label, lowered))
     placed, size = workspace_layout(bound, schedule)
     outputs: dict[str, GlobalArray] = {}
     for name, func, component in bound.returned:

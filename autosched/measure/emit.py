@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.codegen.cuda import CudaKernel, print_cuda
@@ -12,6 +13,7 @@ from autosched.lower.program import Program, lower
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
 from autosched.measure.problem import Problem
+from autosched.measure.run_cache import shared
 from autosched.measure.single_flight import once_each
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
 from autosched.schedule.types import Kernel, Schedule
@@ -52,17 +54,23 @@ def emit(job: Job) -> Emitted:
     bound = job.problem.bind()
     schedule = job.read_schedule()
     validate(bound, schedule, job.target)
-    program = lower(bound, schedule, known=_lowered(job.problem, schedule))
+    program = lower(bound, schedule, known=partial(_lowered, job.problem, schedule))
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
     kernels = tuple(print_once(key, k) for key, k in zip(keys, program.kernels, strict=True))
     return Emitted(bound, schedule, program, keys, kernels)
 
 
-def _lowered(problem: Problem, schedule: Schedule) -> dict[tuple[Kernel, str], KernelIR]:
-    """Return the kernels lowered for other schedules of a problem with the same reductions in pieces."""
+def _lowered(
+    problem: Problem, schedule: Schedule, kernel: Kernel, label: str, make: Callable[[], KernelIR]
+) -> KernelIR:  # fmt: skip
+    """Return a kernel as it was lowered for another schedule of a problem with the same reductions in pieces."""
     if any(of != problem for of, _ in _LOWERED):
         _LOWERED.clear()
-    return _LOWERED.setdefault((problem, schedule.rewrites), {})
+    known = _LOWERED.setdefault((problem, schedule.rewrites), {})
+    found = known.get((kernel, label))
+    if found is None:
+        found = known[kernel, label] = shared(f"lowered {problem.hash} {schedule.rewrites} {kernel} {label}", make)
+    return found
 
 
 def print_once(key: str, kernel: KernelIR) -> CudaKernel:
@@ -77,7 +85,7 @@ def print_once(key: str, kernel: KernelIR) -> CudaKernel:
     if found is None:
         if len(_PRINTED) >= _MOST_PRINTED:
             _PRINTED.clear()
-        found = _PRINTED[name] = print_cuda(kernel)
+        found = _PRINTED[name] = shared(f"printed {name}", lambda: print_cuda(kernel))
     return found
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import queue
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from functools import partial
+from pathlib import Path
 from typing import Protocol, Self
 
 from autosched.measure.backend import Backend
@@ -67,7 +69,9 @@ class LocalPool:
         self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._turns = Turns(apart=backend.needs_quiet, batch=max(settings.window // 2, 1))
-        self._workers = [WorkerProcess(CompileService(backend)) for _ in range(settings.compile_processes)]
+        self._worked_out = tempfile.TemporaryDirectory(prefix="autosched-run-", ignore_cleanup_errors=True)
+        service = CompileService(backend, Path(self._worked_out.name))
+        self._workers = [WorkerProcess(service) for _ in range(settings.compile_processes)]
         self._lanes = [Lane(bench, settings, self._turns, self._finish) for bench in backend.benches()]
         self._lane_of: dict[Problem, Lane] = {}
         works: list[Callable[[], None]] = [partial(self._compile, worker) for worker in self._workers]
@@ -92,6 +96,7 @@ class LocalPool:
             lane.stop()
         for thread in self._threads:
             thread.join()
+        self._worked_out.cleanup()
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return what keeps measurements away where they use the cores that draw; see `Pool`."""

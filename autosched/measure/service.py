@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from autosched.errors import (
     AutoschedError,
@@ -18,6 +19,7 @@ from autosched.measure.backend import Backend, Outputs
 from autosched.measure.job import Failure, Fatal, Job, Prepared, Status, Timing
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.problem import Problem
+from autosched.measure.run_cache import share_in
 from autosched.runtime.timing.rounds import Rounds, RoundsRule
 
 _LONGEST_MESSAGE = 4000
@@ -28,13 +30,16 @@ class CompileService:
 
     Args:
         backend: How.
+        directory: Where the processes of a run keep for each other what they work out.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, directory: Path | None = None) -> None:
         self.backend = backend
+        self.directory = directory
 
     def prepare(self, job: Job) -> Prepared | Failure | Fatal:
         """Return a candidate compiled, or why it cannot be."""
+        share_in(self.directory)
         try:
             return self.backend.prepare(job)
         except CacheError as error:  # where nothing can be cached, nothing can be compiled

@@ -1,0 +1,63 @@
+"""What one compiling process of a run has worked out, another takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autosched.measure.emit import _LOWERED, _PRINTED, emit
+from autosched.measure.job import Job
+from autosched.measure.problem import Problem
+from autosched.measure.run_cache import share_in, shared
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+
+
+@pytest.fixture(autouse=True)
+def nobody_else() -> Iterator[None]:
+    yield
+    share_in(None)
+
+
+def refuse() -> object:
+    raise AssertionError("it was made before")
+
+
+def test_values_are_found_by_others(tmp_path: Path) -> None:
+    assert shared("a", lambda: 1) == 1
+    share_in(tmp_path)
+    assert shared("a", lambda: {"x": 2}) == {"x": 2}
+    assert shared("a", refuse) == {"x": 2}
+    assert shared("b", lambda: 3) == 3
+    assert len(list(tmp_path.iterdir())) == 2, "nothing is left beside them"
+
+
+def test_where_nothing_can_be_kept_it_is_made_again(tmp_path: Path) -> None:
+    share_in(tmp_path / "gone")
+    assert [shared("a", lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+
+
+def test_what_fails_is_not_kept(tmp_path: Path) -> None:
+    share_in(tmp_path)
+    with pytest.raises(AssertionError):
+        shared("a", refuse)
+    assert not list(tmp_path.iterdir())
+
+
+def test_kernels_are_lowered_and_printed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, target = Problem.app("unsharp", small=True), get_target("h200")
+    job = Job.of(problem, schedule_roots(problem.bind(), target), target)
+    alone = emit(job)
+    share_in(tmp_path)
+    for process in range(2):
+        _LOWERED.clear()
+        _PRINTED.clear()
+        found = emit(job)
+        assert found.kernels == alone.kernels
+        assert found.program.kernels == alone.program.kernels
+        if process == 0:
+            monkeypatch.setattr("autosched.lower.program.lower_kernel", refuse)
+            monkeypatch.setattr("autosched.measure.emit.print_cuda", refuse)
+    assert len(list(tmp_path.iterdir())) == 2 * len(alone.kernels)
