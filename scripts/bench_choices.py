@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from typing import Any
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
@@ -47,7 +48,7 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     if choice == "streams":
         return bool(list(places(bound, schedule_roots(bound, target))))
     if choice == "atomics":
-        return any(s.atomic for view in split_views(bound, target) for s in view.splits)
+        return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.splits)
     return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
@@ -72,6 +73,11 @@ def described(schedule: Schedule) -> str:
     return ", ".join((*together, *hosts, *shared)) or "-"
 
 
+def _value(choice: str, on: bool) -> Any:
+    """Return what a setting is without and with a choice."""
+    return ("all" if on else "none") if choice == "atomics" else on
+
+
 def row(choice: str, name: str, target: Target, model: CostModel, settings: SearchSettings, seconds: float) -> str:
     """Return a line of the table, empty if the choice does not concern the app."""
     app = get_app(name)
@@ -80,7 +86,7 @@ def row(choice: str, name: str, target: Target, model: CostModel, settings: Sear
         return ""
     cells = []
     for on in (False, True):
-        chosen = settings if choice == "mending" else replace(settings, **{choice: on})
+        chosen = settings if choice == "mending" else replace(settings, **{choice: _value(choice, on)})
         mend = choice == "joins" or (choice == "mending" and on)
         best, took = searched(bound, target, model, chosen, seconds, mend=mend)
         simulated = simulate(bound, best.schedule, target)

@@ -19,6 +19,7 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
 from autosched.search.settings import SearchSettings
+from autosched.search.shared import copies_shared, is_shared, with_whole_bins
 from autosched.search.state import Params, Piece, State, alike_tilings
 from autosched.search.tilings import default_tiling, member_tilings, root_tilings
 
@@ -129,7 +130,7 @@ class Decider:
         readers = self.replaced(state, decision)
         kept = [p for k, p in enumerate(state.pieces) if k not in readers]
         found = self._root_options(state, func, readers, kept) if only in (None, "root") else []
-        if func.is_output or not readers or (found and self._copies_shared(func)):
+        if func.is_output or not readers or (found and copies_shared(self.bound, func)):
             return found
         wanted = [kind for kind in self.settings.locations if only in (None, kind)]
         if "inline" in wanted and self.places.can_inline(func):
@@ -137,14 +138,9 @@ class Decider:
         if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
             if "block" in wanted:
                 found += self._block_options(state, func, readers[0], kept)
-            if "thread" in wanted and not _is_shared(func):
+            if "thread" in wanted and not is_shared(func):
                 found += self._thread_options(state, func, readers[0], kept)
         return found
-
-    def _copies_shared(self, func: BoundFunc) -> bool:
-        """Whether a Func copies what threads accumulate together: a kernel of its own lets each block have its part."""
-        sources = (self.bound.funcs[s] for s in func.stages[0].sources if s in self.bound.funcs)
-        return func.is_pure and any(_is_shared(s) for s in sources)
 
     def _only_here(self, state: State, func: BoundFunc, reader: int) -> bool:
         """Whether a Func is of use to one kernel alone, and a part of it to each of its blocks."""
@@ -157,7 +153,7 @@ class Decider:
 
         What threads of a block accumulate together is for each block to have its own.
         """
-        return func.undefined or (not _is_shared(func) and any(f is not None for f in func.fixed))
+        return func.undefined or (not is_shared(func) and any(f is not None for f in func.fixed))
 
     def _settled(
         self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
@@ -310,7 +306,7 @@ class Decider:
             target = self.evaluator.target
             vector = self._vector(structure.func, grid.dims)
             table = root_tilings(grid.sizes.tolist(), vector, self.settings, target)
-            table = self._with_whole_bins(self.bound.funcs[structure.func], table)
+            table = with_whole_bins(self.bound, self.bound.funcs[structure.func], table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             self._tilings[bare] = [
@@ -318,16 +314,6 @@ class Decider:
                 for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()
             ]
         return self._tilings[bare]
-
-    def _with_whole_bins(self, func: BoundFunc, table: Ints) -> Ints:
-        """Return the tilings in which a block copies all that its threads accumulate; all, if a Func copies no such."""
-        if not self._copies_shared(func):
-            return table
-        d = len(func.dims)
-        sources = (self.bound.funcs[s] for s in func.stages[0].sources if s in self.bound.funcs)
-        scattered = np.any([[f is not None for f in s.fixed] for s in sources], axis=0)
-        whole = (table[:, :d] * table[:, d:] >= np.array(func.extents))[:, scattered].all(axis=1)
-        return table[whole] if whole.any() else table
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
         """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension.
@@ -375,11 +361,6 @@ class Decider:
             found = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, found[func.name].tolist(), strict=True):
                 self._extents[structure, params] = tuple(extents)
-
-
-def _is_shared(func: BoundFunc) -> bool:
-    """Whether threads accumulate a Func together."""
-    return any(s.combine for s in func.stages)
 
 
 def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from autosched.errors import InputError
 
 Sampling = Literal["hierarchical", "exhaustive"]
+Atomics = Literal["none", "exact", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ class SearchSettings:
             longer, a larger share of its transactions must be saved than that costs. The default lies within what
             predictions of two such kernels are wrong by (docs/search.md).
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
-        atomics: Whether threads may share updates that scatter, where reductions are tried in pieces, too (for GPUs).
+        atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
+            (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
+            among them, which then round differently from run to run.
         joins: Whether outputs that read the same are tried in one kernel (`autosched.search.joins`, for GPUs). Whether
             that pays depends on registers, of which models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
@@ -62,7 +65,7 @@ class SearchSettings:
     refine_beam: int = 4
     copies: float = 1.06
     splits: bool = True
-    atomics: bool = True
+    atomics: Atomics = "exact"
     joins: bool = False
     streams: bool = True
     baseline: float = 1.05
@@ -89,6 +92,8 @@ class SearchSettings:
             raise InputError(
                 f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds and 1 state"
             )
+        if self.atomics not in get_args(Atomics):
+            raise InputError(f"atomics is {self.atomics!r}: choose {', '.join(get_args(Atomics))}")
         if self.copies < 0:
             raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.06")
         if self.baseline < 0:
@@ -100,11 +105,11 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0, splits=False, atomics=False, streams=False, baseline=0.0)
+PAPER = SearchSettings(refine=0, copies=0.0, splits=False, atomics="none", streams=False, baseline=0.0)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
-    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics=False, streams=False,
-    baseline=0.0,
+    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics="none",
+    streams=False, baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

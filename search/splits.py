@@ -12,6 +12,7 @@ from math import prod, sqrt
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, LoopDim, Split
 from autosched.analysis.splitting import split_error, with_splits
+from autosched.search.settings import Atomics
 from autosched.target import Target
 
 LEAST_SHARE = 16
@@ -31,20 +32,21 @@ DENSITIES = {"cuda": (512, 2048), "cpu": (1, 4)}
 """Threads of a multiprocessor, or vectors of a core, that are tried: few that do much each, or as many as fit."""
 
 
-def split_views(bound: BoundPipeline, target: Target, *, atomics: bool = True) -> list[BoundPipeline]:
+def split_views(bound: BoundPipeline, target: Target, *, atomics: Atomics = "exact") -> list[BoundPipeline]:
     """Return the pipeline as it is, and with reductions in pieces in each way that might fill the device.
 
     Args:
         bound: The pipeline; one that has reductions in pieces already is left as it is.
         target: The device.
-        atomics: Whether threads may share updates that scatter.
+        atomics: Which updates that scatter threads may share (see `SearchSettings`).
     """
     if bound.splits:
         return [bound]
     lanes = target.warp_size if target.kind == "cpu" else 1
     threads = [target.multiprocessors * lanes * n for n in DENSITIES[target.kind]]
     ways = {_splits(bound, target, n): None for n in threads}
-    shared = _atomic_splits(bound, target, threads[-1]) if atomics and target.kind == "cuda" else ()
+    tried = atomics != "none" and target.kind == "cuda"
+    shared = _atomic_splits(bound, target, threads[-1], exact=atomics == "exact") if tried else ()
     if shared:
         ways |= {_splits(bound, target, threads[-1], shared): None}
     return [bound, *(with_splits(bound, splits) for splits in ways if splits)]
@@ -82,7 +84,7 @@ def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> Split | No
     return None
 
 
-def _atomic_splits(bound: BoundPipeline, target: Target, threads: int) -> tuple[Split, ...]:
+def _atomic_splits(bound: BoundPipeline, target: Target, threads: int, *, exact: bool) -> tuple[Split, ...]:
     """Return the splits that let so many threads share the iterations of updates that scatter."""
     found: list[Split] = []
     for func in bound.funcs.values():
@@ -90,6 +92,8 @@ def _atomic_splits(bound: BoundPipeline, target: Target, threads: int) -> tuple[
             own = _own_dims(stage)
             scattered = [n for d, n in zip(func.dims, func.extents, strict=True) if d not in own]
             if not stage.associative or not scattered or stage.is_empty or _points(func, stage) >= ENOUGH * threads:
+                continue
+            if exact and not all(d.is_int for d in func.dtypes):
                 continue
             if prod(scattered) * sum(d.bytes_ for d in func.dtypes) > BINS_BYTES:
                 continue
