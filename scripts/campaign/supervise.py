@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TAIL_BYTES = 4000
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,30 @@ def run_child(
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
-        child = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=cwd,
-            start_new_session=True,
-        )  # fmt: skip
+        # A signal that arrives while the child is being started waits until it can be ended, too.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        child = None
         killed = False
         try:
+            child = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=cwd,
+                start_new_session=True, preexec_fn=_unblock,
+            )  # fmt: skip
+            _unblock()
             child.wait(max(seconds, 0.0))
         except subprocess.TimeoutExpired:
             killed = True
         finally:  # also what it left behind, and when this program is interrupted
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            if child is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+            _unblock()
     return Ended(child.returncode, time.monotonic() - started, killed, tail_of(log))
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
 def tail_of(log: Path, size: int = _TAIL_BYTES) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from campaign.crew import Lost, do_parts
@@ -33,6 +36,29 @@ def test_a_child_whose_time_is_over_is_killed_with_its_children(tmp_path: Path) 
     while is_running(grandchild) and time.monotonic() < until:
         time.sleep(0.01)
     assert not is_running(grandchild)
+
+
+def test_a_signal_while_a_child_is_being_started_ends_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    really = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(really(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started[0]
+
+    def end(*_: object) -> None:
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGTERM, end)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    try:
+        with pytest.raises(InterruptedError):
+            run_child(["sleep", "60"], 30.0, tmp_path / "log.txt")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert started[0].poll() == -signal.SIGKILL
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_what_a_child_prints_and_how_it_ends_is_known(tmp_path: Path) -> None:
