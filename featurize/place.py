@@ -7,13 +7,7 @@ from typing import NamedTuple
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.inner_loops import MOST_REDUCTIONS
-from autosched.featurize.structure import (
-    NestOrder,
-    inner_order,
-    inner_reductions,
-    storage_order,
-    thread_order,
-)
+from autosched.featurize.structure import NestOrder, inner_order, inner_reductions, storage_order, thread_order
 from autosched.schedule.types import StageId
 
 

@@ -19,7 +19,7 @@ def is_shared(func: BoundFunc) -> bool:
 
 def copies_shared(bound: BoundPipeline, func: BoundFunc) -> bool:
     """Whether a Func copies what threads accumulate together: a kernel of its own lets each block have its part."""
-    return func.is_pure and any(map(is_shared, _sources(bound, func)))
+    return bool(bound.splits) and func.is_pure and any(map(is_shared, _sources(bound, func)))
 
 
 def with_whole_bins(bound: BoundPipeline, func: BoundFunc, tilings: Ints) -> Ints:

@@ -9,13 +9,18 @@ import contextlib
 import hashlib
 import os
 import pickle
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 Value = TypeVar("Value")
 
+MOST_KEPT = 2000
+"""Values of one process that are kept, the latest: schedules that share kernels come one after the other."""
+
 _DIRECTORY: Path | None = None
+_MADE: deque[Path] = deque()
 
 
 def share_in(directory: Path | None) -> None:
@@ -42,4 +47,7 @@ def shared(name: str, make: Callable[[], Value]) -> Value:
     with contextlib.suppress(OSError):  # where it cannot be kept, it is made again
         beside.write_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
         beside.replace(path)
+        _MADE.append(path)
+        if len(_MADE) > MOST_KEPT:
+            _MADE.popleft().unlink(missing_ok=True)
     return value

@@ -11,17 +11,15 @@ from autosched.analysis.specialise import Specialiser
 from autosched.lang.dtypes import float16, float32
 from autosched.lang.expr import Const, Expr, Load, children, rebuild
 from autosched.lang.func import Func
-from autosched.lang.show import show
+from autosched.lang.show import SYMBOL, show
 
 MAX_NODES = 200
 """Larger expressions, counted as trees, are summarised: nodes that are shared can make the tree exponential."""
 
-SIGNS = {"add": "+", "and": "&", "or": "|", "xor": "^"}
-
 
 def definition_text(bound: BoundPipeline, stage: BoundStage) -> str:
     """Return ``name[indices] = value`` with shapes and specialised parameters put in; ``op=`` of an atomic update."""
-    sign = f"atomic {SIGNS.get(stage.combine[0], stage.combine[0])}=" if stage.combine else "="
+    sign = f"atomic {SYMBOL.get(stage.combine[0], stage.combine[0])}=" if stage.combine else "="
     at = ", ".join("..." if _exceeds([i], MAX_NODES) else _shown(stage, i) for i in _indices(bound, stage))
     target = f"{stage.func}[{at}]" if at else stage.func
     return f"{target} {sign} {_value(bound, stage)}"

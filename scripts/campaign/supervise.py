@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,16 +48,14 @@ def run_child(
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
-        # A signal that arrives while the child is being started waits until it can be ended, too.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         child = None
         killed = False
         try:
-            child = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=cwd,
-                start_new_session=True, preexec_fn=_unblock,
-            )  # fmt: skip
-            _unblock()
+            with _signals_waiting():
+                child = subprocess.Popen(
+                    list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=cwd,
+                    start_new_session=True,
+                )  # fmt: skip
             child.wait(max(seconds, 0.0))
         except subprocess.TimeoutExpired:
             killed = True
@@ -65,12 +64,24 @@ def run_child(
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
-            _unblock()
     return Ended(child.returncode, time.monotonic() - started, killed, tail_of(log))
 
 
-def _unblock() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+@contextmanager
+def _signals_waiting() -> Iterator[None]:
+    """Let signals that end this program wait until a child that is being started is known, so that it ends, too."""
+    if threading.current_thread() is not threading.main_thread():  # only that one handles signals
+        yield
+        return
+    came: list[int] = []
+    before = {s: signal.signal(s, lambda number, _: came.append(number)) for s in _ENDING}
+    try:
+        yield
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def tail_of(log: Path, size: int = _TAIL_BYTES) -> str:

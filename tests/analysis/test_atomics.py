@@ -20,24 +20,13 @@ from autosched.lang.functions import max as larger
 from autosched.lang.functions import min as smaller
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.types import (
-    At,
-    Kernel,
-    Level,
-    Loop,
-    LoopKind,
-    Member,
-    Root,
-    Schedule,
-    StageId,
-    StageTiling,
-)
+from autosched.schedule.types import Member, Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of, histogram, inputs_of
+from tests.schedule.building import block, kernel, root, tiling
 
 H200 = get_target("h200")
-BLOCK, THREAD, SERIAL = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL
 OPERATORS = {
     "add": lambda a, b: a + b, "min": smaller, "max": larger, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
@@ -68,30 +57,22 @@ def binned_inputs(dtype: DType) -> dict[str, NDArray[Any]]:
     return {"values": values, "bins": rng.integers(0, 256, (9, 37)).astype(np.uint8)}
 
 
-def loops(*given: tuple[str, LoopKind, int]) -> tuple[Loop, ...]:
-    return tuple(Loop(*g) for g in given)
-
-
 def in_shared_memory(view: BoundPipeline, name: str, pieces: int, extents: tuple[int, int], bins: int) -> Schedule:
     """Return a schedule in which a block accumulates each piece in shared memory, with 32 x 2 threads."""
-    own, update, part = StageId(f"{name}_shared"), StageId(f"{name}_shared", 1), StageId(f"{name}_part")
-    by_bin = (("i", THREAD, 32), ("i", SERIAL, -(-bins // 32)))
-    j, across = (d.name for d in view.stage(*update).reductions)
+    own, part = f"{name}_shared", f"{name}_part"
+    by_bin = f"ti=32 si={-(-bins // 32)}"
+    j, across = (d.name for d in view.stage(own, 1).reductions)
     rows, columns = extents
-    shares = loops(
-        (across, THREAD, 32), (j, THREAD, 2), (j, SERIAL, -(-rows // 2)), (across, SERIAL, -(-columns // 32))
-    )
-    member = Member(
-        (StageTiling(own, loops(*by_bin)), StageTiling(update, shares)), At(Level.BLOCK, part, 2), ("k0", "i")
-    )
-    root = Root(StageTiling(part, loops(("k0", BLOCK, pieces), ("i", BLOCK, 1), *by_bin)))
-    inside = {part.func, own.func}
+    shares = f"t{across}=32 t{j}=2 s{j}={-(-rows // 2)} s{across}={-(-columns // 32)}"
+    place = block(part, 2)
+    bins_of_block = Member((tiling(own, by_bin), tiling(f"{own}.1", shares)), place, ("k0", "i"))
+    first = kernel(view, [root(part, f"bk0={pieces} bi=1 {by_bin}")], [bins_of_block])
     others = [
-        replace(k, inlined=tuple(f for f in k.inlined if f.func not in inside))
+        replace(k, inlined=tuple(f for f in k.inlined if f.func not in (own, part)))
         for k in schedule_roots(view, H200).kernels
-        if not inside & set(k.root_funcs)
+        if not {own, part} & set(k.root_funcs)
     ]
-    return Schedule.of(view, (Kernel((root,), (member,)), *others))
+    return Schedule.of(view, (first, *others))
 
 
 @pytest.mark.parametrize(("op", "name"), TYPED)

@@ -58,7 +58,6 @@ def test_a_signal_while_a_child_is_being_started_ends_it_too(tmp_path: Path, mon
     finally:
         signal.signal(signal.SIGTERM, before)
     assert started[0].poll() == -signal.SIGKILL
-    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_what_a_child_prints_and_how_it_ends_is_known(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from autosched.measure import run_cache
 from autosched.measure.emit import _LOWERED, _PRINTED, emit
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
@@ -37,6 +39,17 @@ def test_values_are_found_by_others(tmp_path: Path) -> None:
 def test_where_nothing_can_be_kept_it_is_made_again(tmp_path: Path) -> None:
     share_in(tmp_path / "gone")
     assert [shared("a", lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+
+
+def test_the_latest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_cache, "MOST_KEPT", 3)
+    monkeypatch.setattr(run_cache, "_MADE", deque())
+    share_in(tmp_path)
+    for number in range(5):
+        shared(str(number), lambda n=number: n)  # type: ignore[misc]
+    assert len(list(tmp_path.iterdir())) == 3
+    assert shared("4", refuse) == 4
+    assert shared("0", lambda: "again") == "again"
 
 
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
