@@ -42,6 +42,7 @@ from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, draw_in_processes
+from autosched.search.modes.models import cost_model
 from autosched.search.roots import schedule_roots
 from autosched.settings import available_cpus
 from autosched.target import Target, get_target
@@ -151,15 +152,16 @@ class Samples:
 
     def _key(self, problem: Problem) -> str:
         d = self._drawer
-        return digest("make_dataset", problem.text(), d.target.name, repr(d.mix), str(d.seed), self._what)
+        return digest("make_dataset", problem.text(), d.target.name, repr(d.mix), str(d.seed), d.cost, self._what)
 
 
 def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     """Measure until everything is done or the time is over, and show how it goes."""
     target = get_target(config.target)
+    cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
     backend = backend_of(config.measure, target)
     problems = problems_of(config)
-    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed)
+    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
     samples = Samples(problems, drawer, database, f"{backend.source} {backend.generator}")
     limits = limits_of(config.measure)
     measurer = Measurer(backend, samples.baseline, database, limits)

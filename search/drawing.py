@@ -15,6 +15,7 @@ from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
 from autosched.search.candidates import Candidates, Mix
+from autosched.search.modes.models import ANALYTICAL, cost_model
 from autosched.target import Target
 
 
@@ -39,12 +40,14 @@ class Drawer:
         target: What for.
         mix: How many of each kind.
         seed: Source of randomness.
+        cost: What the searches minimise, by name, or a file of weights (`search.modes.models`).
         most_seconds: Time for one problem; searches are cut short when it is over.
     """
 
     target: Target
     mix: Mix
     seed: int = 0
+    cost: str = ANALYTICAL
     most_seconds: float = 60.0
 
     def draw(self, problem: Problem) -> Drawn:
@@ -53,7 +56,8 @@ class Drawer:
         deadline = time.perf_counter() + self.most_seconds
         try:
             bound = problem.bind()
-            for kind, schedule in Candidates(bound, self.target, self.seed, deadline=deadline).draw(self.mix):
+            model = cost_model(self.cost, self.target)
+            for kind, schedule in Candidates(bound, self.target, self.seed, model, deadline).draw(self.mix):
                 found.append((kind, schedule_text(bound, schedule)))
         except AutoschedError as error:
             return Drawn(tuple(found), str(error))
