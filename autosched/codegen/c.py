@@ -185,7 +185,9 @@ class _Printer:
         self.w.close()
 
     def _if(self, s: If) -> None:
-        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.uniform else ""))
+        self.w.open(
+            f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.orelse and s.uniform else "")
+        )
         self.statements(s.then)
         if s.orelse:
             self.w.between("} else {")

@@ -18,7 +18,7 @@ def filled_members(plan: KernelPlan) -> frozenset[str]:
     They are copies, and what points beyond the domain read of them lies in their buffers.
     """
     host = plan.streamed
-    if host is None:
+    if host is None or plan.kernel.slides:
         return frozenset()
     staged = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}
     read = frozenset(host.stage.sources) - {host.stage.func}

@@ -111,7 +111,7 @@ class BodyBuilder:
             a = self.plan.allocations[name]
             memory = Memory.SHARED if a.level in IN_SHARED_MEMORY else Memory.REGISTER
             label = component_label(self.names, name, len(a.func.dtypes), component)
-            known = self.local[name, component] = _buffer(label, a, component, memory)
+            known = self.local[name, component] = _buffer(label, self.plan, a, component, memory)
         return known
 
 
@@ -196,13 +196,14 @@ def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> 
     for (name, component), placed in layout.slots.items():
         func = plan.bound.funcs[name]
         label = component_label(names, name, len(func.dtypes), component)
-        buffer = _buffer(label, plan.allocations[name], component, Memory.SHARED)
+        buffer = _buffer(label, plan, plan.allocations[name], component, Memory.SHARED)
         slots.append(Slot(buffer, placed.offset))
     return tuple(slots)
 
 
-def _buffer(label: str, a: Allocation, component: int, memory: Memory) -> Buffer:
-    return Buffer(label, a.func.dtypes[component], a.count * a.buffers, memory, a.buffers)
+def _buffer(label: str, plan: KernelPlan, a: Allocation, component: int, memory: Memory) -> Buffer:
+    ahead = a.rolling is not None and plan.kernel.ahead  # rows come in while others are read
+    return Buffer(label, a.func.dtypes[component], a.count * a.buffers, memory, 2 if ahead else a.buffers)
 
 
 def _title(kernel: Kernel) -> str:

@@ -154,6 +154,8 @@ class NestEmitter:
                 add(CompareIndex("le", ix.sub(i, n.base[dim]), n.extents[dim] - 1, bool_))
             for limit in self.limits(n, dim) if limited else ():
                 add(CompareIndex("le", i, limit, bool_))
+            if dim in n.floor and self._may_lie_before(n, dim):
+                add(CompareIndex("ge", i, n.floor[dim], bool_))
         if guard is None:
             visit(at)
             return
@@ -172,6 +174,15 @@ class NestEmitter:
                 self.out.require(Condition("nonnegative", room))
                 found.append(limit)
         return found
+
+    def _may_lie_before(self, n: Nest, dim: str) -> bool:
+        """Whether some points of a nest may lie before the first that is needed of a window."""
+        room = ix.sub(n.base[dim], n.floor[dim])
+        if ix.interval(room)[0] >= 0:
+            return False
+        self.out.note(room)
+        self.out.require(Condition("nonnegative", room))
+        return True
 
     def _value_point(self, n: Nest, p: Point) -> Point:
         """Return where a definition is evaluated: at the edge for points beyond it, where these are filled."""

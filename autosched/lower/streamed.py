@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from autosched.lower.ahead import emit_ahead
 from autosched.lower.held import begin_with_zeros, fetch_if_read, hold, read_held, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
+from autosched.lower.sliding import emit_sliding
 from autosched.schedule.placement import SharedLayout
 from autosched.schedule.plan import KernelPlan, NestLoop
 
@@ -44,6 +45,8 @@ def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
         nests: Emits the nests themselves.
         layout: Shared memory, and which of the plan's steps have a barrier before them.
     """
+    if nests.plan.kernel.slides:
+        return emit_sliding(nests, layout)
     barriers = layout.barriers
     plan, host = nests.plan, nests.plan.streamed
     assert host is not None

@@ -64,7 +64,8 @@ def kernel_nest(plan: KernelPlan, layout: SharedLayout) -> tuple[NestNode, ...]:
 def _repeated(plan: KernelPlan, layout: SharedLayout) -> _Nodes:
     """The steps inside loops that the whole block walks together."""
     loops = plan.streamed.stream_loops if plan.streamed is not None else ()
-    return _enclosed(loops, tuple(node for k in plan.repeated for node in _step(plan, layout, k)), note="all threads")
+    note = f"all threads, {plan.warm_up} steps before to fill windows" if plan.warm_up else "all threads"
+    return _enclosed(loops, tuple(node for k in plan.repeated for node in _step(plan, layout, k)), note=note)
 
 
 def box_text(name: str, dims: Sequence[str], extents: Sequence[int]) -> str:
@@ -127,6 +128,8 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
         if allocation.buffers > 1:
             places[0] = f"in shared memory, {allocation.buffers} x {size} bytes, loaded a step ahead"
+        if allocation.rolling is not None:
+            places[0] += f", a window along {allocation.rolling}" + (", a step ahead" if plan.kernel.ahead else "")
         member = plan.kernel.member(n.stage.func)
         if member is not None and member.asynchronous:
             places[0] += " past registers"

@@ -18,6 +18,7 @@ from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled, shared_pitch
+from autosched.schedule.sliding import Sliding, Window
 from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
 GRID = (LoopKind.BLOCK,)
@@ -46,7 +47,8 @@ class Nest:
 
     ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops),
     ``extents`` the largest extent; ``at`` is None for a root. ``streamed`` counts the loops, after those over blocks,
-    that all threads of a block walk together.
+    that all threads of a block walk together. Where a window slides, ``floor`` says before which points there is
+    nothing to compute, and ``starts`` in which step the nest runs first, of those before the first of its host (0).
     """
 
     stage: BoundStage
@@ -56,6 +58,8 @@ class Nest:
     extents: Mapping[str, int]
     at: At | None
     streamed: int = 0
+    floor: Mapping[str, ix.Index] = field(default_factory=dict)
+    starts: int = 0
 
     @property
     def id(self) -> StageId:
@@ -133,7 +137,8 @@ class Allocation:
     """Storage of a Member: box in storage order.
 
     ``dims`` are slowest first, ``extents`` and ``strides`` in that order, in elements; ``base`` per dimension. There
-    are ``buffers`` such boxes of ``count`` elements, one after the other.
+    are ``buffers`` such boxes of ``count`` elements, one after the other. Along ``rolling`` the box is a window that
+    slides: a point takes the place of the one that is an extent before it.
     """
 
     func: BoundFunc
@@ -144,12 +149,14 @@ class Allocation:
     count: int
     base: Mapping[str, ix.Index]
     buffers: int = 1
+    rolling: str | None = None
 
     def flat(self, at: Mapping[str, ix.Index]) -> ix.Index:
         """Return the flat index of a point."""
         total: ix.Index = 0
-        for dim, stride in zip(self.dims, self.strides, strict=True):
-            total = ix.add(total, ix.scale(ix.sub(at[dim], self.base[dim]), stride))
+        for dim, extent, stride in zip(self.dims, self.extents, self.strides, strict=True):
+            offset = ix.sub(at[dim], self.base[dim])
+            total = ix.add(total, ix.scale(ix.mod(offset, extent) if dim == self.rolling else offset, stride))
         return total
 
 
@@ -163,7 +170,7 @@ class KernelPlan:
 
     With STREAM Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
     those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
-    each thread holds in registers all the time.
+    each thread holds in registers all the time. Where a window slides, there are ``warm_up`` steps more, which fill it.
     """
 
     bound: BoundPipeline
@@ -175,6 +182,7 @@ class KernelPlan:
     block: tuple[int, int, int]
     regions: Mapping[str, Region] = field(repr=False)
     repeated: range = range(0)
+    warm_up: int = 0
 
     @cached_property
     def streamed(self) -> Nest | None:
@@ -251,9 +259,18 @@ class _Planner:
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
         self._shared_members(Level.BLOCK, regions, steps, allocations)
-        repeated = range(0)
+        repeated, warm_up = range(0), 0
         if self.kernel.stream is None:
             steps += self._groups(roots)
+        elif self.kernel.slides:
+            sliding = Sliding(self.bound, self.kernel, self.inlined, roots[0], regions)
+            begin, warm_up = len(steps), sliding.warm_up
+            for m, window in sliding.windows:
+                nests = [self._window_nest(m, t, window) for t in m.tilings]
+                allocations[m.func] = self._allocation(m, window.region, window)
+                steps += self._groups(nests)
+            steps.append((roots[0],))
+            repeated = range(begin, len(steps))
         else:
             repeated = self._stream(self.kernel.stream, roots, steps, allocations)
         threads = self._thread_members(allocations)
@@ -263,7 +280,7 @@ class _Planner:
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
-            regions, repeated,
+            regions, repeated, warm_up,
         )  # fmt: skip
 
     def _shared_members(
@@ -349,6 +366,14 @@ class _Planner:
         self.nests[nest.id] = nest
         return nest
 
+    def _window_nest(self, m: Member, tiling: StageTiling, window: Window) -> Nest:
+        """Return the nest that computes the points of a sliding window that come in."""
+        nest = replace(
+            self._member_nest(m, tiling, window.region), floor={window.dim: window.floor}, starts=window.starts
+        )
+        self.nests[nest.id] = nest
+        return nest
+
     def _thread_members(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
         """Plan THREAD members, consumers before producers; return their nests producers first."""
         groups: list[tuple[Nest, ...]] = []
@@ -364,10 +389,14 @@ class _Planner:
             groups.append(tuple(nests))
         return groups[::-1]
 
-    def _allocation(self, m: Member, region: Region) -> Allocation:
+    def _allocation(self, m: Member, region: Region, window: Window | None = None) -> Allocation:
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
+        base = {d: by_dim[d][0] for d in func.dims}
         extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
+        if window is not None:
+            base[window.dim] = window.first
+            extents[m.storage_order.index(window.dim)] = window.extent
         strides: list[int] = []
         total = 1
         for k in reversed(range(len(extents))):
@@ -377,9 +406,10 @@ class _Planner:
                 streamed = self.kernel.stream is not None
                 length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, streamed)
             total *= length
-        base = {d: by_dim[d][0] for d in func.dims}
-        count = max(total, 1)
-        return Allocation(func, m.at.level, m.storage_order, tuple(extents), tuple(strides), count, base, m.buffers)
+        buffers, rolling = (1, window.dim) if window is not None else (m.buffers, None)
+        return Allocation(
+            func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling
+        )
 
     def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
         """Group consecutive stages of one Func in which every thread touches only its own points."""

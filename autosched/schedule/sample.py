@@ -14,6 +14,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile, plan_kernel
+from autosched.schedule.sample_slides import sliding_kernel
 from autosched.schedule.sample_stream import held_kernel, streamed_kernel
 from autosched.schedule.tiles import (
     calls_through,
@@ -45,6 +46,8 @@ MAX_INLINED_LOADS = 400
 TRIES = 12
 STREAMED_SHARE = 0.5
 """Share of the kernels of which reductions are computed in steps, if they have any."""
+SLIDING_SHARE = 0.4
+"""Share of the kernels, but for those in steps, that walk a dimension of their root, if windows may slide along it."""
 STAGED_SHARE = 0.4
 """Share of the kernels that get a copy of a source, if it fits."""
 
@@ -121,9 +124,10 @@ class _Sampler:
                 if held is not None:
                     found[-1] = held
                     continue
-            streamed = (
-                streamed_kernel(self.bound, k, self.target, self.rng) if self.rng.random() < STREAMED_SHARE else None
-            )
+            drawn = self.rng.random()
+            streamed = streamed_kernel(self.bound, k, self.target, self.rng) if drawn < STREAMED_SHARE else None
+            if streamed is None and drawn < SLIDING_SHARE:
+                streamed = sliding_kernel(self.bound, k, self.target, self.rng)
             found.append(k if streamed is None else streamed)
         return found
 

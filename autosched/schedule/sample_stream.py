@@ -129,7 +129,7 @@ def _with_members(
     for member in rng.permutation(np.array(list(_candidates(bound, kernel, at)), object)):
         if changed and rng.random() < 0.4:
             continue
-        found = _placed(bound, kernel, member, at, target, rng)
+        found = placed_at_stream(bound, kernel, member, at, target, rng)
         if found is not None:
             kernel, changed = found, True
     return kernel if changed else None
@@ -148,7 +148,7 @@ def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
             yield staged_name(name)
 
 
-def _placed(
+def placed_at_stream(
     bound: BoundPipeline, kernel: Kernel, name: str, at: At, target: Target, rng: np.random.Generator
 ) -> Kernel | None:  # fmt: skip
     """Return a kernel with one Func computed at STREAM, with random loops, if that is legal."""

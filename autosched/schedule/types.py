@@ -20,7 +20,8 @@ from autosched.analysis.staging import staged_source
 class Level(IntEnum):
     """Where a Func is computed, from outside in; each level has its memory.
 
-    STREAM is once per step of reduction loops that all threads of a block walk together, in shared memory.
+    STREAM is once per step of loops that all threads of a block walk together, in shared memory: chunks of a reduction,
+    or the rows that come in where a window slides along one of the root's dimensions.
     """
 
     ROOT = 0
@@ -176,6 +177,20 @@ class Kernel:
     def stream(self) -> At | None:
         """Where the kernel's STREAM Members are computed (all at one place), None if it has none."""
         return next((m.at for m in self.members if m.at.level is Level.STREAM), None)
+
+    @property
+    def walked(self) -> tuple[Loop, ...]:
+        """The loops of the host of STREAM Members that all threads of a block walk together."""
+        at = self.stream
+        if at is None:
+            return ()
+        loops = self.tiling(at.host).loops
+        return tuple(p for p in loops[: at.depth] if p.kind is not LoopKind.BLOCK)
+
+    @property
+    def slides(self) -> bool:
+        """Whether STREAM Members keep a window that slides along a dimension: what is walked are points, not terms."""
+        return any(p.kind is LoopKind.SERIAL for p in self.walked)
 
     @property
     def ahead(self) -> bool:

@@ -32,6 +32,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     members.aligned_tiles_have_columns,
     members.hosts_enclose_consumers,
     streams.streams_have_one_host,
+    streams.windows_slide_under_one_definition,
     streams.streamed_points_are_held,
     streams.what_follows_reads_held_points,
     streams.stream_members_are_read_in_steps,

@@ -192,7 +192,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "STREAM": (
         BLUR, with_member(across_at(At(Level.STREAM, stage("out"), 2))),
-        "between its 2 block loops and there must be reduction loops, and only such",
+        "between its 2 block loops and there must be reduction loops, and only such, or one serial loop over points",
     ),
     "WARP": (
         BLUR, with_member(across_at(At(Level.WARP, stage("out"), 2))),

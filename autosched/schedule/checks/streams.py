@@ -33,17 +33,37 @@ def streams_have_one_host(bound: BoundPipeline, kernel: Kernel, target: Target) 
         return
     blocks = len(host.of_kind(LoopKind.BLOCK))
     walked = host.loops[blocks : at.depth]
-    if not walked or at.depth > len(host.loops) or any(p.kind is not LoopKind.REDUCTION for p in walked):
+    kinds = [p.kind for p in walked]
+    terms = bool(walked) and all(kind is LoopKind.REDUCTION for kind in kinds)
+    if at.depth > len(host.loops) or not (terms or kinds == [LoopKind.SERIAL]):
         yield (
             f"STREAM Members in {at.host} stand inside {at.depth} loops; between its {blocks} block loops and there "
-            "must be reduction loops, and only such"
+            "must be reduction loops, and only such, or one serial loop over points"
         )
 
 
-def streamed_points_are_held(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """All root stages around STREAM Members compute the same points in each thread, few enough for its registers."""
+def windows_slide_under_one_definition(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """A window slides along a dimension of the only root, a pure one; its stages keep to their points.
+
+    Threads compute nothing for themselves in a nest that fills a window: it begins before its first row.
+    """
     at = kernel.stream
-    if at is None:
+    if at is None or not kernel.slides:
+        return
+    if len(kernel.roots) > 1 or not bound.funcs[at.host.func].is_pure:
+        yield f"windows slide along points of {at.host.func}: it must be pure, and the kernel's only root"
+    for m in kernel.members:
+        func = bound.funcs[m.func]
+        if m.at.level is Level.STREAM and not all(owns_tile(func, s) for s in func.working):
+            yield f"stages of {m.func} touch each other's points, so they cannot be computed a few rows at a time"
+        elif m.at.level is Level.THREAD and _home(kernel, m.at.host) != at.host:
+            yield f"{m.func} is computed inside {_home(kernel, m.at.host)}; with windows that slide, only in {at.host}"
+
+
+def streamed_points_are_held(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """All root stages around chunks of a reduction compute the same points in each thread, in its registers."""
+    at = kernel.stream
+    if at is None or kernel.slides:
         return
     func = bound.funcs[at.host.func]
     own = [r.tiling for r in kernel.roots if r.tiling.stage.func == func.name]
@@ -109,7 +129,7 @@ def buffers_are_filled_ahead(bound: BoundPipeline, kernel: Kernel, target: Targe
         points = math.prod(p.extent for p in m.tilings[0].of_kind(LoopKind.SERIAL))
         if not func.is_pure or threads or any(o.func in read for o in streamed):
             yield f"{m.func} is loaded ahead: it must be pure, compute nothing inside and read no STREAM Member"
-        elif not m.asynchronous and not is_unrolled(points):
+        elif not (m.asynchronous or kernel.slides or is_unrolled(points)):
             yield f"threads load {points} points of {m.func} ahead, too many to be held in registers on their way"
 
 
