@@ -7,7 +7,7 @@ much as the sums themselves would take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -67,6 +67,13 @@ class Steps:
     inside: frozenset[str] = frozenset()
     past: frozenset[str] = frozenset()
 
+    @property
+    def text(self) -> str:
+        """What tells kernels apart that have one step in common."""
+        terms = [d.extent for d in self.bound.stage(*self.host).reductions]
+        text = f"{self.count} steps of {terms} by {self.host} in {self.bound.buffers}"
+        return text + (f" past registers {','.join(sorted(self.past))}" if self.past else "")
+
     def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
         """Return candidates of one step's pipeline with the features of all steps."""
         features = found.features.copy()
@@ -88,11 +95,7 @@ class Steps:
         read = [INDEX["unique_global_bytes_read_by_kernel"], INDEX["unique_input_bytes_read_by_kernel"]]
         loads, walked = INDEX["num_global_mem_loads_per_block"], INDEX["streaming_steps"]
         copied, in_block = INDEX["asynchronous_bytes_per_block"], INDEX["shared_bytes_at_task"]
-        if self.past:
-            features = features.copy()
-            for k, stage in enumerate(rows):
-                if stage.func in self.past:
-                    _copy_past_registers(features[..., k, :])
+        features = copied_past_registers(features, rows, self.past)
         found = features.copy()
         for k, stage in enumerate(rows):
             if stage != self.host and stage.func not in self.staged | self.inside:
@@ -108,6 +111,17 @@ class Steps:
         barriers = self.count * (1 if self.bound.buffers > 1 else 2)
         found[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
         return found
+
+
+def copied_past_registers(features: Floats, rows: Sequence[StageId], past: Collection[str]) -> Floats:
+    """Return the features of a step, ``float64[..., rows, F]``, of which some Funcs are copied past registers."""
+    if not past:
+        return features
+    found = features.copy()
+    for k, stage in enumerate(rows):
+        if stage.func in past:
+            _copy_past_registers(found[..., k, :])
+    return found
 
 
 def _copy_past_registers(row: Floats) -> None:

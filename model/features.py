@@ -16,8 +16,8 @@ from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
 from autosched.featurize.describe import Params, describe_kernel, described_points
+from autosched.featurize.in_steps import Repeated, in_steps
 from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.stepped import Steps, one_step
 from autosched.featurize.structure import Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
@@ -37,7 +37,7 @@ class _Described(NamedTuple):
 
     structure: Structure
     params: Params
-    steps: Steps | None = None
+    steps: Repeated | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def featurize_problem(
 
 
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
-    steps, step = one_step(bound, kernel) or (None, kernel)
+    steps, step = in_steps(bound, kernel) or (None, kernel)
     bound = bound if steps is None else steps.bound
     structure, params = describe_kernel(bound, step)
     return _Described(structure, (*params, *described_points(bound, step)), steps)
@@ -181,11 +181,7 @@ def _key(one: _Described, rewrites: Rewrites) -> str:
     key = kernel_key(one.structure, one.params, rewrites)
     if one.steps is None:
         return key
-    s = one.steps
-    terms = [d.extent for d in s.bound.stage(*s.host).reductions]
-    text = f"{key}|{s.count} steps of {terms} by {s.host} in {s.bound.buffers}"
-    text += f" past registers {','.join(sorted(s.past))}" if s.past else ""
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hashlib.sha256(f"{key}|{one.steps.text}".encode()).hexdigest()[:20]
 
 
 def _featurized(

@@ -1,11 +1,13 @@
 """What one choice of the search brings: suite apps searched without and with it.
 
     python scripts/bench_choices.py streams [sgemm conv_layer ...] [--beam 8] [--passes 2] [--seconds 20]
+    python scripts/bench_choices.py slides
     python scripts/bench_choices.py joins
     python scripts/bench_choices.py mending
     python scripts/bench_choices.py atomics
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
+* ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
 * ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
 * ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
@@ -40,7 +42,7 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "joins", "mending", "atomics")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics")
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
@@ -49,6 +51,8 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return bool(list(places(bound, schedule_roots(bound, target))))
     if choice == "atomics":
         return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.splits)
+    if choice == "slides":
+        return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
@@ -68,7 +72,10 @@ def searched(
 def described(schedule: Schedule) -> str:
     """Return what a schedule computes together or in steps, and what its threads share."""
     together = [f"{len(j.funcs)} together" for j in schedule.joins]
-    hosts = [f"{k.stream.host} in steps{' ahead' if k.ahead else ''}" for k in schedule.kernels if k.stream is not None]
+    hosts = [
+        f"{k.stream.host} {'walks' if k.slides else 'in steps'}{' ahead' if k.ahead else ''}"
+        for k in schedule.kernels if k.stream is not None
+    ]  # fmt: skip
     shared = [f"{s.func} shared" for s in schedule.splits if s.atomic]
     return ", ".join((*together, *hosts, *shared)) or "-"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Kernel, Schedule
 from autosched.search.evaluate import Counts, Evaluator
+from autosched.search.finish import ordered
 from autosched.search.state import State
 
 
@@ -50,3 +51,10 @@ class Found:
     def best(self) -> Schedule:
         """The schedule with the shortest predicted time."""
         return self.ranked[0].schedule
+
+
+def costs_of(r: Ranked) -> dict[Kernel, float]:
+    """Return the predicted seconds of the kernels of a schedule that was made of a state."""
+    assert r.state is not None and r.evaluator is not None
+    pieces = ordered(r.evaluator, r.state)
+    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

@@ -39,6 +39,8 @@ class SearchSettings:
             that pays depends on registers, of which models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
             (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
+        slides: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along it
+            (`autosched.search.slides`, for the best schedules that a search has found, for GPUs).
         baseline: How many times as long as the best schedule the baseline may be predicted to take on a CPU to be
             preferred (`autosched.search.baseline`); 0 for never.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
@@ -68,6 +70,7 @@ class SearchSettings:
     atomics: Atomics = "exact"
     joins: bool = False
     streams: bool = True
+    slides: bool = True
     baseline: float = 1.05
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
@@ -105,11 +108,13 @@ class SearchSettings:
             raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
 
 
-PAPER = SearchSettings(refine=0, copies=0.0, splits=False, atomics="none", streams=False, baseline=0.0)
+PAPER = SearchSettings(
+    refine=0, copies=0.0, splits=False, atomics="none", streams=False, slides=False, baseline=0.0
+)  # fmt: skip
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
     beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics="none",
-    streams=False, baseline=0.0,
+    streams=False, slides=False, baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

@@ -23,6 +23,7 @@ from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
+from autosched.search.slides.ranked import WithWindows
 from autosched.search.streams.ranked import InSteps
 from autosched.target import Target
 
@@ -103,7 +104,9 @@ class Beam:
         search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)
         legal = itertools.islice(legal_schedules(evaluator, search.run()), count)
         steps = InSteps(self.settings, search.late)
-        ranked = steps.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
+        windows = WithWindows(self.settings, search.late)
+        found = steps.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)
+        ranked = windows.added(found)[:count]
         ranked = baseline_first(ranked, evaluator, count, self.settings.baseline)
         note = ""
         if not ranked:

@@ -249,9 +249,7 @@ class BoundPipeline:
     joined_arrays: tuple[tuple[str, str, int], ...] = ()
     held: str = ""
     buffers: int = 1
-    step_views: dict[tuple[str, int, int, tuple[tuple[str, int], ...]], BoundPipeline] = field(
-        repr=False, compare=False, default_factory=dict
-    )
+    step_views: dict[tuple[object, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
 
     @property
     def original(self) -> BoundPipeline:

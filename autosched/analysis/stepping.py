@@ -1,14 +1,15 @@
-"""One step of a reduction that a block walks in steps: a view of the pipeline in which it has the terms of a step only.
+"""One step of what a block walks in steps: a view of the pipeline that has only the terms, or rows, of a step.
 
 What a block does in each step is what it does in a kernel of that pipeline, so features are worked out for one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, Footprint
 
 
 def with_step(
@@ -38,3 +39,58 @@ def with_step(
         )
         bound.step_views[key] = found
     return found
+
+
+def with_rows_of_step(
+    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1
+) -> BoundPipeline:  # fmt: skip
+    """Return the pipeline in which a Func has the rows of one step, and needs of others the rows that come in.
+
+    Args:
+        bound: The pipeline, with the copies that a kernel makes.
+        func: The Func whose rows along ``dim`` are walked, in so many steps.
+        dim: One of its dimensions.
+        steps: How many steps a block takes.
+        moving: Funcs of which windows slide, and those between them and ``func``, with the dimensions that move.
+        buffers: Rows that are kept of what slides, over those of a step.
+
+    Returns:
+        The same object for the same step.
+    """
+    key = func, dim, steps, buffers, tuple(sorted((f, tuple(sorted(dims))) for f, dims in moving.items()))
+    found = bound.step_views.get(key)
+    if found is None:
+        found = bound.step_views[key] = _with_rows(bound, func, dim, steps, moving, buffers)
+    return found
+
+
+def _with_rows(
+    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int
+) -> BoundPipeline:  # fmt: skip
+    owner = bound.funcs[func]
+    k = owner.dims.index(dim)
+    low, high = owner.region[k]
+    rows = -(-(high - low + 1) // steps)
+    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
+    along = {name: bound.funcs[name].dims.index(*dims) for name, dims in moving.items() if len(dims) == 1}
+    readers = {name: _narrowed(bound.funcs[name], along) for name in (func, *moving)}
+    funcs = {**bound.funcs, **readers, func: replace(readers[func], region=region)}
+    return replace(bound, funcs=funcs, buffers=buffers, views={}, split_views={}, join_views={}, step_views={})
+
+
+def _narrowed(func: BoundFunc, along: Mapping[str, int]) -> BoundFunc:
+    """Return a Func that needs of others as many rows as it has itself."""
+    return replace(func, stages=tuple(_with_one_row(s, along) for s in func.stages))
+
+
+def _with_one_row(stage: BoundStage, along: Mapping[str, int]) -> BoundStage:
+    first = {d.name: d.lo for d in stage.reductions}
+
+    def one(f: Footprint) -> Footprint:
+        k = along.get(f.source)
+        if k is None or f.source == stage.func:
+            return f
+        row = min(f.dims[k], key=lambda i: (sum(isinstance(t, ix.Atom) for t in ix.atoms(i)), ix.key(i)))
+        return replace(f, dims=(*f.dims[:k], (ix.substitute(row, first),), *f.dims[k + 1 :]))
+
+    return replace(stage, footprints=tuple(one(f) for f in stage.footprints))

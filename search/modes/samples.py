@@ -22,6 +22,7 @@ from autosched.search.joins import searched_views
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.slides.ranked import WithWindows
 from autosched.search.state import State
 from autosched.search.streams.ranked import InSteps
 from autosched.search.together import finish_together
@@ -138,8 +139,12 @@ def draw_samples(
         if progress is not None:
             for number in numbers:
                 progress(number + 1, samples)
-    steps = InSteps(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
-    best_first = list(_distinct(steps.added(sorted(found, key=lambda r: comparable(r.seconds)))))
+
+    def late() -> bool:
+        return deadline is not None and time.perf_counter() > deadline
+
+    steps, windows = InSteps(samplers[0].beam, late), WithWindows(samplers[0].beam, late)
+    best_first = list(_distinct(windows.added(steps.added(sorted(found, key=lambda r: comparable(r.seconds))))))
     whole, most = samplers[0].evaluator, samplers[0].beam.baseline
     ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most)), ""
     if not ranked:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
+from autosched.featurize.in_steps import Repeated, in_steps
 from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.stepped import READ_OF_A_STEP, Steps, array_bytes, one_step
+from autosched.featurize.stepped import READ_OF_A_STEP, array_bytes
 from autosched.schedule.types import Kernel
 from autosched.search.cost import Around, CostModel
 from autosched.target import Target
@@ -27,7 +28,7 @@ class SteppedModel(Around):
         steps: What is repeated, and how often.
     """
 
-    steps: Steps
+    steps: Repeated
     also_reads = READ_OF_A_STEP
 
     def cost(self, found: BatchEvaluation) -> Floats:
@@ -60,7 +61,7 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
     Raises:
         ScheduleError: If the kernel cannot be described.
     """
-    steps, step = one_step(featurizer.bound, kernel) or (None, kernel)
+    steps, step = in_steps(featurizer.bound, kernel) or (None, kernel)
     own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
     structure, params = describe_kernel(own.bound, step)
     model = own.model(structure)

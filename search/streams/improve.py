@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
@@ -16,9 +16,8 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_name, with_staged
 from autosched.analysis.stepping import with_step
 from autosched.featurize.build import build_kernel
-from autosched.featurize.model import KernelModel
 from autosched.featurize.stepped import Steps
-from autosched.featurize.structure import Columns, Spot, Structure, storage_order, thread_order
+from autosched.featurize.structure import Columns, Spot, Structure, storage_order
 from autosched.schedule.checks.streams import can_be_copied
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
@@ -42,6 +41,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.state import Params
 from autosched.search.streams.cost import SteppedModel, besides_seconds
 from autosched.search.streams.places import Place, places, steps_of
+from autosched.search.streams.tiles import tiled_steps
 from autosched.search.together import finish_together
 from autosched.target import Target
 
@@ -172,21 +172,9 @@ class Streamer:
     def _tiled(self, evaluator: Evaluator, decider: Decider, structure: Structure) -> tuple[Structure, Params] | None:
         """Return the structure with the tiles that are predicted to be fastest, None if none is legal."""
         structure = decider.places.one(structure)
-        layout = decider.places.layout(structure)
-        model = evaluator.kernel_model(structure)
-        tilings = np.array(decider.tilings(structure), np.int64)[:, : layout.root_serial.stop]
-        rows = np.ones((len(tilings), layout.count), np.int64)
-        rows[:, : layout.root_serial.stop] = tilings
-        extents = model.member_extents(rows)
-        block = _block(model, rows[:, layout.root_threads])
-        for func, where in layout.members:
-            dims = model.bound.funcs[func].dims
-            rows[:, where] = _filling(extents[func], block, thread_order(model.bound, func, dims), dims)
-        found = [(structure, tuple(r)) for r in rows.tolist()]
-        evaluator.evaluate(found)
-        legal = [(comparable(v.cost), p) for s, p in found if not (v := evaluator.known(s, p)).reason]
         retiler = Retiler(evaluator, decider)
-        refined = finish_together(evaluator, [retiler.descend(structure, p) for _, p in sorted(legal)[:ROUGH]])
+        rough = tiled_steps(evaluator, decider, structure)[:ROUGH]
+        refined = finish_together(evaluator, [retiler.descend(structure, p) for p in rough])
         return min(refined, key=lambda k: comparable(evaluator.known(*k).cost), default=None)
 
     def _kernel(
@@ -268,19 +256,3 @@ def _storage(bound: BoundPipeline, host: StageId, copy: str) -> tuple[str, ...]:
     fastest = max(func.dims, key=lambda d: (moved[d], func.dims.index(d)))
     order = (*(d for d in func.dims if d != fastest), fastest)
     return () if moved[fastest] < 0 or order == storage_order(func) else order
-
-
-def _block(model: KernelModel, threads: Ints) -> tuple[Ints, Ints]:
-    """Return the threads along x, and along the other axes together, of candidates ``int64[N, dims]``."""
-    order = thread_order(model.bound, model.structure.func, model.grid.dims)
-    x = threads[:, model.grid.dims.index(order[0])]
-    return x, threads.prod(axis=1) // x
-
-
-def _filling(extents: Ints, block: tuple[Ints, Ints], order: Sequence[str], dims: Sequence[str]) -> Ints:
-    """Return threads ``int64[N, dims]`` that fill a Member: along x, then along one more dimension."""
-    found = np.ones_like(extents)
-    for axis, dim in zip(block, order, strict=False):
-        k = dims.index(dim)
-        found[:, k] = np.minimum(extents[:, k], axis)
-    return found

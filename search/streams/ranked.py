@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.types import Schedule
 from autosched.search.cost import comparable
 from autosched.search.evaluate import Evaluator
-from autosched.search.finish import ordered
-from autosched.search.ranked import Ranked
+from autosched.search.ranked import Ranked, costs_of
 from autosched.search.settings import SearchSettings
 from autosched.search.streams.improve import Streamer
 
@@ -48,7 +47,7 @@ class InSteps:
                 break
             if r.state is None or r.evaluator is None or r.evaluator.target.kind == "cpu":
                 continue
-            better = self._streamer(r.evaluator).improved(r.schedule, _costs(r))
+            better = self._streamer(r.evaluator).improved(r.schedule, costs_of(r))
             if better is not None and better[0] not in seen:
                 schedule, seconds = better
                 seen.add(schedule)
@@ -60,10 +59,3 @@ class InSteps:
             found = Streamer(evaluator.bound, evaluator.target, evaluator.model, self.settings, self.late)
             self._streamers[id(evaluator)] = found
         return found
-
-
-def _costs(r: Ranked) -> dict[Kernel, float]:
-    """Return the predicted seconds of a schedule's kernels."""
-    assert r.state is not None and r.evaluator is not None
-    pieces = ordered(r.evaluator, r.state)
-    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

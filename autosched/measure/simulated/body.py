@@ -41,7 +41,7 @@ from autosched.measure.simulated.evaluate import Evaluator, lanes_of
 from autosched.measure.simulated.footprint import Access, Footprints
 from autosched.measure.simulated.indexing import IndexCosts
 from autosched.measure.simulated.operations import priced
-from autosched.measure.simulated.sampling import Limits, Rows
+from autosched.measure.simulated.sampling import Limits, Rows, share_of_steps
 from autosched.measure.simulated.transactions import WORD_BYTES, count_sectors, count_turns, count_wavefronts
 
 SITE_COUNTS = ("requests", "active_lanes", "sectors", "wavefronts", "bank_conflicts")
@@ -204,6 +204,9 @@ class Body:
         self._arithmetic(s.condition, c)
         self._charge("integer", 1.0, c)
         held = np.asarray(self._eval.value(s.condition), bool)
+        if s.uniform:
+            self._statements(s.then, c.in_some_steps(held, share_of_steps(s)))
+            return
         for way, body in ((held, s.then), (~held, s.orelse)):
             if body:
                 self._statements(body, c.guarded(c.active & way))

@@ -34,6 +34,7 @@ from autosched.lower.ir import (
     walk,
 )
 from autosched.measure.simulated.operations import ARITHMETIC_LATENCY, priced
+from autosched.measure.simulated.sampling import share_of_steps
 
 UNROLLED_BY_COMPILER = 4
 """Iterations of an innermost loop of known length that the compiler puts together where nothing tells it to unroll."""
@@ -62,7 +63,7 @@ class _Phases:
     found: list[_Time] = field(default_factory=lambda: [_START])
     walker: _Walker = field(default_factory=lambda: _Walker())
 
-    def visit(self, body: Sequence[Stmt], times: int) -> None:
+    def visit(self, body: Sequence[Stmt], times: float) -> None:
         for s in body:
             if isinstance(s, Barrier):
                 self._end(times)
@@ -71,6 +72,10 @@ class _Phases:
                 self._end(times)
                 self.visit(s.body, times * s.extent)
                 self._end(times * s.extent)
+            elif isinstance(s, If) and s.uniform:  # taken from some step on
+                self._end(times)
+                self.visit(s.then, times * share_of_steps(s))
+                self._end(times * share_of_steps(s))
             else:
                 self.walker.statements((s,), _START)
 
@@ -78,7 +83,7 @@ class _Phases:
         self._end(1)
         return self.found
 
-    def _end(self, times: int) -> None:
+    def _end(self, times: float) -> None:
         self.found[-1] = _repeated(self.found[-1], self.walker.end, times)
         self.walker.next_phase()
 

@@ -47,6 +47,18 @@ class Context:
         """Return the context inside a guard that lets some lanes through."""
         return self._with(active, self.iterations, self.scale, self.copies, self.loops, self.frame)
 
+    def in_some_steps(self, executed: NDArray[np.bool_], share: float) -> Context:
+        """Return the context inside a branch that the block takes in some iterations of a loop that it walks.
+
+        Args:
+            executed: Those of the executed iterations that take it.
+            share: Of all iterations, how many do.
+        """
+        among = float(np.mean(executed))
+        active = self.active & executed if among else self.active
+        scale = self.scale * share / (among or 1.0)
+        return self._with(active, self.iterations, scale, self.copies, self.loops, self.frame)
+
     def nest(self, active: NDArray[np.bool_]) -> Context:
         """Return the context inside a nest of threads."""
         return self._with(active, self.iterations, self.scale, self.copies, self.loops, None)

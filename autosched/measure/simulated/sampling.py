@@ -89,6 +89,14 @@ def uniform_branch(kernel: KernelIR) -> If | None:
     return first if isinstance(first, If) and first.uniform else None
 
 
+def share_of_steps(branch: If) -> float:
+    """Return in how many of the steps that a block walks, from 0 to 1, it takes a branch: from one of them on."""
+    match branch.condition:
+        case CompareIndex(op="ge", a=ix.Affine(terms=((ix.LoopVar(lo=lo, hi=hi), 1),), const=0), b=int(first)):
+            return (hi - first + 1) / (hi - lo + 1)
+    raise ValueError(f"a block does not take the branch on {branch.condition} from some step on")
+
+
 def chosen_rows(kernel: KernelIR, blocks: Sequence[Sequence[int]]) -> Rows:
     """Return all warps of some blocks, each with weight 1 and as one of the others.
 

@@ -1,0 +1,21 @@
+"""Kernels in which a block walks steps, as one of them and how often it is repeated."""
+
+from __future__ import annotations
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.sliding import Slides, one_slide
+from autosched.featurize.stepped import Steps, one_step
+from autosched.schedule.types import Kernel
+
+Repeated = Steps | Slides
+"""Turns the features of one step into those of a kernel."""
+
+
+def in_steps(bound: BoundPipeline, kernel: Kernel) -> tuple[Repeated, Kernel] | None:
+    """Return what a kernel with STREAM Members repeats, and the kernel of one step; None if it has no such Members.
+
+    Args:
+        bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
+        kernel: A legal kernel.
+    """
+    return one_slide(bound, kernel) if kernel.slides else one_step(bound, kernel)

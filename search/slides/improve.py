@@ -1,0 +1,268 @@
+"""Lets blocks walk a dimension, with windows that slide, where the model says that this is faster."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
+from autosched.errors import ScheduleError
+from autosched.featurize.build import build_kernel
+from autosched.featurize.model import Featurizer
+from autosched.featurize.sliding import slides_of
+from autosched.featurize.structure import Spot, Structure
+from autosched.schedule.plan import plan_kernel
+from autosched.schedule.tiles import inlined_in
+from autosched.schedule.types import (
+    At,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.search.cost import CostModel, comparable
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.retile import Retiler
+from autosched.search.settings import SearchSettings
+from autosched.search.slides.places import Place, places
+from autosched.search.state import Params
+from autosched.search.streams.cost import SteppedModel, evaluated
+from autosched.search.streams.improve import Filling
+from autosched.search.streams.tiles import tiled_steps
+from autosched.search.together import finish_together
+from autosched.target import Target
+
+ROWS_OF_STEP = (1, 2, 4, 8)
+"""Rows of the root in a step that are tried."""
+STEPS = (8, 16, 32, 64, 128)
+"""Steps of a block that are tried."""
+LEAST_BLOCKS = 8
+"""Blocks along what is walked: the first and the last run code with clamps in all of their steps."""
+USUAL_STEPS = 32
+"""Steps with which tiles are compared."""
+ROUGH = 2
+"""Tiles that are refined, for each way to walk."""
+CHOSEN = 4
+"""Refined tiles, the best ones, of which all numbers of steps are tried."""
+WORTHWHILE = 0.05
+"""Share of a schedule's predicted time that kernels must take for others to be looked for."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How a kernel may walk: along which dimension, so many rows in a step, and which Members' windows slide."""
+
+    dim: str
+    rows: int
+    windows: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A kernel whose windows slide, with its predicted time."""
+
+    kernel: Kernel
+    seconds: float
+
+
+@dataclass
+class Slider:
+    """Finds kernels whose windows slide; what was found for one schedule is known to the next.
+
+    Args:
+        bound: The pipeline.
+        target: A GPU.
+        model: Predicts times.
+        settings: What a search tries.
+        late: Whether the time budget has ended, so that what was found until now is taken.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    model: CostModel
+    settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
+    _found: dict[Place, Sliding | None] = field(init=False, default_factory=dict)
+    _alike: dict[tuple[object, ...], Sliding | None] = field(init=False, default_factory=dict)
+
+    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
+        """Return a schedule with windows that is predicted to be faster, and its time; None if none is.
+
+        Args:
+            schedule: A legal one.
+            costs: Predicted seconds of its kernels.
+        """
+        total = sum(costs.values())
+        found, gained = schedule, 0.0
+        replaced: set[int] = set()
+        for place in places(self.bound, schedule):
+            before = [schedule.kernels[k] for k in place.kernels]
+            now = sum(costs[k] for k in before)
+            if replaced & set(place.kernels) or now < WORTHWHILE * total:
+                continue
+            sliding = self.best(place)
+            if sliding is None or comparable(sliding.seconds) >= comparable(now):
+                continue
+            other = replace(found, kernels=_with(found.kernels, before, sliding.kernel))
+            if not reasons(self.bound.original, other, self.target):
+                found = other
+                gained += now - sliding.seconds
+                replaced |= set(place.kernels)
+        return None if found is schedule else (found, total - gained)
+
+    def best(self, place: Place) -> Sliding | None:
+        """Return the fastest kernel for a place, if there is one."""
+        key = replace(place, kernels=())
+        if key not in self._found:
+            shape = place.shape(self.bound)
+            if shape not in self._alike:
+                self._alike[shape] = self._searched(place, ROWS_OF_STEP)
+                self._found[key] = self._alike[shape]
+            else:
+                first = self._alike[shape]
+                self._found[key] = None if first is None else self._searched(place, _rows(first.kernel), like=first)
+        return self._found[key]
+
+    def _searched(self, place: Place, rows: Sequence[int], like: Sliding | None = None) -> Sliding | None:
+        """Compare tiles for every way to walk, then numbers of steps and ways to fill windows for the best of them.
+
+        Args:
+            place: The place.
+            rows: Rows of a step that are tried.
+            like: What is best for a place like this one: only its dimension is walked.
+        """
+        rough: list[tuple[float, int, Walk, Kernel]] = []
+        dims = None if like is None else {p.dim for p in like.kernel.walked}
+        ways = (
+            Walk(dim, n, windows) for dim, windows in place.walked(self.bound) if dims is None or dim in dims
+            for n in rows
+        )  # fmt: skip
+        for walk in itertools.takewhile(lambda _: not self.late(), ways):
+            for seconds, kernel in self._tiled(place, walk):
+                rough.append((comparable(seconds), len(rough), walk, kernel))
+        featurizer = Featurizer(self.bound, self.target)
+        found: list[Sliding] = []
+        for _, _, walk, step in sorted(rough, key=lambda r: r[:2])[: CHOSEN if like is None else 1]:
+            for kernel in self._kernels(place, walk, step):
+                if like is not None and (kernel.walked, kernel.ahead) != (like.kernel.walked, like.kernel.ahead):
+                    continue
+                if self.late():
+                    break
+                if not kernel_reasons(self.bound, kernel, self.target):
+                    found.append(Sliding(kernel, evaluated(featurizer, kernel).seconds(self.model)))
+        return min(found, key=lambda s: comparable(s.seconds), default=None)
+
+    def _tiled(self, place: Place, walk: Walk) -> Iterator[tuple[float, Kernel]]:
+        """Yield the best kernels of one step with their predicted times in all steps."""
+        viewed = with_staged(self.bound, place.staged)
+        extent = dict(zip(viewed.funcs[place.root.func].dims, viewed.funcs[place.root.func].extents, strict=True))
+        steps = min(USUAL_STEPS, extent[walk.dim] // (LEAST_BLOCKS * walk.rows))
+        if steps < 2:
+            return
+        probe = self._probe(place, walk, viewed, steps)
+        try:
+            slides = slides_of(viewed, probe, plan_kernel(viewed, probe), probe.walked[0])
+        except ScheduleError:
+            return
+        spots = tuple(Spot(m, Level.BLOCK, place.root) for m in place.members)
+        settings = replace(self.settings, max_recompute=float("inf"))  # rows that come in are computed once
+        evaluator = Evaluator(slides.bound, self.target, SteppedModel(self.model, slides), settings)
+        decider = _RowsDecider(evaluator, walk)
+        structure = decider.places.one(Structure((place.root,), spots, self._inlined(viewed, place)))
+        retiler = _WindowRetiler(evaluator, decider, self.late)
+        rough = tiled_steps(evaluator, decider, structure)[:ROUGH]
+        refined = finish_together(evaluator, [retiler.descend(structure, p) for p in rough])
+        for _, params in dict.fromkeys(refined):
+            kernel = build_kernel(evaluator.kernel_model(structure), np.array(params, np.int64))
+            yield evaluator.known(structure, params).cost, kernel
+
+    def _inlined(self, viewed: BoundPipeline, place: Place) -> frozenset[str]:
+        return frozenset(inlined_in(viewed, _stages(viewed, place), set(place.inlined)))
+
+    def _probe(self, place: Place, walk: Walk, viewed: BoundPipeline, steps: int) -> Kernel:
+        """Return a kernel that walks like others, in tiles as wide as everything else."""
+        func = viewed.funcs[place.root.func]
+        sizes = dict(zip(func.dims, func.extents, strict=True))
+        blocks = Loop(walk.dim, LoopKind.BLOCK, -(-sizes[walk.dim] // (steps * walk.rows)))
+        inside = (Loop(d, LoopKind.SERIAL, walk.rows if d == walk.dim else n) for d, n in sizes.items())
+        tiling = StageTiling(place.root, (blocks, Loop(walk.dim, LoopKind.SERIAL, steps), *inside))
+        members = []
+        for m in place.members:
+            own = viewed.funcs[m]
+            terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.working]
+            tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.working, terms, strict=True))
+            at = At(Level.STREAM, place.root, 2) if m in walk.windows else At(Level.BLOCK, place.root, 1)
+            members.append(Member(tuple(tilings), at, own.dims))
+        return Kernel((Root(tiling),), tuple(members), self._calls(viewed, place))
+
+    def _calls(self, viewed: BoundPipeline, place: Place) -> tuple[Inlined, ...]:
+        calls = inlined_in(viewed, _stages(viewed, place), set(place.inlined))
+        return tuple(Inlined(f, calls[f]) for f in viewed.funcs if f in calls)
+
+    def _kernels(self, place: Place, walk: Walk, step: Kernel) -> Iterator[Kernel]:
+        """Yield the kernels of all steps that one step's makes: all numbers of steps, all ways to fill windows."""
+        tiling = step.roots[0].tiling
+        blocks = tiling.of_kind(LoopKind.BLOCK)
+        rest = tiling.loops[len(blocks) :]
+        func = self.bound.funcs[place.root.func]
+        extent = func.extents[func.dims.index(walk.dim)]
+        at = At(Level.STREAM, place.root, len(blocks) + 1)
+        members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.members)
+        for steps, how in itertools.product(STEPS, Filling):
+            if steps * walk.rows * LEAST_BLOCKS > extent:
+                continue
+            outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
+            loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
+            kernel = replace(step, roots=(Root(StageTiling(place.root, loops)),), members=members)
+            yield how.applied(kernel)
+
+
+def _rows(kernel: Kernel) -> tuple[int, ...]:
+    """Return how many rows of its root a kernel computes in a step."""
+    (walked,) = kernel.walked
+    tiling = kernel.roots[0].tiling
+    return (tiling.stride(tiling.loops.index(walked)),)
+
+
+class _RowsDecider(Decider):
+    """Knows the tiles of the root with so many rows in a step."""
+
+    def __init__(self, evaluator: Evaluator, walk: Walk) -> None:
+        super().__init__(evaluator)
+        self._walk = walk
+
+    def tilings(self, structure: Structure) -> list[Params]:
+        """Return the tilings of the root that have as many rows as a step."""
+        dims = self.evaluator.kernel_model(self.places.bare(structure)).grid.dims
+        k = dims.index(self._walk.dim)
+        return [p for p in super().tilings(structure) if p[k] * p[len(dims) + k] == self._walk.rows]
+
+
+class _WindowRetiler(Retiler):
+    """Finds tiles of one step; windows begin where their rows do."""
+
+    def _alignments(self, structure: Structure, func: str) -> list[Structure]:
+        return [structure]
+
+
+def _stages(viewed: BoundPipeline, place: Place) -> list[StageId]:
+    """Return the stages that a place's kernel has loops for."""
+    return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].working)]
+
+
+def _with(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
+    """Return kernels with one in place of several, where the last of these was."""
+    last = kernels.index(before[-1])
+    return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

@@ -1,0 +1,105 @@
+"""Which kernels of a schedule may walk a dimension of their root, alone or with what computes what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_source, with_staged
+from autosched.featurize.structure import vector_dim
+from autosched.schedule.plan import owns_tile
+from autosched.schedule.sliding import moving_dims
+from autosched.schedule.types import Kernel, Level, Schedule, StageId
+
+LEAST_ROWS = 32
+"""Rows of a root that are worth walking."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One kernel that may walk dimensions of its root.
+
+    Attributes:
+        root: Its only stage.
+        members: Funcs, producers first, that are computed in shared memory.
+        inlined: Funcs that are inlined.
+        kernels: Positions of the kernels of a schedule that it would replace.
+    """
+
+    root: StageId
+    members: tuple[str, ...]
+    inlined: frozenset[str]
+    kernels: tuple[int, ...]
+
+    @property
+    def staged(self) -> frozenset[str]:
+        """Sources that are copied."""
+        return frozenset(s for m in self.members if (s := staged_source(m)) is not None)
+
+    def shape(self, bound: BoundPipeline) -> tuple[object, ...]:
+        """Return what places have in common that differ in the names of their Funcs alone, as far as tiles go."""
+        viewed = with_staged(bound, self.staged)
+        own = {self.root.func, *self.members, *self.inlined}
+        number = {f: k for k, f in enumerate(f for f in viewed.funcs if f in own)}
+        found: list[object] = []
+        for name in number:
+            func = viewed.funcs[name]
+            read = [
+                (number.get(f.source, -1), tuple(tuple(map(ix.key, dim)) for dim in f.dims))
+                for s in func.stages for f in s.footprints
+            ]  # fmt: skip
+            found.append((func.region, name in self.inlined, tuple(d.bytes_ for d in func.dtypes), tuple(read)))
+        return tuple(found)
+
+    def walked(self, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield dimensions of the root that may be walked, each with the Members of which windows slide."""
+        viewed = with_staged(bound, self.staged)
+        func = viewed.funcs[self.root.func]
+        for dim, extent in zip(func.dims, func.extents, strict=True):
+            if extent < LEAST_ROWS or dim == vector_dim(func):
+                continue
+            moving = moving_dims(viewed, func.stages[0], dim, {*self.members, *self.inlined})
+            windows = frozenset(m for m in self.members if len(moving.get(m, ())) == 1)
+            if windows and self._are_apart(viewed, windows, moving):
+                yield dim, windows
+
+    def _are_apart(self, viewed: BoundPipeline, windows: Set[str], moving: dict[str, frozenset[str]]) -> bool:
+        """Whether windows can be computed a few rows at a time, and all other Members before any of them."""
+        own = all(owns_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].working)
+        return own and not any(moving.get(m) for m in self.members if m not in windows)
+
+
+def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
+    """Yield the kernels of a schedule that may walk: together with one that computes what they read, or as they are."""
+    for k, kernel in enumerate(schedule.kernels):
+        if not _is_plain(bound, kernel):
+            continue
+        for j, other in enumerate(schedule.kernels[:k]):
+            if _is_plain(bound, other) and _feeds(bound, other, kernel):
+                yield _together(bound, (j, k), (other, kernel))
+        if kernel.members:
+            yield _together(bound, (k,), (kernel,))
+
+
+def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:
+    """Whether a kernel computes one pure Func, with nothing but Members of the block."""
+    func = bound.funcs[kernel.roots[0].tiling.stage.func]
+    return len(kernel.roots) == 1 and func.is_pure and all(m.at.level is Level.BLOCK for m in kernel.members)
+
+
+def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
+    """Whether all that reads the root of one kernel is computed in the other one, which copies nothing of it."""
+    func = bound.funcs[kernel.roots[0].tiling.stage.func]
+    inside = {*reader.root_funcs, *(m.func for m in reader.members), *(i.func for i in reader.inlined)}
+    alone = bool(func.consumers) and not func.is_output and set(func.consumers) <= inside
+    return alone and func.name not in reader.staged
+
+
+def _together(bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...]) -> Place:
+    root = kernels[-1].roots[0].tiling.stage
+    names = {m.func for k in kernels for m in k.members} | {f for k in kernels[:-1] for f in k.root_funcs}
+    order = list(with_staged(bound, {s for k in kernels for s in k.staged}).funcs)
+    inlined = frozenset(i.func for k in kernels for i in k.inlined)
+    return Place(root, tuple(sorted(names, key=order.index)), inlined, positions)

@@ -1,0 +1,60 @@
+"""Tiles of kernels of one step whose threads together fill what each step brings to shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.model import KernelModel
+from autosched.featurize.structure import Structure, thread_order
+from autosched.search.cost import comparable
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.state import Params
+
+Ints = NDArray[np.int64]
+
+
+def tiled_steps(evaluator: Evaluator, decider: Decider, structure: Structure) -> list[Params]:
+    """Return the legal tilings of a step's kernel, those that are predicted to be fastest first.
+
+    Args:
+        evaluator: Knows what a step costs.
+        decider: Knows which tilings of the root are tried.
+        structure: The kernel, with all that is staged as Members of the block.
+    """
+    layout = decider.places.layout(structure)
+    model = evaluator.kernel_model(structure)
+    tried = decider.tilings(structure)
+    if not tried:
+        return []
+    tilings = np.array(tried, np.int64)[:, : layout.root_serial.stop]
+    rows = np.ones((len(tilings), layout.count), np.int64)
+    rows[:, : layout.root_serial.stop] = tilings
+    extents = model.member_extents(rows)
+    block = _block(model, rows[:, layout.root_threads])
+    for func, where in layout.members:
+        dims = model.bound.funcs[func].dims
+        rows[:, where] = _filling(extents[func], block, thread_order(model.bound, func, dims), dims)
+    found = [tuple(r) for r in rows.tolist()]
+    evaluator.evaluate((structure, p) for p in found)
+    legal = [(comparable(v.cost), p) for p in found if not (v := evaluator.known(structure, p)).reason]
+    return [p for _, p in sorted(legal)]
+
+
+def _block(model: KernelModel, threads: Ints) -> tuple[Ints, Ints]:
+    """Return the threads along x, and along the other axes together, of candidates ``int64[N, dims]``."""
+    order = thread_order(model.bound, model.structure.func, model.grid.dims)
+    x = threads[:, model.grid.dims.index(order[0])]
+    return x, threads.prod(axis=1) // x
+
+
+def _filling(extents: Ints, block: tuple[Ints, Ints], order: Sequence[str], dims: Sequence[str]) -> Ints:
+    """Return threads ``int64[N, dims]`` that fill a Member: along x, then along one more dimension."""
+    found = np.ones_like(extents)
+    for axis, dim in zip(block, order, strict=False):
+        k = dims.index(dim)
+        found[:, k] = np.minimum(extents[:, k], axis)
+    return found
