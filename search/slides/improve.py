@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -112,7 +113,7 @@ class Slider:
             now = sum(costs[k] for k in before)
             if replaced & set(place.kernels) or now < WORTHWHILE * total:
                 continue
-            sliding = self.best(place)
+            sliding = self.best(place, now)
             if sliding is None or comparable(sliding.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=_with(found.kernels, before, sliding.kernel))
@@ -122,8 +123,14 @@ class Slider:
                 replaced |= set(place.kernels)
         return None if found is schedule else (found, total - gained)
 
-    def best(self, place: Place) -> Sliding | None:
-        """Return the fastest kernel for a place, if there is one."""
+    def best(self, place: Place, now: float = math.inf) -> Sliding | None:
+        """Return the fastest kernel for a place, if there is one.
+
+        Args:
+            place: The place.
+            now: Seconds that the kernels take which it would replace. Where one for a place like this one takes as
+                long, none is looked for.
+        """
         key = replace(place, kernels=())
         if key not in self._found:
             shape = place.shape(self.bound)
@@ -132,7 +139,9 @@ class Slider:
                 self._found[key] = self._alike[shape]
             else:
                 first = self._alike[shape]
-                self._found[key] = None if first is None else self._searched(place, _rows(first.kernel), like=first)
+                if first is None or first.seconds >= now:
+                    return None
+                self._found[key] = self._searched(place, _rows(first.kernel), like=first)
         return self._found[key]
 
     def _searched(self, place: Place, rows: Sequence[int], like: Sliding | None = None) -> Sliding | None:
@@ -168,8 +177,8 @@ class Slider:
         """Yield the best kernels of one step with their predicted times in all steps."""
         viewed = with_staged(self.bound, place.staged)
         extent = dict(zip(viewed.funcs[place.root.func].dims, viewed.funcs[place.root.func].extents, strict=True))
-        steps = min(USUAL_STEPS, extent[walk.dim] // (LEAST_BLOCKS * walk.rows))
-        if steps < 2:
+        steps = max(steps_of(extent[walk.dim], walk.rows), default=1, key=lambda n: -abs(n - USUAL_STEPS))
+        if steps == 1:
             return
         probe = self._probe(place, walk, viewed, steps)
         try:
@@ -220,13 +229,17 @@ class Slider:
         extent = func.extents[func.dims.index(walk.dim)]
         at = At(Level.STREAM, place.root, len(blocks) + 1)
         members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.members)
-        for steps, how in itertools.product(STEPS, Filling):
-            if steps * walk.rows * LEAST_BLOCKS > extent:
-                continue
+        for steps, how in itertools.product(steps_of(extent, walk.rows), Filling):
             outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
             loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
             kernel = replace(step, roots=(Root(StageTiling(place.root, loops)),), members=members)
             yield how.applied(kernel)
+
+
+def steps_of(extent: int, rows: int) -> list[int]:
+    """Return the numbers of steps to try of a block that walks a dimension of so many points, so many rows a step."""
+    most = extent // (LEAST_BLOCKS * rows)
+    return sorted({*(n for n in STEPS if n <= most), *([most] if 1 < most < min(STEPS) else [])})
 
 
 def _rows(kernel: Kernel) -> tuple[int, ...]:

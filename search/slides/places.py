@@ -72,13 +72,20 @@ class Place:
 
 
 def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
-    """Yield the kernels of a schedule that may walk: together with one that computes what they read, or as they are."""
+    """Yield the kernels of a schedule that may walk.
+
+    Together with one that computes what they read, with a Func in shared memory that is computed at several points of
+    each of theirs, or as they are.
+    """
     for k, kernel in enumerate(schedule.kernels):
         if not _is_plain(bound, kernel):
             continue
         for j, other in enumerate(schedule.kernels[:k]):
             if _is_plain(bound, other) and _feeds(bound, other, kernel):
                 yield _together(bound, (j, k), (other, kernel))
+        for i in kernel.inlined:
+            if i.calls > 1 and len(bound.funcs[i.func].stages[0].loads) > 1:
+                yield _together(bound, (k,), (kernel,), i.func)
         if kernel.members:
             yield _together(bound, (k,), (kernel,))
 
@@ -97,9 +104,12 @@ def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
     return alone and func.name not in reader.staged
 
 
-def _together(bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...]) -> Place:
+def _together(
+    bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...], *taken: str
+) -> Place:  # fmt: skip
+    """Return the place of kernels that become one, in which some Funcs are inlined no more."""
     root = kernels[-1].roots[0].tiling.stage
-    names = {m.func for k in kernels for m in k.members} | {f for k in kernels[:-1] for f in k.root_funcs}
+    names = {m.func for k in kernels for m in k.members} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
     order = list(with_staged(bound, {s for k in kernels for s in k.staged}).funcs)
-    inlined = frozenset(i.func for k in kernels for i in k.inlined)
+    inlined = frozenset(i.func for k in kernels for i in k.inlined) - {*taken}
     return Place(root, tuple(sorted(names, key=order.index)), inlined, positions)

@@ -1,0 +1,97 @@
+"""Features of kernels whose windows slide, against what their code does."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import staged_name, with_staged
+from autosched.featurize.in_steps import in_steps
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.lower.program import lower
+from autosched.measure.simulated.count import count_kernel
+from autosched.measure.simulated.sampling import Limits
+from autosched.schedule.types import At, Kernel, Level
+from autosched.schedule.validate import kernel_reasons
+from autosched.search.streams.cost import evaluated
+from autosched.target import get_target
+from tests.schedule.building import kernel, member, root, schedule, stage
+
+H200 = get_target("h200")
+z, y, x = Var("z"), Var("y"), Var("x")
+BUFFERED = {"one": lambda k: k, "ahead": Kernel.loaded_ahead, "past registers": Kernel.copied_asynchronously}
+
+
+def planes() -> BoundPipeline:
+    """Return differences of neighbouring planes, without clamps, of which blocks compute whole tiles."""
+    volume, first, out = Input("volume", float32, 3), Func("first"), Func("out")
+    first[z, y, x] = volume[z, y, x] * 2
+    out[z, y, x] = first[z, y, x] + first[z + 1, y, x] * first[z + 2, y, x]
+    return bind(Pipeline(out.over(z=(0, 64), y=(0, 16), x=(0, 64)), name="planes"), {"volume": (66, 16, 64)})
+
+
+def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: bool = False) -> Kernel:
+    """Return a kernel that walks planes, with a window of what it reads, or of a copy of the volume."""
+    at = At(Level.STREAM, stage("out"), 4)
+    tiles = f"bz={64 // (rows * steps)} by=2 bx=2 sz={steps} tx=32 ty=8 sz={rows}"
+    dims = ("z", "y", "x")
+    if staged:
+        dims = with_staged(bound, ["volume"]).funcs[staged_name("volume")].dims
+    name = staged_name("volume") if staged else "first"
+    window = member(at, dims, **{name: f"t{dims[2]}=32 t{dims[1]}=8 s{dims[0]}={rows}"})
+    found = kernel(bound, [root("out", tiles)], [window], ["first"] if staged else [])
+    assert not kernel_reasons(bound, found, H200)
+    return found
+
+
+@pytest.mark.parametrize("buffers", BUFFERED)
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_counts_are_those_of_the_code(rows: int, buffers: str) -> None:
+    bound = planes()
+    one = BUFFERED[buffers](walking(bound, rows, 64 // (4 * rows), staged=buffers == "past registers"))
+    found = evaluated(Featurizer(bound, H200), one).found
+    (code,) = lower(bound, schedule(bound, one)).kernels
+    work = count_kernel(code, limits=Limits(None, None))
+
+    def summed(*names: str) -> float:
+        return float(sum(found.features[0, :, INDEX[name]].sum() for name in names))
+
+    spare = rows * -(-2 // rows) - 2  # rows of the first steps that lie before the first that is needed
+    steps, _ = in_steps(bound, one) or pytest.fail("no steps")
+    extra = spare + (rows if one.ahead else 0)  # ahead, the last step's rows come in for nobody
+    coming = 16 + 2 + extra
+    assert steps.count * rows == 16
+    reads = summed("num_global_mem_loads_per_block") / coming
+    assert reads == 8 * 4 and work.total("load_sectors") == reads * 18
+    assert summed("num_global_mem_stores_per_block") == work.total("store_sectors")
+    assert found.shared_bytes.tolist() == [code.shared_bytes]
+    assert found.features[0, :, INDEX["streaming_steps"]].max() == coming / rows
+
+
+def test_windows_of_different_reach_begin_in_different_steps() -> None:
+    image, first, second, out = Input("image", float32, 2), Func("first"), Func("second"), Func("out")
+    first[y, x] = image[y, x] + 1
+    second[y, x] = first[y, x] * first[y + 2, x]
+    out[y, x] = second[y, x] - second[y + 1, x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64))), {"image": (67, 64)})
+    at = At(Level.STREAM, stage("out"), 3)
+    members = [member(at, ("y", "x"), **{f: "tx=64"}) for f in ("first", "second")]
+    found = kernel(bound, [root("out", "by=8 bx=1 sy=8 tx=64")], members)
+    assert not kernel_reasons(bound, found, H200)
+    steps, _ = in_steps(bound, found) or pytest.fail("no steps")
+    assert steps.count == 8 and dict(steps.starts) == {"first": 3, "second": 1}  # type: ignore[union-attr]
+    again, _ = in_steps(bound, found) or pytest.fail("no steps")
+    assert again.bound is steps.bound
+
+
+def test_a_warm_up_counts_in_the_simulated_device() -> None:
+    """What begins later than others is done in fewer steps, wherever iterations are sampled."""
+    bound = planes()
+    (code,) = lower(bound, schedule(bound, walking(bound, 1, 32))).kernels
+    every, some = count_kernel(code, limits=Limits(None, None)), count_kernel(code, limits=Limits(lanes=1 << 10))
+    for name in ("store_sectors", "load_sectors", "shared_requests"):
+        assert some.total(name) == pytest.approx(every.total(name), rel=0.02)
+    assert every.total("store_sectors") == 32 * 8 * 4

@@ -1,0 +1,122 @@
+"""Windows that slide, as a search tries them: where, in which tiles, and whether the results are right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import print_cuda
+from autosched.lower.program import lower
+from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.cost import comparable
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import PAPER, SearchSettings
+from autosched.search.slides.improve import Slider, steps_of
+from autosched.search.slides.places import Place, places
+from autosched.search.strategy import Beam
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+
+H200 = get_target("h200")
+z, y, x = Var("z"), Var("y"), Var("x")
+QUICK = SearchSettings(beam_size=2, passes=1, refine=0, streams=False)
+
+
+def sweeps(planes: int = 64, count: int = 2, size: tuple[int, int] = (40, 72)) -> BoundPipeline:
+    """Return stages of which each reads its neighbours in three dimensions of the one before."""
+    last: Func | Input = Input("volume", float32, 3)
+    for k in range(1, count + 1):
+        edge = last.clamped() if k == 1 else last
+        f = Func(f"sweep_{k}" if k < count else "out")
+        near = edge[z - 1, y, x] + edge[z + 1, y, x] + edge[z, y - 1, x] + edge[z, y + 1, x]
+        f[z, y, x] = edge[z, y, x] * 0.5 + 0.1 * (near + edge[z, y, x - 1] + edge[z, y, x + 1])
+        last = f
+    over = last.over(z=(0, planes), y=(0, size[0]), x=(0, size[1]))
+    return bind(Pipeline(over, name="sweeps"), {"volume": (planes, *size)})
+
+
+def slider(bound: BoundPipeline) -> Slider:
+    return Slider(bound, H200, AnalyticalModel(H200), QUICK)
+
+
+def with_windows(bound: BoundPipeline) -> Schedule:
+    """Return the baseline with windows wherever they may be."""
+    roots = schedule_roots(bound, H200)
+    found = slider(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
+    assert found is not None and 0 < found[1] < len(roots.kernels)
+    return found[0]
+
+
+def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
+    bound = sweeps()
+    found = with_windows(bound)
+    assert not reasons(bound, found, H200)
+    (kernel,) = found.kernels
+    assert kernel.slides and [m.func for m in kernel.members] == ["sweep_1"]
+    (walked,) = kernel.walked
+    assert walked.dim in ("z", "y")  # neighbours in x are neighbours in memory
+    program = lower(bound, found)
+    assert_backends_agree(bound, program)
+    if have_nvrtc():
+        assert compile_cubin(print_cuda(program.kernels[0]).source, H200.arch).code
+
+
+def named(bound: BoundPipeline) -> list[Place]:
+    return list(places(bound, schedule_roots(bound, H200)))
+
+
+def test_places_that_differ_in_names_alone_are_searched_once() -> None:
+    bound = sweeps(planes=96, count=4)
+    found = named(bound)
+    assert [p.members for p in found] == [("sweep_1",), ("sweep_2",), ("sweep_3",)]
+    shapes = [p.shape(bound) for p in found]
+    assert shapes[1] != shapes[0] and len(shapes[1]) == len(shapes[2])
+    own = slider(bound)
+    best = own.best(found[1])
+    assert best is not None
+    same = own.best(Place(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
+    assert same is best  # what is known needs no search
+
+
+@pytest.mark.parametrize("broken", ["output", "update", "short", "read twice"])
+def test_where_nothing_can_slide(broken: str) -> None:
+    volume, first, out = Input("volume", float32, 3), Func("first"), Func("out")
+    first[z, y, x] = volume[z, y, x] + 1
+    out[z, y, x] = first[z, y, x] + first[z + 1, y, x]
+    if broken == "update":
+        r = RDom("r", k=4)
+        out[z, y, x] += volume[z, y, r.k]
+    planes = 8 if broken == "short" else 64
+    outputs = [out.over(z=(0, planes), y=(0, 8), x=(0, 64))]
+    if broken in ("output", "read twice"):
+        other = first if broken == "output" else Func("other")
+        if broken == "read twice":
+            other[z, y, x] = first[z, y, x] * 2
+        outputs.append(other.over(z=(0, planes), y=(0, 8), x=(0, 64)))
+    bound = bind(Pipeline(outputs, name="broken"), {"volume": (66, 8, 64)})
+    roots = schedule_roots(bound, H200)
+    own = slider(bound)
+    assert all(own.best(p) is None for p in places(bound, roots))
+
+
+def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
+    bound = sweeps(planes=512, size=(512, 512))
+    settings = SearchSettings(beam_size=2, passes=1, refine=0, max_inlined_calls=10)
+    found = Beam(settings).search(bound, H200)
+    without = Beam(replace(settings, slides=False)).search(bound, H200)
+    assert any(k.slides for k in found.ranked[0].schedule.kernels)
+    assert comparable(found.ranked[0].seconds) < comparable(without.ranked[0].seconds)
+    assert not reasons(bound, found.ranked[0].schedule, H200)
+    assert not PAPER.slides
+
+
+def test_numbers_of_steps_leave_blocks_that_are_no_border() -> None:
+    assert steps_of(512, 1) == [8, 16, 32, 64] and steps_of(512, 8) == [8]
+    assert steps_of(64, 4) == [2] and steps_of(15, 1) == []
