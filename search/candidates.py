@@ -52,7 +52,7 @@ class Mix:
         states: Random states of the search: what it might look at, good or bad.
         legal: Random legal schedules, most of them slow.
         mutations: Schedules of the kinds above, and mutations of these, with one other kernel.
-        steps: Schedules of the kinds above but for mutations, with reductions in steps.
+        steps: Schedules of the kinds above but for mutations, with reductions in steps or windows that slide.
     """
 
     beam: int = 2

@@ -1,4 +1,4 @@
-"""Schedules with reductions in steps, for measuring: what the search finds, and what it would not."""
+"""Schedules whose blocks walk in steps, for measuring: what the search finds, and what it would not."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from autosched.schedule.sample_slides import sliding_kernel
 from autosched.schedule.sample_stream import streamed_kernel
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.evaluate import Evaluator
+from autosched.search.slides.improve import Slider
 from autosched.search.streams.improve import Streamer
 
 ENDLESS = 1e6
 """Seconds that kernels are taken to need, so that any steps are better."""
+SLIDING_SHARE = 0.5
+"""Share of the random ones whose windows slide, if any can."""
 TRIES = 12
 """Schedules one after the other of which none gets steps, after which no more are tried."""
 
@@ -22,9 +26,9 @@ TRIES = 12
 def with_steps(
     evaluator: Evaluator, schedules: Sequence[Schedule], rng: np.random.Generator, late: Callable[[], bool]
 ) -> Iterator[Schedule]:
-    """Yield legal schedules like some others, with reductions in steps; endlessly, if there are any.
+    """Yield legal schedules like some others, with reductions in steps or windows that slide; endlessly, if any can.
 
-    One has the steps that the model likes best, wherever they may be; in the others they are random.
+    One of each has the steps that the model likes best, wherever they may be; in the others they are random.
 
     Args:
         evaluator: Knows pipeline, target and model.
@@ -33,16 +37,18 @@ def with_steps(
         late: Whether there is no time left to look for the best steps.
     """
     bound, target = evaluator.bound, evaluator.target
-    streamer = Streamer(bound, target, evaluator.model, evaluator.settings, late)
-    for schedule in schedules:
-        found = streamer.improved(schedule, dict.fromkeys(schedule.kernels, ENDLESS))
-        if found is not None:
-            yield found[0]
-            break
+    given = bound, target, evaluator.model, evaluator.settings, late
+    for improver in (Streamer(*given), Slider(*given)):
+        for schedule in schedules:
+            found = improver.improved(schedule, dict.fromkeys(schedule.kernels, ENDLESS))
+            if found is not None:
+                yield found[0]
+                break
     failures = 0
     while failures < TRIES:
         schedule = schedules[int(rng.integers(len(schedules)))]
-        stepped = [streamed_kernel(bound, k, target, rng) if not schedule.splits else None for k in schedule.kernels]
+        draw = sliding_kernel if rng.random() < SLIDING_SHARE else streamed_kernel
+        stepped = [draw(bound, k, target, rng) if not schedule.splits else None for k in schedule.kernels]
         other = replace(schedule, kernels=tuple(s or k for s, k in zip(stepped, schedule.kernels, strict=True)))
         if other == schedule or reasons(bound, other, target):
             failures += 1

@@ -96,6 +96,8 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
             yield "aligned tile"
     if kernel.staged:
         yield "copy of a source"
+    if kernel.slides:
+        yield "window that slides"
     if member_depth(bound, kernel) >= MEMBER_DEPTH:
         yield "members three deep"
     for m in kernel.members:

@@ -55,7 +55,7 @@ RARE = {
     "partial tile fourth": 0.01, "partial tile of a reduction": 0.01, "parallel reduction loop": 0.02,
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
-    "member at STREAM": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
+    "member at STREAM": 0.02, "window that slides": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
 }  # fmt: skip
 KINDS_AT_LEVELS = {
     "boundary": "ROOT BLOCK THREAD INLINE", "pointwise": "ROOT BLOCK THREAD INLINE",

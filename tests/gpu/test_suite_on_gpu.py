@@ -18,6 +18,7 @@ from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
+from tests.featurize.test_sliding import BUFFERED, planes, walking
 from tests.schedule.building import schedule
 from tests.schedule.streams import in_steps, product
 
@@ -87,6 +88,19 @@ def test_reductions_in_steps(rows: int, columns: int, terms: int, filling: str) 
     for _ in range(3):  # what arrives too late need not do so at once
         got = cupy.asnumpy(kernel({"a": cupy.asarray(a), "b": cupy.asarray(b)}))
         np.testing.assert_array_equal(got, np.maximum(a @ b * 2, 0))
+
+
+@pytest.mark.parametrize("filling", BUFFERED)
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_windows_that_slide(rows: int, filling: str) -> None:
+    import cupy
+
+    bound = planes()
+    found = BUFFERED[filling](walking(bound, rows, 64 // (4 * rows), staged=filling == "past registers"))
+    kernel = ScheduledPipeline(bound, schedule(bound, found), Target.detect(), {}).compile("cuda")
+    volume = np.random.default_rng(0).integers(-8, 8, (66, 16, 64)).astype(np.float32)
+    got = cupy.asnumpy(kernel({"volume": cupy.asarray(volume)}))
+    np.testing.assert_array_equal(got, interpret(bound.pipeline, {"volume": volume})["out"])
 
 
 @pytest.mark.parametrize("place", ["shared memory", "global memory"])

@@ -117,9 +117,12 @@ def test_gpu_candidates_compute_reductions_in_steps() -> None:
     assert "steps" not in {kind for kind, _ in Candidates(bound, CPU, 0).draw(mix)}
 
 
-def test_pipelines_without_reductions_have_no_steps() -> None:
-    image, out = Input("image", float32, 2), Func("out")
-    out[Var("y"), Var("x")] = image[Var("y"), Var("x")] * 2.0
-    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 64))]), {"image": (64, 64)})
+def test_pipelines_without_reductions_have_windows_that_slide() -> None:
+    y, x, image, out = Var("y"), Var("x"), Input("image", float32, 2), Func("out")
+    out[y, x] = image[y, x] * 2.0
     mix = Mix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=4)
-    assert {kind for kind, _ in Candidates(bound, H200, 0).draw(mix)} == {"roots", "state"}
+    for extent in (64, 1):
+        bound = bind(Pipeline([out.over(y=(0, extent), x=(0, extent))]), {"image": (64, 64)})
+        walking = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "steps"]
+        assert bool(walking) == (extent > 1)  # there is nowhere to walk to
+        assert all(any(k.slides for k in s.kernels) for s in walking)
