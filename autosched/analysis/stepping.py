@@ -72,7 +72,7 @@ def _with_rows(
     low, high = owner.region[k]
     rows = -(-(high - low + 1) // steps)
     region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
-    along = {name: bound.funcs[name].dims.index(*dims) for name, dims in moving.items() if len(dims) == 1}
+    along = {name: bound.funcs[name].dims.index(next(iter(dims))) for name, dims in moving.items() if len(dims) == 1}
     readers = {name: _narrowed(bound.funcs[name], along) for name in (func, *moving)}
     funcs = {**bound.funcs, **readers, func: replace(readers[func], region=region)}
     return replace(bound, funcs=funcs, buffers=buffers, views={}, split_views={}, join_views={}, step_views={})

@@ -142,7 +142,7 @@ class Sliding:
                 f"what the steps along {self._walked.dim} need of {name} moves along {which}: a window slides along "
                 "one; compute it at BLOCK or THREAD"
             )
-        return dims.index(*moving)
+        return dims.index(next(iter(moving)))
 
     def _stages(self, m: Member, window: Window) -> list[_Reader]:
         """Return a Member's stages as readers of others: what they compute in a step, without what is left out."""

@@ -11,6 +11,7 @@ from autosched.analysis.staging import staged_name, with_staged
 from autosched.featurize.in_steps import in_steps
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sliding import Slides
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.sampling import Limits
@@ -82,7 +83,8 @@ def test_windows_of_different_reach_begin_in_different_steps() -> None:
     found = kernel(bound, [root("out", "by=8 bx=1 sy=8 tx=64")], members)
     assert not kernel_reasons(bound, found, H200)
     steps, _ = in_steps(bound, found) or pytest.fail("no steps")
-    assert steps.count == 8 and dict(steps.starts) == {"first": 3, "second": 1}  # type: ignore[union-attr]
+    assert isinstance(steps, Slides) and steps.count == 8
+    assert dict(steps.starts) == {"first": 3, "second": 1}
     again, _ = in_steps(bound, found) or pytest.fail("no steps")
     assert again.bound is steps.bound
 
