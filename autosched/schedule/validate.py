@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
-from autosched.schedule.checks import loops, members, resources, streams, structure
+from autosched.schedule.checks import across, loops, members, resources, streams, structure
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.views import as_scheduled, view_error
@@ -31,6 +31,8 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     members.levels_are_supported,
     members.aligned_tiles_have_columns,
     members.hosts_enclose_consumers,
+    across.lanes_share_what_accumulates,
+    across.lanes_have_all_terms,
     streams.streams_have_one_host,
     streams.streamed_points_are_held,
     streams.what_follows_reads_held_points,
@@ -92,4 +94,5 @@ def kernel_reasons(
     found = list(members.members_cover_their_region(plan))
     found = found or list(members.thread_members_stay_in_registers(plan))
     found = found or list(members.unrolled_code_is_small(plan))
+    found = found or list(across.lanes_are_of_one_warp(plan))
     return found or list(resources.threads_fit(plan, target)) + list(resources.shared_memory_fits(plan, target))
