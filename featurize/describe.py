@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.featurize.structure import (
@@ -20,7 +22,8 @@ from autosched.featurize.structure import (
     thread_order,
     tiled_dims,
 )
-from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
+from autosched.schedule.across import lane_loops
+from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
 
 Params = tuple[int, ...]
 
@@ -30,15 +33,18 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
 
     Exact for kernels in the form that `build_kernel` gives them, whatever the order of their loops, the tiles of
     updates of BLOCK Members (`NestOrder`) and the order of Members' dimensions. Not described are serial loops around
-    thread loops, which are taken to be inside them, threads that share a reduction of a Member, and which of the loops
-    in unusual order enclose a THREAD Member.
+    thread loops, which are taken to be inside them, and which of the loops
+    in unusual order enclose a THREAD Member. Lanes that share terms are described as a loop of the pipeline that has
+    them (`autosched.analysis.sharing`).
 
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
     """
     if kernel.stream is not None:
         raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
-    bound = with_staged(bound, kernel.staged)
+    lanes = _lanes(with_staged(bound, kernel.staged), kernel)
+    bound = with_staged(with_lanes(bound, lanes), kernel.staged)
+    kernel = _with_loops_over_lanes(kernel, lanes)
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
@@ -56,17 +62,48 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
         tuple(spots),
         frozenset(i.func for i in kernel.inlined),
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
+        lanes=lanes,
     )
     layout = columns(bound, structure)
     params = [1] * layout.count
     root = kernel.roots[0].tiling
-    params[layout.root_threads] = [root.extent(d, LoopKind.THREAD) for d in dims]
+    params[layout.root_threads] = [max(r.tiling.extent(d, LoopKind.THREAD) for r in kernel.roots) for d in dims]
     params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL, LoopKind.REDUCTION) for d in dims]
     for m in members:
         if m.at.level is Level.BLOCK:
             own = bound.funcs[m.func].dims
             params[layout.threads_of(m.func)] = [m.tilings[0].extent(d, LoopKind.THREAD) for d in own]
     return structure, tuple(params)
+
+
+def _lanes(bound: BoundPipeline, kernel: Kernel) -> tuple[Lanes, ...]:
+    """Return the updates of which neighbouring threads share the terms."""
+    found = []
+    for t in kernel.tilings():
+        for loop in lane_loops(bound.stage(*t.stage), t.loops):
+            found.append(Lanes(*t.stage, loop.dim, loop.extent, t.stride(t.loops.index(loop))))
+    return tuple(found)
+
+
+def _with_loops_over_lanes(kernel: Kernel, lanes: Sequence[Lanes]) -> Kernel:
+    """Return a kernel of the pipeline in which lanes are loops."""
+    named = {(StageId(one.func, one.stage), one.loop): one.dim for one in lanes}
+
+    def other(t: StageTiling) -> StageTiling:
+        shared = {loop for stage, loop in named if stage == t.stage}
+        return StageTiling(
+            t.stage,
+            tuple(
+                replace(p, dim=named[t.stage, p.dim]) if p.dim in shared and p.kind is LoopKind.THREAD else p
+                for p in t.loops
+            ),
+        )
+
+    if not lanes:
+        return kernel
+    roots = tuple(replace(r, tiling=other(r.tiling)) for r in kernel.roots)
+    members = tuple(replace(m, tilings=tuple(other(t) for t in m.tilings)) for m in kernel.members)
+    return replace(kernel, roots=roots, members=members)
 
 
 def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:

@@ -32,6 +32,7 @@ class LoopDim:
         lo: Lowest value of a reduction loop (pure loops follow the region).
         hi: Highest value; below ``lo`` when the loop is empty.
         parallel: Whether its iterations may run in any order on different threads.
+        lanes: Whether its iterations are threads side by side that share terms (`autosched.analysis.sharing`).
     """
 
     name: str
@@ -39,6 +40,7 @@ class LoopDim:
     parallel: bool
     lo: int = 0
     hi: int = -1
+    lanes: bool = False
 
     @property
     def extent(self) -> int:
@@ -227,7 +229,7 @@ class BoundPipeline:
     Of one with Funcs computed together (`autosched.analysis.joining`), ``joins`` says which, ``unjoined`` is the one
     without, and ``joined_arrays`` is what `returned` says.
     Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
-    and ``buffers`` how many there are of what is staged.
+    and ``buffers`` how many there are of what is staged. ``lane_views`` has what `autosched.analysis.sharing` made.
     """
 
     pipeline: Pipeline
@@ -250,6 +252,9 @@ class BoundPipeline:
     held: str = ""
     buffers: int = 1
     step_views: dict[tuple[str, int, int, tuple[tuple[str, int], ...]], BoundPipeline] = field(
+        repr=False, compare=False, default_factory=dict
+    )
+    lane_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
         repr=False, compare=False, default_factory=dict
     )
 

@@ -34,7 +34,15 @@ def with_step(
         stages = (*owner.stages[:stage], replace(update, loops=loops), *owner.stages[stage + 1 :])
         funcs = {**bound.funcs, func: replace(owner, stages=stages)}
         found = replace(
-            bound, funcs=funcs, held=func, buffers=buffers, views={}, split_views={}, join_views={}, step_views={}
+            bound,
+            funcs=funcs,
+            held=func,
+            buffers=buffers,
+            views={},
+            split_views={},
+            join_views={},
+            step_views={},
+            lane_views={},
         )
         bound.step_views[key] = found
     return found
