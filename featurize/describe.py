@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
+from autosched.featurize.across import lanes_besides, with_loops_over_lanes
 from autosched.featurize.structure import (
     NestOrder,
     Spot,
@@ -16,14 +16,14 @@ from autosched.featurize.structure import (
     Tile,
     columns,
     inner_order,
+    lane_sizes,
     member_dims,
     shared_tile,
     storage_order,
     thread_order,
     tiled_dims,
 )
-from autosched.schedule.across import lane_loops
-from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
+from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
 
 Params = tuple[int, ...]
 
@@ -42,9 +42,9 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     """
     if kernel.stream is not None:
         raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
-    lanes = _lanes(with_staged(bound, kernel.staged), kernel)
+    lanes = lanes_besides(bound, kernel)
     bound = with_staged(with_lanes(bound, lanes), kernel.staged)
-    kernel = _with_loops_over_lanes(kernel, lanes)
+    kernel = with_loops_over_lanes(kernel, [Lanes(*one) for one in bound.lanes])
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
@@ -74,36 +74,6 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
             own = bound.funcs[m.func].dims
             params[layout.threads_of(m.func)] = [m.tilings[0].extent(d, LoopKind.THREAD) for d in own]
     return structure, tuple(params)
-
-
-def _lanes(bound: BoundPipeline, kernel: Kernel) -> tuple[Lanes, ...]:
-    """Return the updates of which neighbouring threads share the terms."""
-    found = []
-    for t in kernel.tilings():
-        for loop in lane_loops(bound.stage(*t.stage), t.loops):
-            found.append(Lanes(*t.stage, loop.dim, loop.extent, t.stride(t.loops.index(loop))))
-    return tuple(found)
-
-
-def _with_loops_over_lanes(kernel: Kernel, lanes: Sequence[Lanes]) -> Kernel:
-    """Return a kernel of the pipeline in which lanes are loops."""
-    named = {(StageId(one.func, one.stage), one.loop): one.dim for one in lanes}
-
-    def other(t: StageTiling) -> StageTiling:
-        shared = {loop for stage, loop in named if stage == t.stage}
-        return StageTiling(
-            t.stage,
-            tuple(
-                replace(p, dim=named[t.stage, p.dim]) if p.dim in shared and p.kind is LoopKind.THREAD else p
-                for p in t.loops
-            ),
-        )
-
-    if not lanes:
-        return kernel
-    roots = tuple(replace(r, tiling=other(r.tiling)) for r in kernel.roots)
-    members = tuple(replace(m, tilings=tuple(other(t) for t in m.tilings)) for m in kernel.members)
-    return replace(kernel, roots=roots, members=members)
 
 
 def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
@@ -153,7 +123,9 @@ def _own_tile(bound: BoundPipeline, member: Member, tiling: StageTiling) -> Tile
         dims = bound.funcs[member.func].dims
         mine = (*((t, n if t > 1 else 1) for t, n in mine[: len(dims)]), *mine[len(dims) :])  # one thread does all
         return () if mine == shared_tile(bound, tiling.stage) else mine
-    return () if mine == tile(member.tilings[0]) else mine
+    shared = lane_sizes(bound, (tiling.stage,))
+    usual = (*tile(member.tilings[0]), *((n, 1) for n in shared.values()))
+    return () if mine == usual else mine
 
 
 def _unless_usual(loops: tuple[str, ...], usual: Sequence[str]) -> tuple[str, ...]:

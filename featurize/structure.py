@@ -161,11 +161,15 @@ def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
 
 
 def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
-    """Return threads and points of each of `member_dims` of an atomic update of a BLOCK Member; of others none.
+    """Return threads and points of each of `member_dims` of an update of a BLOCK Member that threads share.
 
-    Threads share the reductions, innermost first, so that neighbours read what lies side by side.
+    Threads share the reductions of an atomic update, innermost first, so that neighbours read what lies side by side.
+    Those of another one all have their lanes, and 0 stands for as many as the Member has. Of others none.
     """
     update = bound.stage(*stage)
+    lanes = lane_sizes(bound, (stage,))
+    if lanes:
+        return (*((0, 0) for _ in bound.funcs[stage.func].dims), *((n, 1) for n in lanes.values()))
     if not update.combine:
         return ()
     left = SHARED_THREADS

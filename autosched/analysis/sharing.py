@@ -39,10 +39,15 @@ class Lanes(NamedTuple):
 
 
 def with_lanes(bound: BoundPipeline, lanes: Sequence[Lanes]) -> BoundPipeline:
-    """Return the pipeline in which threads that share terms are loops; the same lanes give the same object."""
+    """Return the pipeline in which threads that share terms are loops; the same lanes give the same object.
+
+    Args:
+        bound: The pipeline, or one with other lanes, of which that without is taken.
+        lanes: Which threads share what; none to leave the pipeline as it is. One thread is no loop.
+    """
     if not lanes:
         return bound
-    key = tuple(lanes)
+    bound, key = bound.computed, tuple(lanes)
     found = bound.lane_views.get(key)
     if found is None:
         funcs = dict(bound.funcs)
@@ -52,13 +57,16 @@ def with_lanes(bound: BoundPipeline, lanes: Sequence[Lanes]) -> BoundPipeline:
             stages[one.stage] = _with_loop(stages[one.stage], one)
             funcs[one.func] = replace(owner, stages=tuple(stages))
         found = replace(
-            bound, funcs=funcs, views={}, split_views={}, join_views={}, step_views={}, lane_views={}
+            bound, funcs=funcs, views={}, split_views={}, join_views={}, step_views={}, lane_views={}, lanes=key,
+            unshared=bound,
         )  # fmt: skip
         bound.lane_views[key] = found
     return found
 
 
 def _with_loop(stage: BoundStage, lanes: Lanes) -> BoundStage:
+    if lanes.width == 1:
+        return stage
     terms = stage.loop(lanes.loop)
     rounds = -(-terms.extent // lanes.width)
     own = ix.var(lanes.loop, 0, rounds - 1)

@@ -43,6 +43,8 @@ def with_step(
             join_views={},
             step_views={},
             lane_views={},
+            lanes=(),
+            unshared=None,
         )
         bound.step_views[key] = found
     return found

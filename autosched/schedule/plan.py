@@ -232,7 +232,7 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    return _Planner(with_staged(bound, kernel.staged), kernel, block_ranges or {}).run()
+    return _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
 
 
 class _Planner:

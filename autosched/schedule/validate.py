@@ -56,7 +56,7 @@ def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
 
 def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
     """Return why a schedule is illegal; empty when it is legal."""
-    own = bound.original.pipeline.hash
+    bound, own = bound.computed, bound.original.pipeline.hash
     if schedule.pipeline_hash != own:
         return [
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
@@ -82,7 +82,7 @@ def kernel_reasons(
     bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None = None
 ) -> list[str]:  # fmt: skip
     """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
-    bound = with_staged(bound, kernel.staged)
+    bound = with_staged(bound.computed, kernel.staged)
     for check in WELL_FORMED:
         found = list(check(bound, kernel, target))
         if found:
