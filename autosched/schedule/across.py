@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from autosched.analysis.accumulation import Accumulation, accumulation
 from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.lang.func import Func
+from autosched.lang.func import Definition, Func
 from autosched.schedule.types import LoopKind, StageId, StageTiling
 
 
@@ -44,10 +44,10 @@ def without_lanes(bound: BoundPipeline, tiling: StageTiling) -> StageTiling:
     return StageTiling(tiling.stage, tuple(p for p in tiling.loops if p not in lanes)) if lanes else tiling
 
 
-def accumulated(bound: BoundPipeline, stage: StageId) -> Accumulation | None:
+def accumulated(bound: BoundPipeline, id_: StageId) -> Accumulation | None:
     """Return what an update accumulates in any order, or None if it does something else."""
-    if not bound.stage(*stage).associative:
+    stage = bound.stage(*id_)
+    func = next((load.source for load, name in stage.loads if name == stage.func), None)
+    if not stage.associative or not isinstance(func, Func):
         return None
-    funcs = [f for f in (*bound.pipeline.funcs, *bound.keep) if isinstance(f, Func)]
-    func = next((f for f in funcs if bound.names[id(f)] == stage.func), None)
-    return None if func is None else accumulation(func, func.definitions[stage.number])
+    return accumulation(func, Definition(stage.indices, stage.values, (), stage.location))

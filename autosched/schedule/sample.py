@@ -46,7 +46,7 @@ MAX_INLINED_LOADS = 400
 TRIES = 12
 STREAMED_SHARE = 0.5
 """Share of the kernels of which reductions are computed in steps, if they have any."""
-ACROSS_SHARE = 0.6
+ACROSS_SHARE = 0.8
 """Share of the kernels in which lanes share the terms of some reductions, if there are any and they may."""
 STAGED_SHARE = 0.4
 """Share of the kernels that get a copy of a source, if it fits."""
