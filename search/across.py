@@ -60,15 +60,16 @@ def with_long_rows(settings: SearchSettings) -> SearchSettings:
     return replace(settings, vector_threads=(*settings.vector_threads, *LONG_ROWS))
 
 
-def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, tilings: Ints) -> Ints:
+def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, vector: int, tilings: Ints) -> Ints:
     """Return the tilings in which a block has all points that share what lanes add up, if there are any; else all.
 
-    So sums of rows can be computed in the blocks that read them, each once.
+    So sums of rows can be computed in the blocks that read them, each once; rows of threads are whole warps then.
 
     Args:
         bound: The pipeline.
         func: The root.
         grid: Its dimensions.
+        vector: Position of the dimension that threadIdx.x walks.
         tilings: ``int64[N, 2 * dims]``, threads and points of each.
     """
     sums = [f for f in bound.funcs.values() if has_lanes(f) and func in bound.users[f.name]]
@@ -78,6 +79,8 @@ def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, tilings: Ints) 
     d = len(grid.dims)
     beside = [dim not in set().union(*owned) for dim in grid.dims]
     whole = (tilings[:, :d] * tilings[:, d:] >= grid.sizes)[:, beside].all(axis=1)
+    width = max(width for *_, width, _ in bound.lanes)
+    whole &= np.maximum(tilings[:, vector], width) % width == 0
     return tilings[whole] if whole.any() else tilings
 
 

@@ -313,7 +313,7 @@ class Decider:
             settings = with_long_rows(self.settings) if self.bound.lanes else self.settings
             table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole)
             table = with_whole_bins(self.bound, self.bound.funcs[structure.func], table)
-            table = with_whole_rows(self.bound, structure.func, grid, table)
+            table = with_whole_rows(self.bound, structure.func, grid, vector, table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             self._tilings[bare] = [

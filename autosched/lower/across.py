@@ -98,5 +98,6 @@ def _add(nests: NestEmitter, held: Held, total: Held, n: Nest) -> None:
 def _over_points(n: Nest) -> Nest:
     """Return the loops of a stage over its own points alone."""
     terms = {d.name for d in n.stage.reductions}
-    base, limit, extents = ({d: v for d, v in of.items() if d not in terms} for of in (n.base, n.limit, n.extents))
+    base, limit = ({d: i for d, i in of.items() if d not in terms} for of in (n.base, n.limit))
+    extents = {d: count for d, count in n.extents.items() if d not in terms}
     return replace(n, loops=tuple(p for p in n.loops if p.dim not in terms), base=base, limit=limit, extents=extents)

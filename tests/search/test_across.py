@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched import Input, Pipeline, interpret
+from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.sharing import Lanes, with_lanes
@@ -18,12 +18,16 @@ from autosched.featurize.across import with_lanes_in_warps, with_loops_over_lane
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.lang.dtypes import float32, int16
+from autosched.lang.rdom import sum as sum_over
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.across import lanes_of
 from autosched.schedule.types import Level, Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.across import lane_views
+from autosched.search.analytical import analytical_model
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
 from autosched.search.joins import searched_views
 from autosched.search.settings import GREEDY, PAPER, SearchSettings
 from autosched.search.strategy import Beam
@@ -110,6 +114,21 @@ def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
     (view,) = lane_views([bound], H200)
     found = Beam(replace(SHARED, beam_size=4))._search(view, H200, cost=None, seconds=None, seed=0, count=1)
     assert Level.BLOCK in {found.best.computed["total"], found.best.computed["squares"]}
+
+
+def test_blocks_have_whole_rows_and_whole_warps() -> None:
+    y, x, a = Var("y"), Var("x"), Input("a", float32, 2)
+    out = Func("out")
+    r = RDom("r", k=a.shape[1])
+    out[y, x] = a[y, x] * sum_over(a[y, r.k], over=r, name="total")
+    bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
+    (view,) = lane_views([bound], H200)
+    decider = Decider(Evaluator(view, H200, analytical_model(H200), SearchSettings()))
+    structure = decider.places.root_structures(view.funcs["out"])[0]
+    tilings = np.array(decider.tilings(structure))
+    threads, points = tilings[:, 1], tilings[:, 3]
+    assert (threads * points >= 48).all()
+    assert all(n <= 32 or n % 32 == 0 for n in threads.tolist()), "48 threads would break a row of lanes"
 
 
 def test_kernels_with_lanes_as_loops_and_back() -> None:
