@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from autosched.codegen.expressions import storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.codegen.shuffles import print_shuffle
+from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.copies import with_copies
@@ -16,7 +16,6 @@ from autosched.lower.vectors import vector_bytes, vectorise
 from autosched.lower.widen import widen
 
 MAX_GRID_YZ = 65535
-WARP = 32
 INDENT = "    "
 
 
