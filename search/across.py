@@ -63,7 +63,7 @@ def with_long_rows(settings: SearchSettings) -> SearchSettings:
 def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, vector: int, tilings: Ints) -> Ints:
     """Return the tilings in which a block has all points that share what lanes add up, if there are any; else all.
 
-    So sums of rows can be computed in the blocks that read them, each once; rows of threads are whole warps then.
+    So sums of rows can be computed in the blocks that read them, each once.
 
     Args:
         bound: The pipeline.
@@ -79,8 +79,21 @@ def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, vector: int, ti
     d = len(grid.dims)
     beside = [dim not in set().union(*owned) for dim in grid.dims]
     whole = (tilings[:, :d] * tilings[:, d:] >= grid.sizes)[:, beside].all(axis=1)
+    return in_whole_warps(bound, vector, tilings[whole] if whole.any() else tilings)
+
+
+def in_whole_warps(bound: BoundPipeline, vector: int, tilings: Ints) -> Ints:
+    """Return the tilings whose rows of threads leave the lanes of warps together, if there are any; else all.
+
+    Args:
+        bound: The pipeline.
+        vector: Position of the dimension that threadIdx.x walks.
+        tilings: ``int64[N, columns]``, threads of each dimension first.
+    """
+    if not bound.lanes or not tilings.shape[1]:
+        return tilings
     width = max(width for *_, width, _ in bound.lanes)
-    whole &= np.maximum(tilings[:, vector], width) % width == 0
+    whole = np.maximum(tilings[:, vector], width) % width == 0
     return tilings[whole] if whole.any() else tilings
 
 

@@ -15,7 +15,7 @@ from autosched.analysis.staging import staged_source, with_staged
 from autosched.featurize.structure import Structure, lane_sizes, thread_order, vector_dim
 from autosched.schedule.types import Level
 from autosched.schedule.vectors import longest_vector
-from autosched.search.across import has_lanes, with_long_rows, with_whole_rows
+from autosched.search.across import has_lanes, in_whole_warps, with_long_rows, with_whole_rows
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
@@ -335,6 +335,7 @@ class Decider:
             vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
             longest = longest_vector(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
+            table = in_whole_warps(self.bound, vector, table)
             found = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
         return found
 
