@@ -14,6 +14,8 @@ from autosched.lang.dtypes import float32, int32
 from autosched.lang.functions import select
 from autosched.lower.ir import Shuffle, walk
 from autosched.lower.program import lower
+from autosched.schedule.across import lanes_of
+from autosched.schedule.sample import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.target import get_target
 from tests.schedule.across import TYPED, at_root, in_block, inputs_of, rows_of, twice
@@ -126,3 +128,20 @@ def test_pieces_that_lanes_join() -> None:
         bound, kernel(bound, [root("f", "by=3")]), kernel(bound, [root("f.1", "by=3 rr.k=32 tr.k=32")])
     )  # fmt: skip
     assert_right(bound, apart)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_random_schedules_round_alike_everywhere(name: str) -> None:
+    """Sums of any floats: the C backend and the emulator add in one order."""
+    bound = rows_of((7, 3, 61), "add", name)
+    inputs = {"a": np.random.default_rng(4).standard_normal((7, 3, 61)).astype(name)}
+    expected = interpret(bound.pipeline, inputs)["f"]
+    shared = 0
+    for seed in range(8):
+        found = sample_schedule(bound, H200, np.random.default_rng(seed), lanes="all")
+        shared += any(lanes_of(bound, t) > 1 for k in found.kernels for t in k.tilings())
+        scheduled = ScheduledPipeline(bound, found, H200)
+        in_c, emulated = (scheduled.compile(b)(inputs) for b in ("cpu", "emulator"))
+        np.testing.assert_array_equal(in_c, emulated)
+        np.testing.assert_allclose(in_c, expected, rtol=1e-4)
+    assert shared >= 4
