@@ -105,7 +105,7 @@ class ScheduledPipeline:
         match backend:
             case "cuda" | "emulator":
                 body = "\n".join(print_cuda(kernel).body for kernel in self.program.kernels)
-                return f"{cuda_prelude()}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
+                return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
             case "cpu":
                 return print_c(self.program).text
         raise InputError(f"backend {backend!r} generates no code; there is cuda, cpu and emulator")

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.sharing import Lanes
+from autosched.featurize.across import with_lanes_in_warps
 from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import (
     NestOrder,
     inner_order,
+    lane_sizes,
     member_dims,
     shared_tile,
     spot_storage,
@@ -66,7 +69,8 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
     _, count = model.grid.blocks(params[None, :])
     dims = model.grid.dims
     tilings: dict[StageId, StageTiling] = {}
-    blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True)]
+    lanes = lane_sizes(bound, structure.stages)  # which blocks do not divide
+    blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True) if d not in lanes]
     for stage in structure.stages:
         root_threads, root_serial = params[layout.root_threads], params[layout.root_serial]
         inside = _thread_loops(bound, structure.order(stage), dims, root_threads, root_serial)
@@ -83,6 +87,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
             if tile:
                 terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
                 own, least = np.array(tile, np.int64).T
+                own = np.where(own > 0, own, [*threads, *(1 for _ in terms)])
                 divided = own, np.maximum(-(-np.array([*extents, *terms]) // own), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
@@ -92,11 +97,12 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), aligned=spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
-    return Kernel(
+    found = Kernel(
         tuple(Root(tilings[s]) for s in structure.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
+    return with_lanes_in_warps(found, [Lanes(*one) for one in bound.lanes])
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:

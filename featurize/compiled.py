@@ -14,6 +14,7 @@ from autosched.featurize.loops import Loops
 from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Floats, Traffic, Warps
 from autosched.featurize.rows import Ints
+from autosched.featurize.work import FLOAT, INTEGER
 
 COMPILED = (
     "index_instructions_per_block", "integer_instructions_per_block", "float_instructions_per_block", "border_share",
@@ -46,13 +47,16 @@ def compiled_code(
     points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
     instructions = points * (warps.regular + warps.tail)
     integers = nests.kinds["integers"]
+    combined = within[:, None] * (warps.regular + warps.tail)[:, None] * nests.kinds["combined"]
+    exchanges = nests.kinds["exchanged"] / np.maximum(nests.kinds["components"], 1)
     sectors, of_stretch = distinct_sectors(geometry, accesses, cost, loops, moving)
     loads, stores, requests = _border_traffic(geometry, accesses, cost)
+    from_global, from_shared = _links(accesses, cost, len(nests.low))
     found: tuple[Floats, ...] = (
-        code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]),
-        np.asarray(instructions * nests.kinds["floats"], np.float64), at_border, loops.groups,
+        code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]) + combined[:, INTEGER],
+        np.asarray(instructions * nests.kinds["floats"] + combined[:, FLOAT], np.float64), at_border, loops.groups,
         loads, stores, requests, sectors, of_stretch, _registers_filled(accesses, cost, len(nests.low)),
-        *(loops.groups * links for links in _links(accesses, cost, len(nests.low))),
+        loops.groups * from_global, loops.groups * from_shared + exchanges,
     )  # fmt: skip
     return dict(zip(COMPILED, found, strict=True))
 

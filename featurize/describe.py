@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
+from autosched.featurize.across import lanes_besides, with_loops_over_lanes
 from autosched.featurize.structure import (
     NestOrder,
     Spot,
@@ -14,6 +16,7 @@ from autosched.featurize.structure import (
     Tile,
     columns,
     inner_order,
+    lane_sizes,
     member_dims,
     shared_tile,
     storage_order,
@@ -30,15 +33,18 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
 
     Exact for kernels in the form that `build_kernel` gives them, whatever the order of their loops, the tiles of
     updates of BLOCK Members (`NestOrder`) and the order of Members' dimensions. Not described are serial loops around
-    thread loops, which are taken to be inside them, threads that share a reduction of a Member, and which of the loops
-    in unusual order enclose a THREAD Member.
+    thread loops, which are taken to be inside them, and which of the loops
+    in unusual order enclose a THREAD Member. Lanes that share terms are described as a loop of the pipeline that has
+    them (`autosched.analysis.sharing`).
 
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
     """
     if kernel.stream is not None:
         raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
-    bound = with_staged(bound, kernel.staged)
+    lanes = lanes_besides(bound, kernel)
+    bound = with_staged(with_lanes(bound, lanes), kernel.staged)
+    kernel = with_loops_over_lanes(kernel, [Lanes(*one) for one in bound.lanes])
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
@@ -56,11 +62,12 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
         tuple(spots),
         frozenset(i.func for i in kernel.inlined),
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
+        lanes=lanes,
     )
     layout = columns(bound, structure)
     params = [1] * layout.count
     root = kernel.roots[0].tiling
-    params[layout.root_threads] = [root.extent(d, LoopKind.THREAD) for d in dims]
+    params[layout.root_threads] = [max(r.tiling.extent(d, LoopKind.THREAD) for r in kernel.roots) for d in dims]
     params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL, LoopKind.REDUCTION) for d in dims]
     for m in members:
         if m.at.level is Level.BLOCK:
@@ -116,7 +123,9 @@ def _own_tile(bound: BoundPipeline, member: Member, tiling: StageTiling) -> Tile
         dims = bound.funcs[member.func].dims
         mine = (*((t, n if t > 1 else 1) for t, n in mine[: len(dims)]), *mine[len(dims) :])  # one thread does all
         return () if mine == shared_tile(bound, tiling.stage) else mine
-    return () if mine == tile(member.tilings[0]) else mine
+    shared = lane_sizes(bound, (tiling.stage,))
+    usual = (*tile(member.tilings[0]), *((n, 1) for n in shared.values()))
+    return () if mine == usual else mine
 
 
 def _unless_usual(loops: tuple[str, ...], usual: Sequence[str]) -> tuple[str, ...]:

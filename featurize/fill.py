@@ -18,7 +18,7 @@ from autosched.featurize.loops import Loops
 from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Floats, Traffic, Warps
 from autosched.featurize.occupancy import resident_blocks, shared_limit
-from autosched.featurize.rows import Ints
+from autosched.featurize.rows import Bools, Ints
 from autosched.schedule.derived import is_unrolled
 from autosched.target import Target
 
@@ -109,7 +109,8 @@ class Filler:
         times = nests.times
         scattered = kinds["terms_shared"].any(axis=1)  # it does not walk the dimensions that it scatters in
         inside = np.where(scattered, nests.covered.prod(axis=1), nests.extents.prod(axis=1))
-        region = np.where(root, kinds["written"], inside)
+        written = kinds["written"] * np.where(self._over_lanes(), kinds["sizes"], 1).prod(axis=1)
+        region = np.where(root, written, inside)
         produced = np.where(thread, serial, nests.active.prod(axis=1) * serial * np.where(root, blocks, 1))
         realizations = self._realizations()
         put("num_realizations", realizations)
@@ -118,7 +119,7 @@ class Filler:
         put("points_computed_per_production", produced * red)
         put("points_computed_per_thread", serial * red * times)
         put("points_computed_total", region * red * realizations)
-        put("points_computed_minimum", kinds["written"] * red)
+        put("points_computed_minimum", written * red)
         put("innermost_loop_extent", serial * red)
         put("innermost_pure_loop_extent", np.where(kinds["within"] > 0, nests.serial, 1).prod(axis=1))
         put("unrolled_loop_extent", np.where(np.asarray(is_unrolled(serial)) & (red == 1), serial, 1))
@@ -128,8 +129,12 @@ class Filler:
         put("expr_branching", kinds["branching"])
         inside = np.where(thread, self.warps.threads, 1)
         evaluations = self._points_of_thread() * red * inside
+        alike = self._points_of_thread() * inside  # once for all terms
         for unit, name in enumerate(("float", "double", "integer", "special")):
-            put(f"{name}_operations_per_block", evaluations * kinds["operations"][:, unit])
+            evaluated = evaluations * kinds["operations"][:, unit]
+            put(f"{name}_operations_per_block", evaluated + alike * kinds["combined"][:, unit])
+        put("shuffles_per_block", self._shuffles())
+        put("split_reduction_factor", np.where(self._over_lanes(), nests.threads, 0).max(axis=1))
 
     def _points_of_thread(self) -> Ints:
         """Return the points of a nest that a block evaluates, or one thread of it, ``int64[R]``.
@@ -146,6 +151,19 @@ class Filler:
         shared: Ints = np.minimum((nests.points + moved).prod(axis=1), points)
         return np.where(unrolled, shared, points)
 
+    def _over_lanes(self) -> Bools:
+        """Return which loops of a nest are over lanes that share terms, ``bool[R, D]``."""
+        kinds = self.geometry.nests.kinds
+        found: Bools = (kinds["lanes"] > 0) & (kinds["walked"] > 0)
+        return found
+
+    def _shuffles(self) -> Ints:
+        """Return how many times the warps of a block exchange something between their lanes, ``int64[R]``."""
+        nests = self.geometry.nests
+        points = -(-nests.points // nests.threads)
+        found: Ints = points.prod(axis=1) * (self.warps.regular + self.warps.tail) * nests.kinds["exchanged"]
+        return found
+
     def _realizations(self) -> Ints:
         """Return how often each nest's result is realised: once a kernel, block or evaluation inside a thread."""
         nests = self.geometry.nests
@@ -159,14 +177,16 @@ class Filler:
         rows, has = np.arange(len(level)), kinds["fastest"] >= 0
         root = level == ROOT
         along = np.where(root, kinds["whole_fastest"], np.where(has, nests.extents[rows, fastest], 1))
-        region = np.where(root, kinds["whole"], nests.extents.prod(axis=1)) * size
+        lanes = self._over_lanes()  # of which one has the result of all
+        region = np.where(root, kinds["whole"], np.where(lanes, 1, nests.extents).prod(axis=1)) * size
         put("bytes_at_realization", region)
         put("bytes_at_production", region)
         put("bytes_at_root", kinds["whole"] * size)
         put("innermost_bytes_at_realization", along * size)
         put("innermost_bytes_at_production", along * size)
         put("innermost_bytes_at_root", kinds["whole_fastest"] * size)
-        in_block = np.where(level == THREAD, region * self.warps.threads, nests.points.prod(axis=1) * size)
+        points = np.where(lanes, 1, nests.points).prod(axis=1)
+        in_block = np.where(level == THREAD, region * self.warps.threads, points * size)
         inner = np.where(has, nests.points[rows, fastest], 1) * size
         for number, memory in ((ROOT, "global"), (BLOCK, "shared"), (THREAD, "register")):
             here = level == number
@@ -237,6 +257,9 @@ class Filler:
                 put(f"num_{kind}_mem_{word}_per_block", transactions)
                 moved = np.maximum(transactions * unit, 1)
                 put(f"{kind}_mem_{short}_efficiency", np.where(transactions > 0, np.minimum(used / moved, 1.0), 1.0))
+                if (memory, store) == (SHARED, 0):  # what lanes exchange goes the same way
+                    put(f"num_{kind}_mem_{word}_per_block", transactions + self._shuffles())
+                    requests = requests + self._shuffles()
             put(f"{kind}_requests_per_block", requests)
 
     def _kernel(self, put: _Columns, shared: Ints, thread_bytes: Ints) -> None:

@@ -134,7 +134,8 @@ def _axes(batch: Batch, rows: NestRows, carriers: Bools) -> tuple[Ints, Ints]:
     present = order >= 0
     order = np.maximum(order, 0)
     covering = np.take_along_axis(-(-rows.covered[own] // rows.serial[own]), order, axis=1)
-    moving = present & (covering > 1)
+    lanes = np.take_along_axis(rows.kinds["lanes"][own], order, axis=1) > 0  # threadIdx.x, though one may do it all
+    moving = present & ((covering > 1) | lanes)
     axis = np.cumsum(moving, axis=1) - 1
     needed = np.zeros(len(carriers), np.int64)
     needed[own] = moving.sum(axis=1)

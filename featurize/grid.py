@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize.structure import Columns, Structure, tiled_dims
+from autosched.featurize.structure import Columns, Structure, lane_sizes, tiled_dims
 from autosched.schedule.tiles import loop_sizes
 
 Ints = NDArray[np.int64]
@@ -30,6 +30,7 @@ class Grid:
         self.dims = tiled_dims(bound, structure.stages)
         func = bound.funcs[structure.func]
         sizes = loop_sizes(func, bound.stage(structure.func, structure.stages[0].number), func.extents)
+        sizes |= lane_sizes(bound, structure.stages)
         self.sizes = np.array([max(sizes[d], 1) for d in self.dims], np.int64)
 
     def blocks(self, params: Ints) -> tuple[Ints, Ints]:

@@ -14,9 +14,9 @@ from autosched.featurize.growing import StaticTable
 from autosched.featurize.inner_loops import MOST_REDUCTIONS, moving_reductions, reduction_extents
 from autosched.featurize.memories import GLOBAL, REGISTER, SHARED
 from autosched.featurize.place import Place
-from autosched.featurize.structure import inner_reductions, member_dims, shared_tile, tiled_dims
+from autosched.featurize.structure import inner_reductions, lane_sizes, member_dims, shared_tile, tiled_dims
 from autosched.featurize.tables import OffsetTable
-from autosched.featurize.work import UNITS, WorkTable, code_size
+from autosched.featurize.work import DOUBLE, FLOAT, INTEGER, UNITS, WorkTable, code_size
 from autosched.schedule.derived import array_strides
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.tiles import calls_through, loop_sizes
@@ -62,7 +62,7 @@ class Kinds:
             storage_item=0, reductions=0, promotion=0, components=0, leading=0, bytes=0, whole=0, fastest=0,
             whole_fastest=0, within=d, innermost=0, branching=0, loads=0, operations=UNITS, integers=2, floats=0,
             size=0, held=0, terms=MOST_REDUCTIONS, nested=MOST_REDUCTIONS + d, own_threads=d, own_points=d,
-            terms_shared=d, written=0,
+            terms_shared=d, written=0, lanes=d, exchanged=0, combined=UNITS,
         )  # fmt: skip
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
@@ -105,6 +105,8 @@ class Kinds:
         sizes, lows = self.grid(stages[0] if level == ROOT else id_, dims)
         tile = place.order.tile or (shared_tile(self.bound, id_) if level == BLOCK else ())
         own = dict(zip(func.dims, func.region, strict=True))
+        shared = lane_sizes(self.bound, (*stages, id_))
+        steps = sum(n.bit_length() - 1 for d, n in shared.items() if d in names)
         domain = [own[d] if d in own and d in names else (0, FAR) for d in dims]
         slow_first = place.slow_first(self.bound)
         storage = [func.dims.index(d) for d in reversed(slow_first)]
@@ -146,6 +148,9 @@ class Kinds:
             own_threads=self._padded([threads for threads, _ in tile], 0),
             own_points=self._padded([points for _, points in tile], 0),
             terms_shared=self._padded([int(d not in own) for d in dims], 0),
+            lanes=self._padded([int(d in shared) for d in dims], 0),
+            exchanged=len(func.dtypes) * steps,
+            combined=_combined(func, steps),
         )
 
     def _padded(self, values: Sequence[int], fill: int) -> list[int]:
@@ -158,6 +163,8 @@ class Kinds:
         found = loop_sizes(func, first, func.extents)
         lows = {d: lo for d, (lo, _) in zip(func.dims, func.region, strict=True)}
         lows |= {d.name: d.lo for d in first.loops if d.reduction}
+        lanes = lane_sizes(self.bound, (StageId(func.name, s.number) for s in func.stages))
+        found, lows = found | lanes, lows | dict.fromkeys(lanes, 0)
         return [max(found.get(d, 1), 1) for d in dims], [lows[d] for d in dims]
 
     def _reduction_points(self, stage: BoundStage, dims: Sequence[str]) -> int:
@@ -282,6 +289,14 @@ class Kinds:
     def _points(self, source: str) -> int:
         inputs = self.bound.inputs
         return math.prod(inputs[source].shape if source in inputs else self.bound.funcs[source].extents)
+
+
+def _combined(func: BoundFunc, steps: int) -> list[int]:
+    """Return the operations by unit with which a lane combines what it has with others', in so many steps."""
+    found = [0] * UNITS
+    for d in func.dtypes:
+        found[INTEGER if not d.is_float else DOUBLE if d.bits == 64 else FLOAT] += steps
+    return found
 
 
 def _positions(row: Row, dims: Sequence[str]) -> tuple[tuple[int, int], ...]:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
 from autosched.featurize.accesses import AccessTable, StageAccesses
 from autosched.featurize.batch import Batch
 from autosched.featurize.demand import Demands
@@ -38,7 +37,7 @@ from autosched.featurize.plans import KernelPlan, Planner
 from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints, NestRows
 from autosched.featurize.storage import shared_bytes, shared_strides, walked_across
-from autosched.featurize.structure import Structure, columns
+from autosched.featurize.structure import Structure, columns, viewed
 from autosched.featurize.views import KernelGeometry, StageAccess, accesses_by_stage, kernel_geometry
 from autosched.featurize.work import WorkTable
 from autosched.schedule import vectors as rules
@@ -78,7 +77,7 @@ class Featurizer:
     entries: EntryPool = field(init=False)
     _models: dict[Structure, KernelModel] = field(init=False, default_factory=dict)
     _facts: dict[tuple[object, ...], StructureFacts] = field(init=False, default_factory=dict)
-    _with_copies: dict[frozenset[str], Featurizer] = field(init=False, default_factory=dict)
+    _views: dict[int, Featurizer] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
@@ -93,24 +92,24 @@ class Featurizer:
         """Return the model of a structure, built once; that of one with copies has a featurizer of its own."""
         found = self._models.get(structure)
         if found is None:
-            found = self._models[structure] = KernelModel(self._for(structure.staged), structure)
+            found = self._models[structure] = KernelModel(self._for(structure), structure)
         return found
 
-    def _for(self, staged: frozenset[str]) -> Featurizer:
-        """Return the featurizer of the pipeline with copies of some sources."""
-        bound = with_staged(self.bound, staged)
+    def _for(self, structure: Structure) -> Featurizer:
+        """Return the featurizer of the pipeline with the copies of sources and the lanes that a kernel has."""
+        bound = viewed(self.bound, structure)
         if bound is self.bound:
             return self
-        if staged not in self._with_copies:
-            self._with_copies[staged] = replace(self, bound=bound)
-        return self._with_copies[staged]
+        if id(bound) not in self._views:
+            self._views[id(bound)] = replace(self, bound=bound)
+        return self._views[id(bound)]
 
     def facts(self, structure: Structure) -> StructureFacts:
         """Return what follows from a structure; those that differ in what is not placed yet share it."""
-        key = structure.stages, structure.spots, structure.inlined, structure.orders
+        key = structure.stages, structure.spots, structure.inlined, structure.orders, structure.lanes
         found = self._facts.get(key)
         if found is None:
-            placed = Structure(structure.stages, structure.spots, structure.inlined, orders=structure.orders)
+            placed = replace(structure, near=frozenset(), far=frozenset())
             found = self._facts[key] = StructureFacts(self.bound, placed, self.accesses)
         return found
 

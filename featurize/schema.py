@@ -137,9 +137,10 @@ _LISTED: list[tuple[str, str, str]] = [
     ),
     ("streaming_steps", "steps", "Steps of a loop that all threads of a block walk together."),
     ("asynchronous_bytes_per_block", "bytes", "Bytes copied to shared memory past registers."),
-    # Reserved for code generation to come; zero.
+    # Of lanes that share terms. What they exchange counts as loads of shared memory, too, whose way it goes.
     ("split_reduction_factor", "threads", "Threads that share one reduction."),
     ("shuffles_per_block", "requests", "Warp shuffles."),
+    # Reserved for code generation to come; zero.
     ("live_out_bytes", "bytes", "Bytes of Members that are stored to global memory too."),
 ]
 

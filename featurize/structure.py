@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.schedule.types import Aligned, Level, StageId
 
@@ -73,6 +74,7 @@ class Structure:
         near: Funcs it reads that are not placed yet and that nothing outside reads.
         far: Funcs it reads that are not placed yet and are read elsewhere too.
         orders: Nests whose loops are in another order, or divided otherwise, than usual.
+        lanes: Updates of which neighbouring threads share the terms; each has one loop more, over these threads.
         staged: Inputs and Funcs of which it computes copies.
     """
 
@@ -82,13 +84,14 @@ class Structure:
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
     orders: tuple[NestOrder, ...] = ()
+    lanes: tuple[Lanes, ...] = ()
     staged: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, Spot] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders)
+        key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders, self.lanes)
         copied = frozenset(source for s in self.spots if (source := staged_source(s.func)) is not None)
         object.__setattr__(self, "staged", copied)
         object.__setattr__(self, "_where", {s.func: s for s in self.spots})
@@ -133,23 +136,40 @@ def spot_storage(func: BoundFunc, spot: Spot | None) -> tuple[str, ...]:
 
 
 def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ...]:
-    """Return the loops of a group of stages that blocks and threads divide, outermost first."""
+    """Return the loops of a group of stages that blocks and threads divide, outermost first.
+
+    Those over lanes are of some stages only, and come last.
+    """
     first = bound.stage(stages[0].func, stages[0].number)
-    return tuple(d.name for d in first.loops if d.parallel and not (len(stages) > 1 and d.reduction))
+    own = tuple(d.name for d in first.loops if d.parallel and not d.lanes and not (len(stages) > 1 and d.reduction))
+    return (*own, *lane_sizes(bound, stages))
+
+
+def lane_sizes(bound: BoundPipeline, stages: Iterable[StageId]) -> dict[str, int]:
+    """Return the loops of stages over lanes that share terms, with the number of these."""
+    return {d.name: d.extent for s in stages for d in bound.stage(*s).loops if d.lanes}
 
 
 def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
-    """Return the loops of a Member's stage that threads divide: its dimensions, and reductions that are atomic."""
+    """Return the loops of a Member's stage that threads divide.
+
+    They are its dimensions, reductions that are atomic, and lanes that share terms.
+    """
     loops = bound.stage(*stage).loops if bound.stage(*stage).combine else ()
-    return (*bound.funcs[stage.func].dims, *(d.name for d in loops if d.reduction))
+    shared = (d.name for d in loops if d.reduction)
+    return (*bound.funcs[stage.func].dims, *shared, *lane_sizes(bound, (stage,)))
 
 
 def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
-    """Return threads and points of each of `member_dims` of an atomic update of a BLOCK Member; of others none.
+    """Return threads and points of each of `member_dims` of an update of a BLOCK Member that threads share.
 
-    Threads share the reductions, innermost first, so that neighbours read what lies side by side.
+    Threads share the reductions of an atomic update, innermost first, so that neighbours read what lies side by side.
+    Those of another one all have their lanes, and 0 stands for as many as the Member has. Of others none.
     """
     update = bound.stage(*stage)
+    lanes = lane_sizes(bound, (stage,))
+    if lanes:
+        return (*((0, 0) for _ in bound.funcs[stage.func].dims), *((n, 1) for n in lanes.values()))
     if not update.combine:
         return ()
     left = SHARED_THREADS
@@ -189,6 +209,13 @@ def thread_order(
         dims: Its dimensions.
         listed: Dimensions that come first (see `NestOrder`).
     """
+    others = [d for d in dims if d not in bound.funcs[func].dims]
+    lanes = lane_sizes(bound, (StageId(func, s.number) for s in bound.funcs[func].stages)) if others else {}
+    if lanes:
+        return (
+            *(d for d in others if d in lanes),
+            *thread_order(bound, func, [d for d in dims if d not in lanes], listed),
+        )
     vector = vector_dim(bound.funcs[func])
     first = vector if vector in dims else (dims[-1] if dims else None)
     usual = (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
@@ -220,9 +247,14 @@ class Columns:
         return dict(self.members)[func]
 
 
+def viewed(bound: BoundPipeline, structure: Structure) -> BoundPipeline:
+    """Return the pipeline that has the copies and the loops over lanes that a kernel has."""
+    return with_staged(with_lanes(bound, structure.lanes), structure.staged)
+
+
 def columns(bound: BoundPipeline, structure: Structure) -> Columns:
     """Return the layout of the parameters of a structure's candidates."""
-    bound = with_staged(bound, structure.staged)
+    bound = viewed(bound, structure)
     d = len(tiled_dims(bound, structure.stages))
     position = 2 * d
     members = []

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline, Join, Split
+from autosched.analysis.sharing import Lanes
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
@@ -139,7 +140,7 @@ def featurize_problem(
     featurizers: dict[Rewrites, Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
     found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[tuple[Rewrites, frozenset[str], str], dict[str, _Described]] = {}
+    wanted: dict[tuple[Rewrites, frozenset[str], tuple[Lanes, ...], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in found:
             continue
@@ -159,9 +160,9 @@ def featurize_problem(
         for k, one in zip(found[key], described, strict=True):
             if k not in kernels:
                 alone = "" if one.steps is None else k  # it has a featurizer of its own
-                wanted.setdefault((rewrites, one.structure.staged, alone), {})[k] = one
+                wanted.setdefault((rewrites, one.structure.staged, one.structure.lanes, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
-    for (rewrites, _, _), alike in wanted.items():  # kernels with the same copies of sources share a featurizer
+    for (rewrites, *_), alike in wanted.items():  # kernels with the same copies and lanes share a featurizer
         featurizer, items = featurizers[rewrites], list(alike.items())
         for start in range(0, len(items), MAX_BATCH):
             kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
@@ -227,7 +228,7 @@ def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) ->
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
-    changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage)]
+    changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage), *structure.lanes]
     for part in (changed, rewrites):
         if part:
             text += f"|{part}"

@@ -5,11 +5,13 @@
     python scripts/bench_choices.py joins
     python scripts/bench_choices.py mending
     python scripts/bench_choices.py atomics
+    python scripts/bench_choices.py shuffles
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
 * ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
 * ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
 * ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
+* ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
@@ -28,7 +30,10 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.measure.simulated import simulate
+from autosched.schedule.across import lanes_of
 from autosched.schedule.types import Schedule
+from autosched.schedule.views import as_scheduled
+from autosched.search.across import lane_views
 from autosched.search.cost import CostModel
 from autosched.search.joins import searched_views
 from autosched.search.modes.mend import with_mended
@@ -42,7 +47,7 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "slides", "joins", "mending", "atomics")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles")
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
@@ -53,6 +58,8 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.splits)
     if choice == "slides":
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
+    if choice == "shuffles":
+        return bool(lane_views([bound], target))
     return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
@@ -69,7 +76,7 @@ def searched(
     return best, time.process_time() - started
 
 
-def described(schedule: Schedule) -> str:
+def described(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return what a schedule computes together or in steps, and what its threads share."""
     together = [f"{len(j.funcs)} together" for j in schedule.joins]
     hosts = [
@@ -77,7 +84,14 @@ def described(schedule: Schedule) -> str:
         for k in schedule.kernels if k.stream is not None
     ]  # fmt: skip
     shared = [f"{s.func} shared" for s in schedule.splits if s.atomic]
-    return ", ".join((*together, *hosts, *shared)) or "-"
+    view = as_scheduled(bound, schedule)
+    lanes = [
+        f"{t.stage.func} by {n} lanes"
+        for k in schedule.kernels
+        for t in k.tilings()
+        if t.stage.func in view.funcs and (n := lanes_of(view, t)) > 1
+    ]
+    return ", ".join((*together, *hosts, *shared, *lanes)) or "-"
 
 
 def _value(choice: str, on: bool) -> Any:
@@ -103,7 +117,7 @@ def row(choice: str, name: str, target: Target, model: CostModel, settings: Sear
     (p0, s0, b0, t0), (p1, s1, b1, t1) = cells
     return (
         f"{name:26}{p0:9.1f}{p1:9.1f}{p0 / p1:7.2f}{s0:10.1f}{s1:9.1f}{s0 / s1:7.2f}{b0:8d}{b1:7d}{t0:9.1f}{t1:7.1f}  "
-        f"{described(best.schedule)}"
+        f"{described(bound, best.schedule)}"
     )
 
 

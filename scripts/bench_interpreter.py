@@ -17,7 +17,7 @@ import numpy as np
 from autosched.apps import App, get_app, load_apps
 from autosched.reference import interpret
 
-GOLDEN_SIZES = {"W": 192, "H": 128, "M": 192, "N": 192, "K": 192}
+GOLDEN_SIZES = {"W": 192, "H": 128, "M": 192, "N": 192, "K": 192, "R": 128, "C": 192}
 REPETITIONS_BELOW_S = 1.0
 
 

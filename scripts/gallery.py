@@ -184,7 +184,7 @@ def page(apps: Mapping[str, App]) -> str:
         lines += [
             f"## {name}",
             "",
-            f"{app.summary}. {stages}; {', '.join(app.papers)}; {sizes}.",
+            f"{app.summary}. {stages}; {app.origin}; {sizes}.",
             "",
             row(f"{p.kind} `{p.array}`" for p in shown),
             row("---" for _ in shown),

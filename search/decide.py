@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.analysis.staging import staged_source, with_staged
-from autosched.featurize.structure import Structure, thread_order, vector_dim
+from autosched.featurize.structure import Structure, lane_sizes, thread_order, vector_dim
 from autosched.schedule.types import Level
 from autosched.schedule.vectors import longest_vector
+from autosched.search.across import has_lanes, in_whole_warps, with_long_rows, with_whole_rows
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
@@ -138,7 +139,7 @@ class Decider:
         if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
             if "block" in wanted:
                 found += self._block_options(state, func, readers[0], kept)
-            if "thread" in wanted and not is_shared(func):
+            if "thread" in wanted and not is_shared(func) and not has_lanes(func):
                 found += self._thread_options(state, func, readers[0], kept)
         return found
 
@@ -250,6 +251,8 @@ class Decider:
         for structure in self.places.at_thread(piece.structure, func.name):
             spot = structure.spot(func.name)
             assert spot is not None
+            if not spot.enclosing and lane_sizes(self.bound, (spot.host,)):
+                continue  # terms are shared, so that nothing is computed once for all of a thread's
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out
             one = self._settled_pieces(state, func.name, [(structure, piece)], kept)
@@ -305,8 +308,12 @@ class Decider:
             grid = self.evaluator.kernel_model(bare).grid
             target = self.evaluator.target
             vector = self._vector(structure.func, grid.dims)
-            table = root_tilings(grid.sizes.tolist(), vector, self.settings, target)
+            lanes = lane_sizes(self.bound, structure.stages)
+            whole = [k for k, d in enumerate(grid.dims) if d in lanes]
+            settings = with_long_rows(self.settings) if self.bound.lanes else self.settings
+            table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole)
             table = with_whole_bins(self.bound, self.bound.funcs[structure.func], table)
+            table = with_whole_rows(self.bound, structure.func, grid, vector, table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             self._tilings[bare] = [
@@ -328,6 +335,7 @@ class Decider:
             vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
             longest = longest_vector(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
+            table = in_whole_warps(self.bound, vector, table)
             found = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline, Join
 from autosched.analysis.joining import join_error, with_joins
+from autosched.search.across import lane_views
 from autosched.search.settings import SearchSettings
 from autosched.search.splits import split_views
 from autosched.target import Target
@@ -20,11 +21,13 @@ def searched_views(bound: BoundPipeline, target: Target, settings: SearchSetting
     Args:
         bound: The pipeline; one that is rewritten already is left as it is.
         target: The device.
-        settings: Whether reductions are tried in pieces, and outputs together.
+        settings: Whether reductions are tried in pieces and shared by lanes, and outputs together.
     """
-    if bound.rewrites:
+    if bound.rewrites or bound.lanes:
         return [bound]
     views = split_views(bound, target, atomics=settings.atomics) if settings.splits else [bound]
+    if settings.shuffles:
+        views += lane_views(views, target)
     joins = _joins(bound) if settings.joins and target.kind == "cuda" else ()
     return [*views, with_joins(bound, joins)] if joins else views
 

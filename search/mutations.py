@@ -64,6 +64,8 @@ class Mutator:
         """Return a kernel that differs in one respect, its Members keeping their threads as far as regions allow."""
         try:
             structure, params = describe_kernel(self.evaluator.bound, kernel)
+            if structure.lanes:
+                return None  # tiles here are those of threads that have points of their own
             structure = self._decider.places.one(structure)
             if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
                 found = self._with_other_memory(structure, params, rng)

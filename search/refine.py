@@ -92,8 +92,9 @@ class Refinement:
         if self.late():
             return []
         allowed = {"root", *self._evaluator.settings.locations}
-        baseline = self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target))
-        near = (baseline, *found[:STARTS])
+        near = tuple(found[:STARTS])
+        if not self._evaluator.bound.lanes:  # the baseline shares no terms
+            near = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *near)
         open_ = [s for s in near if allowed.issuperset(KINDS[level] for level in s.levels.values())]
         starts = self._retiler.all_retiled(open_)
         starts.sort(key=lambda s: comparable(s.cost))

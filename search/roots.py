@@ -22,7 +22,8 @@ TILES_OF_ROW = 4
 
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
-    """Return the baseline schedule of a bound pipeline."""
+    """Return the baseline schedule of a bound pipeline, in which each thread has points of its own."""
+    bound = bound.computed
     inlined = inlined_funcs(bound)
     kernels = [
         k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)

@@ -16,8 +16,8 @@ class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``copies``, ``splits``, ``atomics`` and ``baseline``, which are ours: `PAPER` is
-    without.
+    ``refine``, ``refine_beam``, ``copies``, ``splits``, ``atomics``, ``shuffles`` and ``baseline``, which are ours:
+    `PAPER` is without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -35,6 +35,8 @@ class SearchSettings:
         atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
             (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
             among them, which then round differently from run to run.
+        shuffles: Whether lanes of a warp are tried that share the terms of reductions with few points
+            (`autosched.search.across`, for GPUs).
         joins: Whether outputs that read the same are tried in one kernel (`autosched.search.joins`, for GPUs). Whether
             that pays depends on registers, of which models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
@@ -68,6 +70,7 @@ class SearchSettings:
     copies: float = 1.06
     splits: bool = True
     atomics: Atomics = "exact"
+    shuffles: bool = True
     joins: bool = False
     streams: bool = True
     slides: bool = True
@@ -109,12 +112,12 @@ class SearchSettings:
 
 
 PAPER = SearchSettings(
-    refine=0, copies=0.0, splits=False, atomics="none", streams=False, slides=False, baseline=0.0
+    refine=0, copies=0.0, splits=False, atomics="none", shuffles=False, streams=False, slides=False, baseline=0.0
 )  # fmt: skip
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
     beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics="none",
-    streams=False, slides=False, baseline=0.0,
+    shuffles=False, streams=False, slides=False, baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

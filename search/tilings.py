@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,9 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
     return list(dict.fromkeys(sizes)) or [most]
 
 
-def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target) -> Ints:
+def root_tilings(
+    sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = ()
+) -> Ints:
     """Return threads and serial points ``int64[N, 2 * dims]`` for a root stage.
 
     Args:
@@ -80,8 +82,12 @@ def root_tilings(sizes: Sequence[int], vector: int, settings: SearchSettings, ta
         vector: Position of the dimension that threadIdx.x walks.
         settings: What is tried.
         target: Device limits.
+        whole: Positions of dimensions that threads walk as a whole.
     """
-    choices = [_pairs(n, k == vector, len(sizes) == 1, settings, target) for k, n in enumerate(sizes)]
+    choices = [
+        [(n, 1)] if k in whole else _pairs(n, k == vector, len(sizes) == 1, settings, target)
+        for k, n in enumerate(sizes)
+    ]
     if not choices:
         return np.zeros((1, 0), np.int64)
     table = _product(choices)

@@ -52,8 +52,8 @@ def test_list_as_json() -> None:
     product = listed["sgemm"]
     assert (product["funcs"], product["definitions"]) == (2, 3)
     assert product["inputs"]["B"] == {"dtype": "float32", "shape": ["K", "N"]}
-    assert all(app["summary"] and app["papers"] and app["sizes"].keys() == app["small_sizes"].keys()
-               for app in listed.values())  # fmt: skip
+    assert all(app["summary"] and app["sizes"].keys() == app["small_sizes"].keys() for app in listed.values())
+    assert [name for name, app in listed.items() if not app["papers"]] == ["layer_norm", "standardize"], "ours"
 
 
 def test_list_fits_a_page() -> None:

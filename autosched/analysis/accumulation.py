@@ -9,9 +9,9 @@ from autosched.analysis import index as ix
 from autosched.analysis.interning import Interner
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Cast, Expr, Load, children, operands_first, walk
+from autosched.lang.expr import Binary, Cast, Const, Expr, Load, children, operands_first, walk
 from autosched.lang.func import Definition, Func
-from autosched.lang.operations import retype
+from autosched.lang.operations import retype, typed_const
 
 OPERATORS = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 _MODULAR = frozenset({"add", "mul", "and", "or", "xor"})
@@ -53,6 +53,19 @@ def accumulation(func: Func, definition: Definition) -> Accumulation | None:
             return None
         found.append(split)
     return Accumulation(tuple(op for op, _ in found), tuple(v for _, v in found))
+
+
+def identity(op: str, dtype: DType) -> Const:
+    """Return what an operator leaves everything as it is with."""
+    if op in ("add", "or", "xor"):
+        return typed_const(False if dtype.kind == "b" else 0, dtype)
+    if op == "mul":
+        return typed_const(1, dtype)
+    if op == "and":
+        return typed_const(True if dtype.kind == "b" else dtype.max_value if dtype.kind == "u" else -1, dtype)
+    if dtype.is_float:
+        return typed_const(float("inf") if op == "min" else float("-inf"), dtype)
+    return typed_const(dtype.max_value if op == "min" else dtype.min_value, dtype)
 
 
 class _Positions:

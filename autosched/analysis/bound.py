@@ -32,6 +32,7 @@ class LoopDim:
         lo: Lowest value of a reduction loop (pure loops follow the region).
         hi: Highest value; below ``lo`` when the loop is empty.
         parallel: Whether its iterations may run in any order on different threads.
+        lanes: Whether its iterations are threads side by side that share terms (`autosched.analysis.sharing`).
     """
 
     name: str
@@ -39,6 +40,7 @@ class LoopDim:
     parallel: bool
     lo: int = 0
     hi: int = -1
+    lanes: bool = False
 
     @property
     def extent(self) -> int:
@@ -227,7 +229,8 @@ class BoundPipeline:
     Of one with Funcs computed together (`autosched.analysis.joining`), ``joins`` says which, ``unjoined`` is the one
     without, and ``joined_arrays`` is what `returned` says.
     Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
-    and ``buffers`` how many there are of what is staged.
+    and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
+    (`autosched.analysis.sharing`), ``lanes`` says which, and ``unshared`` is the one without.
     """
 
     pipeline: Pipeline
@@ -250,11 +253,22 @@ class BoundPipeline:
     held: str = ""
     buffers: int = 1
     step_views: dict[tuple[object, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    lanes: tuple[tuple[str, int, str, int, int], ...] = ()
+    unshared: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    lane_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
+        repr=False, compare=False, default_factory=dict
+    )
 
     @property
     def original(self) -> BoundPipeline:
         """The pipeline as the user wrote it, no reduction in pieces and no Funcs joined."""
-        return self if self.unsplit is None else self.unsplit
+        computed = self.computed
+        return computed if computed.unsplit is None else computed.unsplit
+
+    @property
+    def computed(self) -> BoundPipeline:
+        """The pipeline that kernels compute: without loops over lanes, which only features and searches know."""
+        return self if self.unshared is None else self.unshared
 
     @property
     def rewrites(self) -> tuple[Split | Join, ...]:

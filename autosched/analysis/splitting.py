@@ -16,16 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 from autosched.analysis import index as ix
-from autosched.analysis.accumulation import Accumulation, accumulation
+from autosched.analysis.accumulation import Accumulation, accumulation, identity
 from autosched.analysis.bound import BoundFunc, BoundPipeline, Split
 from autosched.analysis.rewriting import Stand, reading, rebound, unused
 from autosched.errors import ScheduleError
-from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, operands_first
+from autosched.lang.expr import Binary, Expr, Load, RVar, Var, operands_first
 from autosched.lang.func import Definition, Func
 from autosched.lang.functions import min as smaller
 from autosched.lang.functions import select
-from autosched.lang.operations import typed_const
 from autosched.lang.rdom import RDom, substitute
 
 PART = "part"
@@ -174,7 +172,7 @@ class _Splitter:
         dims = (*self._of_piece.values(), *f.vars)
         part = self._sum
         part._dtypes = f.dtypes
-        nothing = tuple(_identity(op, d) for op, d in zip(found.operators, f.dtypes, strict=True))
+        nothing = tuple(identity(op, d) for op, d in zip(found.operators, f.dtypes, strict=True))
         part._definitions.append(Definition(dims, nothing, (), self._definition.location))
         table, loops, inside = self._shares()
         at = tuple(substitute(i, table) for i in self._definition.indices)
@@ -233,19 +231,6 @@ class _Splitter:
             for k, (op, d) in enumerate(zip(found.operators, f.dtypes, strict=True))
         )
         return Definition(at, values, loops, self._definition.location)
-
-
-def _identity(op: str, dtype: DType) -> Const:
-    """Return what an operator leaves everything as it is with."""
-    if op in ("add", "or", "xor"):
-        return typed_const(False if dtype.kind == "b" else 0, dtype)
-    if op == "mul":
-        return typed_const(1, dtype)
-    if op == "and":
-        return typed_const(True if dtype.kind == "b" else dtype.max_value if dtype.kind == "u" else -1, dtype)
-    if dtype.is_float:
-        return typed_const(float("inf") if op == "min" else float("-inf"), dtype)
-    return typed_const(dtype.max_value if op == "min" else dtype.min_value, dtype)
 
 
 def _has_loop(e: Expr) -> bool:

@@ -64,7 +64,7 @@ def _with_copies(bound: BoundPipeline, wanted: frozenset[str]) -> BoundPipeline:
             if name in bound.funcs:
                 funcs[name] = replace(funcs[name], consumers=(staged_name(name),))
     known = {**bound.names, **{id(copy): staged_name(name) for name, copy in copies.items()}}
-    return replace(bound, funcs=funcs, names=known, keep=(*bound.keep, *copies.values()), views={})
+    return replace(bound, funcs=funcs, names=known, keep=(*bound.keep, *copies.values()), views={}, lane_views={})
 
 
 def _sources(bound: BoundPipeline) -> list[Func | Input]:

@@ -35,7 +35,17 @@ def with_step(
         stages = (*owner.stages[:stage], replace(update, loops=loops), *owner.stages[stage + 1 :])
         funcs = {**bound.funcs, func: replace(owner, stages=stages)}
         found = replace(
-            bound, funcs=funcs, held=func, buffers=buffers, views={}, split_views={}, join_views={}, step_views={}
+            bound,
+            funcs=funcs,
+            held=func,
+            buffers=buffers,
+            views={},
+            split_views={},
+            join_views={},
+            step_views={},
+            lane_views={},
+            lanes=(),
+            unshared=None,
         )
         bound.step_views[key] = found
     return found
@@ -75,7 +85,9 @@ def _with_rows(
     along = {name: bound.funcs[name].dims.index(next(iter(dims))) for name, dims in moving.items() if len(dims) == 1}
     readers = {name: _narrowed(bound.funcs[name], along) for name in (func, *moving)}
     funcs = {**bound.funcs, **readers, func: replace(readers[func], region=region)}
-    return replace(bound, funcs=funcs, buffers=buffers, views={}, split_views={}, join_views={}, step_views={})
+    return replace(
+        bound, funcs=funcs, buffers=buffers, views={}, split_views={}, join_views={}, step_views={}, lane_views={}
+    )
 
 
 def _narrowed(func: BoundFunc, along: Mapping[str, int]) -> BoundFunc:

@@ -33,7 +33,7 @@ class App:
     Attributes:
         name: Name in the registry and of the pipeline.
         build: Returns the pipeline; every argument has a default.
-        papers: Short names of the papers that measured it.
+        papers: Short names of the papers that measured it; none if it is ours.
         extents: Shape of every input in terms of the problem sizes.
         default_sizes: Problem sizes used in the papers.
         small_sizes: Problem sizes for tests, chosen so that tiles do not divide them.
@@ -60,6 +60,11 @@ class App:
         """What it computes, in a line."""
         module = inspect.getmodule(self.build)
         return (inspect.getdoc(module) or "").partition("\n")[0].rstrip(".")
+
+    @property
+    def origin(self) -> str:
+        """The papers, or ``ours``."""
+        return ", ".join(self.papers) or "ours"
 
     @property
     def structure(self) -> dict[str, Setting]:

@@ -45,6 +45,8 @@ NAMES = (
     "addsgd6",
     "rhs4center",
     "rhs4sgcurv",
+    "layer_norm",
+    "standardize",
 )
 """Every application, in the order of the suite; each is the module of that name in this package."""
 

@@ -11,9 +11,10 @@ from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.private import spread_over_threads
+from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt
 from autosched.lower.program import Program
 
 ENTRY = "as_run"
@@ -127,6 +128,8 @@ class _Printer:
                     self._if(s)
                 case Barrier():
                     self.w.line("// all threads meet")
+                case Shuffle():
+                    print_combined_lanes(s, self.w)
                 case _:
                     line = simple_statement(s)
                     assert line is not None, s

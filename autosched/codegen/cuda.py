@@ -7,10 +7,11 @@ from importlib.resources import files
 
 from autosched.codegen.expressions import storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.copies import with_copies
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt
 from autosched.lower.vectors import vector_bytes, vectorise
 from autosched.lower.widen import widen
 
@@ -47,12 +48,18 @@ class CudaKernel:
     @property
     def source(self) -> str:
         """The complete text for NVRTC."""
-        return f"{cuda_prelude()}\n{scalar_prelude(called_scalar_functions(self.body))}\n{self.body}"
+        return f"{cuda_prelude(self.body)}\n{scalar_prelude(called_scalar_functions(self.body))}\n{self.body}"
 
 
-def cuda_prelude() -> str:
-    """Return the macros of generated code as they are under NVRTC."""
-    return files("autosched.codegen.prelude").joinpath("cuda.h").read_text(encoding="utf-8")
+def cuda_prelude(body: str | None = None) -> str:
+    """Return the macros of generated code as they are under NVRTC.
+
+    Args:
+        body: The code; most has no use for shuffles and does without theirs. All macros if left out.
+    """
+    names = ["cuda.h"] if body is not None and "SHUFFLE(" not in body else ["cuda.h", "shuffles.h"]
+    package = files("autosched.codegen.prelude")
+    return "".join(package.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
@@ -122,6 +129,7 @@ class _Printer:
     def __init__(self, kernel: KernelIR, writer: Writer) -> None:
         self.kernel = kernel
         self.w = writer
+        self.whole = True  # whether all threads of the block take part in the nest at hand
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -135,6 +143,8 @@ class _Printer:
                 case Barrier(copies=True):
                     self.w.line("WAIT_FOR_COPIES();")
                     self.w.line("BARRIER();")
+                case Shuffle():
+                    print_shuffle(s, self.w, whole_warps=self.whole and self.kernel.threads % WARP == 0)
                 case _:
                     line = simple_statement(s)
                     assert line is not None, s
@@ -155,6 +165,7 @@ class _Printer:
             else:
                 guards.append(f"threadIdx.{axis} == 0")
             body = loop.body
+        self.whole = not guards
         if guards:
             self.w.open(f"if ({' && '.join(guards)}) {{")
         self.statements(body)

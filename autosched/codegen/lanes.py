@@ -10,6 +10,8 @@ loops with conditions (seen with AVX-512), and rarely vectorises them otherwise.
 Rewrite:
     for lane: { acc; for s: { let a; store acc[s] } }
     ->  acc[][lanes]; for s: { for lane: { let a; store acc[s][lane] } }
+
+Where lanes combine what they have, all of them have come there, and one statement does it for the row.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from autosched.lower.ir import (
     Op,
     Read,
     Ref,
+    Shuffle,
     Stmt,
     Store,
     Value,
@@ -48,7 +51,7 @@ MAX_VECTOR_STEP = 4
 
 def lanes_innermost(loop: For) -> tuple[Stmt, ...]:
     """Return the statements that replace a lane loop (a thread loop of axis 0)."""
-    if not any(isinstance(s, For) for s in walk(loop.body)):
+    if not any(isinstance(s, For | Shuffle) for s in walk(loop.body)):
         return (guard_as_limit(loop),)
     return _Distributor(loop).run()
 
@@ -171,6 +174,10 @@ class _Distributor:
                 case For():
                     flush()
                     out.append(replace(s, body=self._distribute(s.body, visible, guards), role=LoopRole.SERIAL))
+                case Shuffle():
+                    flush()
+                    row = ix.scale(s.index, self.lane.extent)
+                    out.append(replace(s, buffer=self.widened[s.buffer.name], index=row))
                 case If() if any(isinstance(t, For | Alloc) for t in walk((*s.then, *s.orelse))):
                     flush()
                     assert not s.orelse, "a guard has one branch"

@@ -111,7 +111,7 @@ def _as_row(app: App) -> tuple[str, ...]:
             for kind, names in _by_shape(found["inputs"]).items()
         ),
         _sizes_text(app.default_sizes),
-        ", ".join(app.papers),
+        app.origin,
     )
 
 
@@ -125,7 +125,7 @@ def _details(app: App) -> str:
         ("sizes", f"{_sizes_text(app.default_sizes)}; for tests {_sizes_text(app.small_sizes)}"),
         ("parameters", " ".join(f"{name}={_setting_text(value)}" for name, value in app.params.items()) or "none"),
         ("stages", f"{found['funcs']} Funcs with {found['definitions']} definitions"),
-        ("papers", ", ".join(app.papers)),
+        ("papers", app.origin),
     ]
     return "\n".join([app.name, *(f"  {title:<10}  {text}" for title, text in facts)])
 

@@ -33,7 +33,7 @@ def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKe
         kernels: What `print_kernels` returned for it.
     """
     body = "\n".join(k.body for k in kernels)
-    prelude = cuda_prelude().partition("\n\n")[2]  # without the note on NVRTC
+    prelude = cuda_prelude(body).partition("\n\n")[2]  # without the note on NVRTC
     return fill(
         "source.cu",
         name=interface.name,

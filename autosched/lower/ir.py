@@ -228,6 +228,30 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Lanes of one warp combine an element of a register array, and each then has what all of them had together.
+
+    They are ``width`` neighbours in threadIdx.x, a power of two, and take part in every iteration of the loops around.
+    Pairs combine, at half the width first, then at half of that: equal operands, so that all lanes have equal results.
+
+    Attributes:
+        buffer: The array.
+        index: The element.
+        op: Operator, as in `Op`; it commutes.
+        width: Number of lanes.
+        load_site: Number of the access that reads the element.
+        site: Number of the access that writes it.
+    """
+
+    buffer: Buffer
+    index: Index
+    op: str
+    width: int
+    load_site: int
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
 
@@ -241,7 +265,7 @@ class Comment:
     text: str
 
 
-Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Copy | Barrier | Comment
+Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Copy | Shuffle | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from autosched.analysis import index as ix
 from autosched.lang.dtypes import bool_
+from autosched.lower.across import emit_across
 from autosched.lower.held import promoted
 from autosched.lower.ir import Alloc, Buffer, Comment, CompareIndex, For, If, LoopRole, Memory, Op, Stmt, Store, Value
 from autosched.lower.scope import Condition
 from autosched.lower.values import Point
 from autosched.schedule.derived import is_promoted, is_unrolled
-from autosched.schedule.plan import Nest, NestLoop, owns_tile
+from autosched.schedule.plan import Nest, NestLoop, owns_tile, threads_of
 from autosched.schedule.types import LoopKind
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class NestEmitter:
 
     def emit(self, group: Group, work: _Action | None = None) -> tuple[Stmt, ...]:
         """Return the statements of one step: the thread loops around all stages of the group, or around other work."""
-        threads = self._thread_axes(group[0])
+        threads = self._thread_axes(group)
         self.out.push((), fence=True)
         self.out.push((p.name for p in threads if p is not None), fence=True)
         self.body.writing = group[0].stage.func
@@ -57,8 +58,8 @@ class NestEmitter:
             self.out.append(s)
         return self.out.pop()
 
-    def _thread_axes(self, n: Nest) -> list[NestLoop | None]:
-        loops: list[NestLoop | None] = [p for p in n.thread_loops if p.extent > 1]
+    def _thread_axes(self, group: Group) -> list[NestLoop | None]:
+        loops: list[NestLoop | None] = [*threads_of(group)]
         return loops + [None] * (3 - len(loops))
 
     def _title(self, n: Nest) -> str:
@@ -69,6 +70,9 @@ class NestEmitter:
         return f"{n.id}: {size} points in shared memory"
 
     def _stages(self, group: Group) -> None:
+        if any(n.lanes is not None for n in group):
+            emit_across(self, group)
+            return
         func = self.body.bound.funcs[group[0].stage.func]
         owns = all(owns_tile(func, n.stage) for n in group)
         repeated = len(group) > 1 or group[0].stage.is_update

@@ -13,6 +13,7 @@ from autosched.lower.ir import (
     LoopRole,
     Op,
     Read,
+    Shuffle,
     Stmt,
     Store,
     StoreVector,
@@ -57,6 +58,9 @@ def renumbered(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], tuple[int, ...
             case Copy():
                 loaded = site(depth)
                 return replace(s, source_site=loaded, site=site(depth))
+            case Shuffle():
+                loaded = site(depth)
+                return replace(s, load_site=loaded, site=site(depth))
         return s
 
     numbered = statements(body, 0)

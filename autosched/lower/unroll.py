@@ -31,6 +31,7 @@ from autosched.lower.ir import (
     Op,
     Read,
     Ref,
+    Shuffle,
     Stmt,
     Store,
     Value,
@@ -136,6 +137,10 @@ class _Run:
                     return False
                 source_index = self._index(s.source_index)
                 self.append(replace(s, index=self._index(s.index), source_index=source_index))
+            case Shuffle():
+                if self.asked:
+                    return False  # every lane takes part
+                self.append(replace(s, buffer=self._buffer(s.buffer), index=self._index(s.index)))
             case Comment():
                 if all(s not in stage.statements for stage in self.stages):
                     self.append(s)

@@ -3,6 +3,8 @@
 * Every name is bound before it is used, once in its scope, and lies in the range that indices assume of it.
 * Buffers are declared before they are accessed; inputs are never stored to; register indices stay within their array.
 * Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
+* Lanes exchange elements of register arrays in control flow that is the same for all of them: in a nest whose loop over
+  threadIdx.x has as many iterations as there are lanes, whole groups of which make up a row of the block.
 * Barriers stand between thread nests, in control flow that is uniform over the block: STREAM loops and conditions.
 * Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
@@ -20,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autosched.analysis import index as ix
+from autosched.analysis.accumulation import OPERATORS
 from autosched.errors import CompileError
 from autosched.lower.ir import (
     Alloc,
@@ -41,6 +44,7 @@ from autosched.lower.ir import (
     Op,
     Read,
     Ref,
+    Shuffle,
     Stmt,
     Store,
     StoreVector,
@@ -53,6 +57,7 @@ from autosched.schedule.vectors import MAX_VECTOR_BYTES
 Interval = tuple[int, int]
 OPAQUE = ("data", "select")
 MAX_POINTS = 1 << 16
+WARP = 32
 
 
 def verify(kernel: KernelIR) -> None:
@@ -68,7 +73,8 @@ def verify(kernel: KernelIR) -> None:
 class _Where:
     """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block.
 
-    ``tests`` are comparisons known to hold here; ``streamed`` counts the serial loops that the block walks together.
+    ``tests`` are comparisons known to hold here; ``streamed`` counts the serial loops that the block walks together;
+    ``lanes`` is the extent of the loop over threadIdx.x.
     """
 
     axes: tuple[int, ...] = ()
@@ -76,6 +82,7 @@ class _Where:
     streamed: int = 0
     varying: bool = False
     tests: tuple[CompareIndex, ...] = ()
+    lanes: int = 1
 
 
 class _Verifier:
@@ -195,6 +202,8 @@ class _Verifier:
             case StoreVector():
                 self._store(s, s.values)
                 self._vector(s.buffer, s.index, len(s.values), s.site)
+            case Shuffle():
+                self._shuffle(s)
             case For(role=LoopRole.THREAD):
                 self._threads(s)
             case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
@@ -218,7 +227,8 @@ class _Verifier:
         if s.extent > self.kernel.block[s.axis]:
             self._fail(f"thread loop {s.name} has {s.extent} iterations, axis {s.axis} {self.kernel.block[s.axis]}")
         walked = self.where.streamed
-        with self._inside(_Where((*self.where.axes, s.axis), walked, walked)), self._scope():
+        lanes = s.extent if s.axis == 0 else self.where.lanes
+        with self._inside(_Where((*self.where.axes, s.axis), walked, walked, lanes=lanes)), self._scope():
             self._loop_variable(s)
             self._body(s.body)
 
@@ -258,6 +268,17 @@ class _Verifier:
         if s.buffer.memory is Memory.SHARED:
             ahead = s.buffer.halves > 1 and self.where.streamed > 0
             self.shared.writes.add(other_half(s.buffer.name) if ahead else s.buffer.name)
+
+    def _shuffle(self, s: Shuffle) -> None:
+        where, w = self.where, s.width
+        if where.varying or any(axis not in where.axes for axis in self.crowded):
+            self._fail(f"some of the lanes that exchange {s.buffer.name} may not come there")
+        if w & (w - 1) or not 2 <= w <= WARP or where.lanes != w or self.kernel.block[0] % w:
+            self._fail(f"{w} lanes exchange {s.buffer.name} in a nest of {where.lanes}, rows of {self.kernel.block[0]}")
+        if not s.buffer.in_registers or s.op not in OPERATORS or s.buffer.dtype.bytes_ not in (4, 8):
+            self._fail(f"lanes combine {s.buffer} by {s.op}")
+        self._access(s.buffer, s.index, s.load_site)
+        self._access(s.buffer, s.index, s.site)
 
     # ---- values and indices
 

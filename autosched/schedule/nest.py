@@ -8,7 +8,7 @@ from enum import Enum
 
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.placement import SharedLayout
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop, threads_of
 from autosched.schedule.types import IN_SHARED_MEMORY, Aligned, LoopKind
 
 
@@ -77,8 +77,10 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
     """One thread nest: the threads' loops around the stages that share them, after a barrier where one is needed."""
     group = plan.steps[k]
     body = tuple(node for n in group for node in _in_thread(plan, n))
-    loops = [p for p in group[0].thread_loops if p.extent > 1]
-    stage = NestNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(loops, body, "xyz"))
+    notes = [f"threadIdx.{axis}" for axis in "xyz"]
+    if any(n.lanes is not None for n in group):
+        notes[0] += ", lanes share terms"
+    stage = NestNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(threads_of(group), body, notes))
     return (NestNode(NodeKind.BARRIER, "barrier"), stage) if layout.barriers[k] else (stage,)
 
 
@@ -102,12 +104,12 @@ def _thread_member(plan: KernelPlan, group: Sequence[Nest]) -> NestNode:
     return NestNode(NodeKind.STAGE, _title(plan, group[0]), tuple(x for n in computed for x in _in_thread(plan, n)))
 
 
-def _enclosed(loops: Sequence[NestLoop], body: _Nodes, axes: str = "", note: str = "") -> _Nodes:
-    """Return a body inside loops, outermost first; thread axes are noted where they are given, or one note for all."""
+def _enclosed(loops: Sequence[NestLoop], body: _Nodes, notes: Sequence[str] = (), note: str = "") -> _Nodes:
+    """Return a body inside loops, outermost first; each has a note of its own where these are given, or one for all."""
     wanted = [p for p in loops if p.extent > 1]
     for k in reversed(range(len(wanted))):
-        note = f"threadIdx.{axes[k]}" if k < len(axes) else note
-        body = (NestNode(NodeKind(wanted[k].kind.value), _loop_text(wanted[k], note), body),)
+        text = _loop_text(wanted[k], notes[k] if k < len(notes) else note)
+        body = (NestNode(NodeKind(wanted[k].kind.value), text, body),)
     return body
 
 
@@ -147,7 +149,7 @@ def _columns_text(dim: str, aligned: Aligned) -> str:
     return f"{dim} from multiples of {multiple}" + (f" plus {remainder}" if remainder else "")
 
 
-def _loop_text(loop: NestLoop, axis: str = "") -> str:
-    notes = [axis] if axis else []
+def _loop_text(loop: NestLoop, note: str = "") -> str:
+    notes = [note] if note else []
     notes += [f"step {loop.stride}"] if loop.stride > 1 else []
     return f"{loop.kind.value} {loop.dim} {loop.extent}" + (f"  ({', '.join(notes)})" if notes else "")

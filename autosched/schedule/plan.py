@@ -16,6 +16,7 @@ from autosched.analysis.naming import Namer
 from autosched.analysis.regions import Range, Region, WholeGroups, demanded_region, demanded_regions, loop_ranges
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
+from autosched.schedule.across import lane_loops
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled, shared_pitch
 from autosched.schedule.sliding import Sliding, Window
@@ -70,6 +71,11 @@ class Nest:
     def thread_loops(self) -> tuple[NestLoop, ...]:
         """Thread loops; the first is threadIdx.x."""
         return tuple(p for p in self.loops if p.kind is LoopKind.THREAD)
+
+    @cached_property
+    def lanes(self) -> NestLoop | None:
+        """The thread loop whose iterations share the terms of each point, if there is one."""
+        return next(iter(lane_loops(self.stage, self.loops)), None)
 
     @cached_property
     def inner(self) -> tuple[NestLoop, ...]:
@@ -234,7 +240,7 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    return _Planner(with_staged(bound, kernel.staged), kernel, block_ranges or {}).run()
+    return _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
 
 
 class _Planner:
@@ -276,7 +282,7 @@ class _Planner:
         threads = self._thread_members(allocations)
         block = [1, 1, 1]
         for group in steps:
-            for axis, loop in zip(range(3), (p for p in group[0].thread_loops if p.extent > 1), strict=False):
+            for axis, loop in zip(range(3), threads_of(group), strict=False):
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
@@ -417,8 +423,8 @@ class _Planner:
         for n in nests:
             if not n.stage.values or n.stage.is_empty:
                 continue
-            if groups and groups[-1][0].stage.func == n.stage.func and _same_points(self.bound, groups[-1][0], n):
-                n = self.nests[n.id] = _share_threads(groups[-1][0], n)
+            if groups and groups[-1][0].stage.func == n.stage.func and _same_points(self.bound, groups[-1], n):
+                n = self.nests[n.id] = _share_threads(groups[-1][0], n, _lanes_of(groups[-1]))
                 groups[-1].append(n)
             else:
                 groups.append([n])
@@ -431,8 +437,22 @@ def _required(m: Member, region: Region | None) -> Region:
     return region
 
 
-def _same_points(bound: BoundPipeline, a: Nest, b: Nest) -> bool:
-    """Whether two stages of a Func touch, in each thread, exactly the same points of their own."""
+def threads_of(group: Sequence[Nest]) -> list[NestLoop]:
+    """Return the loops over the threads that run a group of stages, threadIdx.x first."""
+    widest = next((n for n in group if n.lanes is not None), group[0])
+    return [p for p in widest.thread_loops if p.extent > 1]
+
+
+def _lanes_of(group: Sequence[Nest]) -> NestLoop | None:
+    """Return the loop over lanes that share terms in some stage of a group, if there is one."""
+    return next((n.lanes for n in group if n.lanes is not None), None)
+
+
+def _same_points(bound: BoundPipeline, group: Sequence[Nest], b: Nest) -> bool:
+    """Whether a stage touches, in each thread, exactly the points that those of a group do; lanes share theirs."""
+    a, lanes = group[0], _lanes_of(group)
+    if lanes is not None and b.lanes is not None and lanes.extent != b.lanes.extent:
+        return False
     func = bound.funcs[a.stage.func]
     return all(owns_tile(func, n.stage) for n in (a, b)) and _point_loops(a) == _point_loops(b)
 
@@ -448,17 +468,23 @@ def owns_tile(func: BoundFunc, stage: BoundStage) -> bool:
     )  # fmt: skip
 
 
-def _share_threads(first: Nest, n: Nest) -> Nest:
-    """Give a nest the thread loops of the first stage of its group."""
-    shared = iter(p for p in first.loops if p.kind is LoopKind.THREAD and p.extent > 1)
-    loops = [next(shared) if p.kind is LoopKind.THREAD and p.extent > 1 else p for p in n.loops]
-    return replace(n, loops=tuple(loops))
+def _share_threads(first: Nest, n: Nest, lanes: NestLoop | None = None) -> Nest:
+    """Give a nest the thread loops of the first stage of its group; ``lanes`` is what share terms in another one."""
+    shared = iter(p for p in first.thread_loops if p.extent > 1 and p != first.lanes)
+
+    def own(p: NestLoop) -> NestLoop:
+        if p == n.lanes:
+            return p if lanes is None else replace(p, name=lanes.name)
+        return next(shared) if p.kind is LoopKind.THREAD and p.extent > 1 else p
+
+    return replace(n, loops=tuple(own(p) for p in n.loops))
 
 
 def _point_loops(n: Nest) -> list[tuple[str, LoopKind, int, int]]:
-    """Thread loops in order, and serial loops in any order."""
+    """Thread loops in order, and serial loops in any order, without those over lanes that share terms."""
     kinds = (LoopKind.THREAD, LoopKind.SERIAL)
-    loops = [(p.dim, p.kind, p.extent, p.stride) for p in n.loops if p.kind in kinds and p.extent > 1]
+    own = [p for p in n.loops if p.kind in kinds and p.extent > 1 and p != n.lanes]
+    loops = [(p.dim, p.kind, p.extent, p.stride) for p in own]
     threads = [p for p in loops if p[1] is LoopKind.THREAD]
     return threads + sorted((p for p in loops if p[1] is LoopKind.SERIAL), key=str)
 

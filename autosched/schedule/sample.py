@@ -14,6 +14,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile, plan_kernel
+from autosched.schedule.sample_across import Lanes, across_kernel
 from autosched.schedule.sample_slides import sliding_kernel
 from autosched.schedule.sample_stream import held_kernel, streamed_kernel
 from autosched.schedule.tiles import (
@@ -48,6 +49,8 @@ STREAMED_SHARE = 0.5
 """Share of the kernels of which reductions are computed in steps, if they have any."""
 SLIDING_SHARE = 0.4
 """Share of the kernels, but for those in steps, that walk a dimension of their root, if windows may slide along it."""
+ACROSS_SHARE = 0.8
+"""Share of the kernels in which lanes share the terms of some reductions, if there are any and they may."""
 STAGED_SHARE = 0.4
 """Share of the kernels that get a copy of a source, if it fits."""
 
@@ -63,7 +66,7 @@ class SampleStats:
 
 def sample_schedule(
     bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats | None = None,
-    *, varied: bool = False,
+    *, varied: bool = False, lanes: Lanes = "none",
 ) -> Schedule:  # fmt: skip
     """Return a random legal schedule.
 
@@ -73,11 +76,12 @@ def sample_schedule(
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
         varied: Whether tiles in shared memory are aligned and sources copied at random, too.
+        lanes: Which reductions lanes may share, on devices that have such.
 
     Raises:
         ScheduleError: If even computing everything at root is illegal on the target (a bug, or far too large).
     """
-    schedule = _Sampler(bound, target, rng, stats or SampleStats(), varied).run()
+    schedule = _Sampler(bound, target, rng, stats or SampleStats(), varied, lanes).run()
     found = reasons(bound, schedule, target)
     if found:
         raise ScheduleError("; ".join(found))
@@ -96,13 +100,15 @@ class _Sampler:
     """Places Funcs from outputs to inputs, so that every consumer is placed before its producer."""
 
     def __init__(
-        self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats, varied: bool
-    ) -> None:
+        self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats, varied: bool,
+        lanes: Lanes,
+    ) -> None:  # fmt: skip
         self.bound = bound
         self.target = target
         self.rng = rng
         self.stats = stats
         self.varied = varied
+        self.lanes: Lanes = lanes if target.kind == "cuda" else "none"
         self.drafts: list[_Draft] = []
         self.inlined: set[str] = set()
 
@@ -111,8 +117,15 @@ class _Sampler:
             self._place(func)
         for draft in self.drafts if self.varied else ():
             self._stage_a_source(draft)
-        kernels = [self._kernel(d) for d in reversed(self.drafts)]
+        kernels = [self._across(self._kernel(d)) for d in reversed(self.drafts)]
         return Schedule.of(self.bound, self._streamed(kernels) if self.varied else kernels)
+
+    def _across(self, kernel: Kernel) -> Kernel:
+        """Let lanes share reductions, now and then."""
+        if self.lanes == "none" or self.rng.random() >= ACROSS_SHARE:
+            return kernel
+        bound = with_staged(self.bound, kernel.staged)
+        return across_kernel(bound, kernel, self.target, self.rng, self.lanes) or kernel
 
     def _streamed(self, kernels: Sequence[Kernel]) -> list[Kernel]:
         """Compute some reductions in steps, now and then together with the kernel after them that reads the sums."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
-from autosched.schedule.checks import loops, members, resources, streams, structure
+from autosched.schedule.checks import across, loops, members, resources, streams, structure
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.views import as_scheduled, view_error
@@ -31,6 +31,8 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     members.levels_are_supported,
     members.aligned_tiles_have_columns,
     members.hosts_enclose_consumers,
+    across.lanes_share_what_accumulates,
+    across.lanes_have_all_terms,
     streams.streams_have_one_host,
     streams.windows_slide_under_one_definition,
     streams.streamed_points_are_held,
@@ -55,7 +57,7 @@ def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
 
 def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
     """Return why a schedule is illegal; empty when it is legal."""
-    own = bound.original.pipeline.hash
+    bound, own = bound.computed, bound.original.pipeline.hash
     if schedule.pipeline_hash != own:
         return [
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
@@ -81,7 +83,7 @@ def kernel_reasons(
     bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None = None
 ) -> list[str]:  # fmt: skip
     """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
-    bound = with_staged(bound, kernel.staged)
+    bound = with_staged(bound.computed, kernel.staged)
     for check in WELL_FORMED:
         found = list(check(bound, kernel, target))
         if found:
@@ -93,4 +95,5 @@ def kernel_reasons(
     found = list(members.members_cover_their_region(plan))
     found = found or list(members.thread_members_stay_in_registers(plan))
     found = found or list(members.unrolled_code_is_small(plan))
+    found = found or list(across.lanes_are_of_one_warp(plan))
     return found or list(resources.threads_fit(plan, target)) + list(resources.shared_memory_fits(plan, target))

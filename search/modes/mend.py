@@ -150,6 +150,8 @@ class Mender:
             structure, params = describe_kernel(evaluator.bound, kernel)
         except AutoschedError:
             return
+        if structure.lanes:
+            return  # other lanes than those that the evaluator's pipeline has, if any
         evaluator.evaluate([(structure, params)])
         before = evaluator.known(structure, params).cost
         starts = [(structure, params), *_plainer(evaluator, kernel, structure, params)]
@@ -186,4 +188,6 @@ def _plainer(
     for other in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.members else ():
         same = [r.tiling.stage for r in other.roots] == [r.tiling.stage for r in kernel.roots]
         if same and not other.members and {i.func for i in other.inlined} == inside:
-            yield describe_kernel(evaluator.bound, other)
+            plain = describe_kernel(evaluator.bound, other)
+            if not plain[0].lanes:
+                yield plain

@@ -56,6 +56,6 @@ class InSteps:
     def _streamer(self, evaluator: Evaluator) -> Streamer:
         found = self._streamers.get(id(evaluator))
         if found is None:
-            found = Streamer(evaluator.bound, evaluator.target, evaluator.model, self.settings, self.late)
+            found = Streamer(evaluator.bound.computed, evaluator.target, evaluator.model, self.settings, self.late)
             self._streamers[id(evaluator)] = found
         return found

@@ -47,6 +47,7 @@ def sizes_of(name: str) -> Mapping[str, int]:
         ("unsharp", "beam"),
         ("unsharp_polymage", "beam"),
         ("hist", "beam"),
+        ("layer_norm", "beam"),
         ("bilateral_grid", "roots"),
         pytest.param("local_laplacian", "roots", marks=pytest.mark.fuzz),
     ],

@@ -12,11 +12,13 @@ from autosched.lang.expr import Binary, Call, Cast, Expr, Load, Param, Select, U
 from autosched.lower.ir import For, If, KernelIR, LoopRole
 from autosched.lower.ir import walk as walk_statements
 from autosched.lower.program import Program
+from autosched.schedule.across import lanes_of
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 
 LEVELS = (Level.ROOT, Level.BLOCK, Level.THREAD, Level.INLINE)
 MEMBER_DEPTH = 3
+WARP = 32
 PRIMES = frozenset({5, 7, 13, 17, 31, 67, 97})
 
 
@@ -114,6 +116,13 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
         yield "stages of a Func share a kernel"
     if len(kernel.root_funcs) > 1:
         yield "points held for another Func"
+    at_root = {r.tiling.stage for r in kernel.roots}
+    for t in kernel.tilings():
+        lanes = lanes_of(bound, t)
+        if lanes > 1:
+            yield "lanes share terms" + ("" if t.stage in at_root else " in shared memory")
+        if lanes == WARP:
+            yield "whole warps share terms"
     for root in kernel.roots:
         yield from _of_tiling(bound, root.tiling)
 

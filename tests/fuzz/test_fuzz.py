@@ -56,6 +56,7 @@ RARE = {
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
     "member at STREAM": 0.02, "window that slides": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
+    "lanes share terms": 0.01, "lanes share terms in shared memory": 0.003, "whole warps share terms": 0.003,
 }  # fmt: skip
 KINDS_AT_LEVELS = {
     "boundary": "ROOT BLOCK THREAD INLINE", "pointwise": "ROOT BLOCK THREAD INLINE",
@@ -75,7 +76,7 @@ LANGUAGE = (
 
 def sampled(bound: BoundPipeline, target: Target, rng: np.random.Generator) -> Schedule:
     """Return a random schedule with everything a schedule can say."""
-    return sample_schedule(bound, target, rng, varied=True)
+    return sample_schedule(bound, target, rng, varied=True, lanes="exact")
 
 
 def roots(bound: BoundPipeline, target: Target, rng: np.random.Generator) -> Schedule:
@@ -181,7 +182,9 @@ def test_schedules_and_pipelines_cover_what_they_should() -> None:
                 bound = random_splits(bound, np.random.default_rng(number))
             if number % JOIN_EVERY == 0:
                 bound = random_joins(bound, np.random.default_rng(number))
-            schedule = sample_schedule(bound, TARGETS[0], np.random.default_rng(number), stats, varied=True)
+            schedule = sample_schedule(
+                bound, TARGETS[0], np.random.default_rng(number), stats, varied=True, lanes="exact"
+            )
             coverage.add(bound, lower(bound, schedule))
     for level, offered in stats.offered.items():
         assert stats.chosen[level] >= 0.1 * offered, stats

@@ -19,8 +19,11 @@ from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
 from tests.featurize.test_sliding import BUFFERED, planes, walking
+from tests.schedule.across import TYPED as SHUFFLED
+from tests.schedule.across import at_root, inputs_of, rows_of
 from tests.schedule.building import schedule
 from tests.schedule.streams import in_steps, product
+from tests.schedule.test_validate_across import GOOD
 
 pytestmark = pytest.mark.gpu
 
@@ -101,6 +104,28 @@ def test_windows_that_slide(rows: int, filling: str) -> None:
     volume = np.random.default_rng(0).integers(-8, 8, (66, 16, 64)).astype(np.float32)
     got = cupy.asnumpy(kernel({"volume": cupy.asarray(volume)}))
     np.testing.assert_array_equal(got, interpret(bound.pipeline, {"volume": volume})["out"])
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_lanes_share_terms(name: str) -> None:
+    import cupy
+
+    bound, chosen = GOOD[name]
+    inputs = inputs_of(bound)
+    kernel = ScheduledPipeline(bound, chosen, Target.detect(), {}).compile("cuda")
+    got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
+    np.testing.assert_array_equal(got, *interpret(bound.pipeline, inputs).values())
+
+
+@pytest.mark.parametrize(("op", "name"), SHUFFLED)
+def test_lanes_share_terms_of_all_types(op: str, name: str) -> None:
+    import cupy
+
+    bound = rows_of((5, 70), op, name)
+    chosen, inputs = at_root(bound, "by=3 ty=2", "by=3 rr.k=5 tr.k=16 ty=2"), inputs_of(bound)
+    kernel = ScheduledPipeline(bound, chosen, Target.detect(), {}).compile("cuda")
+    got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
+    np.testing.assert_array_equal(got, *interpret(bound.pipeline, inputs).values())
 
 
 @pytest.mark.parametrize("place", ["shared memory", "global memory"])

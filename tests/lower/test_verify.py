@@ -27,6 +27,7 @@ from autosched.lower.ir import (
     Memory,
     Read,
     Ref,
+    Shuffle,
     Slot,
     Stmt,
     Store,
@@ -80,6 +81,13 @@ S8 = ix.var("s", 0, 7)
 GUARDED = serial(If(CompareIndex("le", S8, 3, bool_), (store(0, buffer=REG, index=S8),)), extent=8)
 FIRST_BLOCKS = CompareIndex("le", B, 2, bool_)
 LATER_BLOCKS = CompareIndex("ge", B, 1, bool_)
+
+SHUFFLE = Shuffle(REG, 0, "add", 16, 0, 1)
+
+
+def shuffled(*body: Stmt, extent: int = 16, block: tuple[int, int, int] = (16, 1, 1), depth: int = 0) -> KernelIR:
+    return kernel(threads(Alloc(REG), *body, extent=extent), depths=(depth,) * 2, block=block)
+
 
 CASES: dict[str, tuple[KernelIR, str]] = {
     "index name unbound": (kernel(threads(store(index=ix.var("q", 0, 3))), depths=(0,)), "q is used before"),
@@ -168,6 +176,22 @@ CASES: dict[str, tuple[KernelIR, str]] = {
     "uniform on data": (
         kernel(If(Read(Buffer("img", float32, 64, Memory.GLOBAL), 0, 0), (), (), True), depths=(0,)), "is not uniform",
     ),
+    "some lanes of a shuffle": (shuffled(If(AT_15, (SHUFFLE,))), "some of the lanes that exchange acc may not come"),
+    "a shuffle of all rows": (shuffled(SHUFFLE, block=(16, 2, 1)), "some of the lanes that exchange acc may not come"),
+    "more lanes than threads": (
+        shuffled(SHUFFLE, extent=8), "16 lanes exchange acc in a nest of 8, rows of 16",
+    ),
+    "lanes of two warps": (
+        shuffled(SHUFFLE, block=(40, 1, 1)), "16 lanes exchange acc in a nest of 16, rows of 40",
+    ),
+    "lanes that are no power of two": (
+        shuffled(replace(SHUFFLE, width=12), extent=12, block=(12, 1, 1)), "12 lanes exchange acc",
+    ),
+    "lanes that divide": (shuffled(replace(SHUFFLE, op="truediv")), "lanes combine .*acc.* by truediv"),
+    "lanes combine memory": (shuffled(replace(SHUFFLE, buffer=OUT)), "lanes combine .*out.* by add"),
+    "lanes beyond the registers": (
+        shuffled(serial(replace(SHUFFLE, index=ix.add(S, 1))), depth=1), "index .* of register array acc",
+    ),
     "shared memory too small": (shared_kernel(WRITE, Barrier(), READ, size=60), "tile at byte 0 does not fit"),
     "shared memory misaligned": (
         shared_kernel(WRITE, Barrier(), READ, slots=(Slot(TILE, 2),), size=128), "tile at byte 2 does not fit",
@@ -223,6 +247,8 @@ GOOD: dict[str, Callable[[], KernelIR]] = {
     "registers where the interval is too wide": lambda: kernel(
         threads(Alloc(REG), serial(store(buffer=REG, index=ROUNDED))), depths=(1,)
     ),
+    "lanes in a loop": lambda: shuffled(serial(replace(SHUFFLE, index=S)), depth=1),
+    "lanes of a longer row": lambda: shuffled(SHUFFLE, block=(48, 1, 1)),
     "barrier on both paths": lambda: shared_kernel(
         WRITE, If(FIRST_BLOCKS, (Barrier(), READ), (), True)
     ),

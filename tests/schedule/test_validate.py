@@ -120,12 +120,12 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     "extent 0": (BLUR, blur_of(out=f"{OUT} sx=0"), "loop x of out has extent 0"),
     "extent too large": (BLUR, blur_of(out=f"{OUT} sx={1 << 31}"), "loop x of out has extent 2147483648"),
     "pure loop as a reduction": (BLUR, blur_of(out=f"{OUT} ry=1"), "y of out is no reduction"),
-    "carried loop on threads": (
+    "carried loop on blocks": (
         PRODUCT,
         schedule(
             PRODUCT,
             kernel(PRODUCT, [root("dot", DOT_0)]),
-            kernel(PRODUCT, [root("dot.1", "by=5 bx=50 ty=8 tr.k=30")]),
+            kernel(PRODUCT, [root("dot.1", "by=5 bx=50 br.k=30 ty=8")]),
             COPY,
         ),
         r"r\.k of dot\.1 carries a dependence, so it must be a reduction loop inside one thread",

@@ -30,6 +30,8 @@ from autosched.lower.ir import (
     Memory,
     Op,
     Read,
+    Ref,
+    Shuffle,
     Stmt,
     Store,
     StoreVector,
@@ -160,6 +162,11 @@ class Body:
             case Copy():
                 self._access(s.source, s.source_index, s.source_site, s.length, c, store=False, past_registers=True)
                 self._access(s.buffer, s.index, s.site, s.length, c, store=True, past_registers=True)
+            case Shuffle():
+                own = Ref("", s.buffer.dtype)
+                for _ in range(s.width.bit_length() - 1):
+                    self._charge("shuffles", s.buffer.dtype.bits / 32, c)
+                    self._arithmetic(Op(s.op, (own, own), s.buffer.dtype), c)
             case StoreVector():
                 for v in s.values:
                     self._arithmetic(v, c, low=s.buffer.dtype.bits < 32)

@@ -27,12 +27,14 @@ from autosched.lower.ir import (
     Op,
     Read,
     Ref,
+    Shuffle,
     Stmt,
     Store,
     StoreVector,
     Value,
     walk,
 )
+from autosched.measure.simulated.device import SHUFFLE_CYCLES
 from autosched.measure.simulated.operations import ARITHMETIC_LATENCY, priced
 from autosched.measure.simulated.sampling import share_of_steps
 
@@ -146,6 +148,8 @@ class _Walker:
                     self._bind(s.name, _loaded(self._index(s.index, start), s.buffer.memory))
                 case Store():
                     self._store(s.buffer, s.index, self._value(s.value, start, low=s.buffer.dtype.bits < 32), start)
+                case Shuffle():
+                    self._shuffle(s, start)
                 case Copy():
                     self.end = max(self.end, _loaded(self._index(s.source_index, start), s.source.memory))
                 case StoreVector():
@@ -163,6 +167,14 @@ class _Walker:
             self.registers[buffer.name, ix.key(e)] = at
             self.variables[buffer.name, ix.key(e)] = frozenset(ix.loop_vars(e))
             self.registers[buffer.name, ""] = max(at, self.registers.get((buffer.name, ""), _START))
+
+    def _shuffle(self, s: Shuffle, start: _Time) -> None:
+        """Let an element go from lane to lane, each time combined with what is there."""
+        own = Read(s.buffer, s.index, s.load_site)
+        other = Ref("", s.buffer.dtype)
+        step = self._value(Op(s.op, (other, other), s.buffer.dtype), _START)[0] + SHUFFLE_CYCLES
+        at = _after(self._value(own, start), (s.width.bit_length() - 1) * step)
+        self._store(s.buffer, s.index, at, start)
 
     def _loop(self, s: For, start: _Time) -> None:
         """Walk the body as its first iteration runs, then as the others do.

@@ -37,6 +37,10 @@ KERNEL_SECONDS = 1.3e-6
 GAP_SECONDS = 0.9e-6
 """Between kernels launched back to back on one stream: 3.8 us a kernel of 2.9 us (Gray, NVIDIA, "Getting Started with
 CUDA Graphs", 2019)."""
+SHUFFLE_CYCLES = 24.0
+"""From a lane's value to its use by another one. Assumed: a few cycles less than a load from shared memory, along whose
+way it goes; a multiprocessor does as many at a time (32 lanes a cycle: CUDA C++ Programming Guide, "Arithmetic
+Instructions")."""
 FLOAT_TURNS = 2
 """Passes of shared memory for each turn of a floating-point atomic: there is none in hardware, so one loads and swaps
 until nobody came between."""

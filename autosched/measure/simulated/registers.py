@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.analysis.naming import Namer
-from autosched.lower.ir import ConstValue, Let, Op, Read, Ref, Stmt, Store, Value, walk_values
+from autosched.lower.ir import ConstValue, Let, Op, Read, Ref, Shuffle, Stmt, Store, Value, walk_values
 from autosched.lower.unroll import value_key
 
 
@@ -24,7 +24,7 @@ def with_values_for_registers(body: Sequence[Stmt], namer: Namer) -> list[Stmt]:
         body: Statements without loops, branches and vectors.
         namer: Gives names that are new in the kernel.
     """
-    run = _Run(namer, frozenset(s.buffer.name for s in body if isinstance(s, Store)))
+    run = _Run(namer, frozenset(s.buffer.name for s in body if isinstance(s, Store | Shuffle)))
     for s in body:
         run.add(s)
     return run.written
@@ -54,6 +54,9 @@ class _Run:
                 self.written.append(replace(s, value=value))
             case Store():
                 self.written.append(replace(s, value=self._value(s.value)))
+            case Shuffle():
+                self._forget(s.buffer.name)
+                self.written.append(s)
             case _:
                 self.written.append(s)
 

@@ -124,7 +124,8 @@ class _BlockPhase:
             "issue": (p.instructions + local) / SCHEDULERS,
             "fp32": (p.fp32 + INTEGERS_AS_PRODUCTS * p.integer) / device.fp32, "fp64": p.fp64 / device.fp64,
             "integer": (1 - INTEGERS_AS_PRODUCTS) * p.integer / device.integer, "special": p.special / device.special,
-            "l1": p.passes + p.wavefronts + local, "l2": l2_bytes / L2_PORT_BYTES, "dram": 0.0, "atomic": 0.0,
+            "l1": p.passes + p.wavefronts + p.shuffles + local, "l2": l2_bytes / L2_PORT_BYTES, "dram": 0.0,
+            "atomic": 0.0,
         }  # fmt: skip
         chip = {
             "l2": l2_bytes / device.l2_bytes_per_cycle, "dram": dram_bytes / device.dram_bytes_per_cycle,

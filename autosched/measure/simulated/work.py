@@ -25,6 +25,7 @@ class Phase:
         passes: Cycles in which the data port of the first-level cache serves global accesses: four sectors each,
             at least one a request.
         atomic_lanes: Lanes of atomic operations on global memory, which are stores besides.
+        shuffles: Exchanges between the lanes of a warp, in instructions of warps.
         shared_requests: Loads and stores of shared memory, in instructions of warps.
         wavefronts: Passes through shared memory; lanes of an atomic operation that meet take turns.
         register_array_requests: Accesses to per-thread arrays at an index that only the running thread knows; they go
@@ -46,6 +47,7 @@ class Phase:
     store_sectors: float = 0.0
     passes: float = 0.0
     atomic_lanes: float = 0.0
+    shuffles: float = 0.0
     shared_requests: float = 0.0
     wavefronts: float = 0.0
     register_array_requests: float = 0.0

@@ -2,8 +2,9 @@
 
 The text that NVRTC compiles for the GPU is here compiled by a C++ compiler, against a prelude whose
 macros check every access. Each CUDA thread is a fiber; after every barrier the threads of a block
-continue in a new random order. Out-of-bounds accesses, uninitialised reads, races and divergent
-barriers stop the launch with block, thread and source line. Traced, it counts memory transactions.
+continue in a new random order, and lanes that exchange values meet. Out-of-bounds accesses,
+uninitialised reads, races, divergent barriers and shuffles that miss a lane stop the launch with
+block, thread and source line. Traced, it counts memory transactions.
 """
 
 from autosched.runtime.emulator.errors import EmulatorError, ErrorKind

@@ -18,7 +18,8 @@ enum as_error_kind {
     AS_SHARED_SIZE,
     AS_OUT_OF_MEMORY,
     AS_TOO_MANY_BARRIERS,
-    AS_MISALIGNED
+    AS_MISALIGNED,
+    AS_ABSENT_LANE
 };
 
 enum as_space { AS_GLOBAL, AS_SHARED };
@@ -58,6 +59,7 @@ struct as_block {
     as_u64 linear;                  // x + grid.x * (y + grid.y * z)
     int single_writer;              // an element of global memory has at most one writing thread
     void (*barrier)(as_thread*, int id, int line);
+    void (*shuffle)(as_thread*, unsigned lanes, int distance, int id, int line);
     __attribute__((noreturn)) void (*fail)(as_thread*, int kind, const char* buffer, as_i64 index, int line, int other);
     void (*record)(as_thread*, int site, int depth, int space, int parameter, int bytes, as_i64 element, int length);
     unsigned (*iteration)(as_thread*, unsigned outer, as_i64 value);
@@ -79,6 +81,7 @@ struct as_thread {
     unsigned as_iteration[AS_MAX_LOOP_DEPTH + 1];    // traced: id of the counters of the outermost d loops
     as_copy* as_copies;                              // under way, as_copies_begun of them
     unsigned as_copies_begun, as_copies_room;
+    as_u64 as_given, as_received;                    // by a shuffle: to another lane, from another lane
 };
 
 typedef void (*as_entry_function)(as_thread*, void* const* arguments);

@@ -22,6 +22,7 @@ class ErrorKind(Enum):
     OUT_OF_MEMORY = 7
     TOO_MANY_BARRIERS = 8
     MISALIGNED = 9
+    ABSENT_LANE = 10
 
 
 _SAYS = {
@@ -34,6 +35,7 @@ _SAYS = {
     ErrorKind.OUT_OF_MEMORY: "the emulator ran out of memory",
     ErrorKind.TOO_MANY_BARRIERS: "a block passes more barriers than the emulator can count",
     ErrorKind.MISALIGNED: "a vector begins at {buffer}[{index}], which is no multiple of its length",
+    ErrorKind.ABSENT_LANE: "the shuffle is not reached by {other}, which {elsewhere}",
 }
 
 
@@ -50,7 +52,8 @@ class EmulatorError(AutoschedError):
         buffer: Name of the buffer accessed, empty if none was.
         index: Element accessed, -1 if none was; for SHARED_SIZE the buffer's end in bytes.
         other_thread: The other party of a race, conflict or divergence, where it is one thread of the same block.
-        other_line: For DIVERGENT_BARRIER the line of the barrier at which the other thread waits; 0 if it returned.
+        other_line: For DIVERGENT_BARRIER and ABSENT_LANE the line of the barrier or shuffle at which the other thread
+            waits; 0 if it returned.
     """
 
     def __init__(
@@ -81,7 +84,14 @@ class EmulatorError(AutoschedError):
             buffer=buffer,
             index=index,
             other="other threads" if other_thread is None else f"thread {other_thread}",
-            elsewhere=f"waits at line {other_line}" if other_line else "has returned",
+            elsewhere=_elsewhere(other_thread, other_line),
         )
         where = f"  --> {kernel}, block {block}, thread {thread}, line {line}"
         super().__init__("\n".join([says, where] + ([f"   |  {source}"] if source else [])))
+
+
+def _elsewhere(thread: Index3 | None, line: int) -> str:
+    """Return where a thread is that is not where it should be."""
+    if thread is None:
+        return "do not take part"
+    return f"waits at line {line}" if line else "has returned"

@@ -51,6 +51,7 @@ _ARGUMENTS = {
     **dict.fromkeys(ATOMICS, re.compile(r"\(\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\w+)\s*,")),
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
+    "SHUFFLE": re.compile(r"\(\s*[a-z][a-z ]*?\s*,"),
 }
 _TOKEN = re.compile(r"[{}]|\b(?:" + "|".join(_ARGUMENTS) + r")\b")
 _DECLARES: dict[str, Space] = {
@@ -105,6 +106,7 @@ class KernelText:
     shared_element_bytes: set[int] = field(default_factory=set)
     register_bytes: int = 0
     has_barrier: bool = False
+    has_shuffle: bool = False
     max_depth: int = 0
 
 
@@ -155,6 +157,8 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
         result.name, result.max_threads = arguments[0], int(arguments[1])
     elif word == "BARRIER":
         result.has_barrier = True
+    elif word == "SHUFFLE":
+        result.has_shuffle = True
     elif word == "ITER":
         scope.depth = int(arguments[0]) + 1
         result.max_depth = max(result.max_depth, scope.depth)

@@ -146,7 +146,7 @@ class Launch:
         site_count = max(self._text.sites, default=-1) + 1
         site_counts = np.zeros((site_count, len(SITE_COLUMNS)), np.int64)
         parameter_counts = np.zeros((len(params), len(BUFFER_COLUMNS)), np.int64)
-        barriers, report = ctypes.c_uint64(0), ErrorReport()
+        barriers, shuffles, report = ctypes.c_uint64(0), ctypes.c_uint64(0), ErrorReport()
         arguments = LaunchArguments(
             entry=entry,
             arguments=pointers,
@@ -160,18 +160,20 @@ class Launch:
             written_counts=written.ctypes.data,
             parameter_count=len(params),
             workers=self._workers(workers),
-            use_fibers=self._text.has_barrier,
+            use_fibers=self._text.has_barrier or self._text.has_shuffle,
             single_writer=single_writer,
             granule=granule,
             site_count=site_count,
             site_counts=site_counts.ctypes.data if self._traced else None,
             parameter_counts=parameter_counts.ctypes.data if self._traced else None,
             barriers=ctypes.pointer(barriers),
+            shuffles=ctypes.pointer(shuffles),
             error=ctypes.addressof(report),
         )
         if load_runtime().as_emulator_launch(ctypes.byref(arguments)):
             raise self._error(report)
-        return self._trace(site_counts, parameter_counts, barriers.value) if self._traced else None
+        met = barriers.value, shuffles.value
+        return self._trace(site_counts, parameter_counts, *met) if self._traced else None
 
     def _check_arguments(self, args: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """Return an array for each argument; a scalar becomes an array of one element."""
@@ -226,7 +228,7 @@ class Launch:
             other_line=report.other_line,
         )
 
-    def _trace(self, site_counts: Counts, parameter_counts: Counts, barriers: int) -> Trace:
+    def _trace(self, site_counts: Counts, parameter_counts: Counts, barriers: int, shuffles: int) -> Trace:
         absent = Site(False, "", cast(Any, ""), 0, 0, 0)
         sites = [self._text.sites.get(n, absent) for n in range(len(site_counts))]
         columns = {name: site_counts[:, i] for i, name in enumerate(SITE_COLUMNS)}
@@ -239,6 +241,7 @@ class Launch:
             warps=blocks * -(-threads // _WARP_SIZE),
             threads=blocks * threads,
             barriers=barriers,
+            shuffles=shuffles,
             buffer=tuple(site.buffer for site in sites),
             space=tuple(site.space for site in sites),
             is_store=np.array([site.store for site in sites], np.bool_),

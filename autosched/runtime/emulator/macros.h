@@ -219,6 +219,17 @@ static inline void as_wait_for_copies(as_thread* thread) {
     thread->as_copies_begun = 0;
 }
 
+// Out of what another lane gives, once all lanes that take part have come here.
+template <class T>
+AS_NOINLINE static T as_shuffled(as_thread* thread, T value, int distance, unsigned lanes, int id, int line) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes exchange 4 or 8 bytes");
+    T found;
+    __builtin_memcpy(&thread->as_given, &value, sizeof(T));
+    thread->as_block_state->shuffle(thread, lanes, distance, id, line);
+    __builtin_memcpy(&found, &thread->as_received, sizeof(T));
+    return found;
+}
+
 static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value) {
     unsigned outer = thread->as_iteration[depth];
     thread->as_iteration[depth + 1] = thread->as_block_state->iteration(thread, outer, value);
@@ -250,6 +261,8 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a & b)
 #define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a | b)
 #define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a ^ b)
+#define SHUFFLE(T, value, distance, lanes) as_shuffled<T>(this, (T)(value), distance, lanes, __COUNTER__, __LINE__)
+#define LANES(width) (((1u << width) - 1u) << (this->as_linear % AS_WARP_SIZE & ~(width - 1u)))
 #define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
 #define UNROLL

@@ -30,7 +30,7 @@ struct as_launch {
     const as_u64* written_counts;  // by parameter: its number of elements where it is written, else 0
     int parameter_count, workers, use_fibers, single_writer, granule, site_count;
     as_i64 *site_counts, *parameter_counts;  // null unless traced
-    as_u64* barriers;
+    as_u64 *barriers, *shuffles;
     as_error* error;
 };
 
@@ -89,7 +89,7 @@ public:
     explicit Worker(Launch& launch)
         : launch_(launch), args_(launch.args), threads_(args_.block[0] * args_.block[1] * args_.block[2]),
           trace_(args_.site_count, args_.parameter_count, (threads_.size() + AS_WARP_SIZE - 1) / AS_WARP_SIZE),
-          order_(threads_.size()), arrivals_(threads_.size()) {
+          order_(threads_.size()), arrivals_(threads_.size()), distances_(threads_.size()) {
         shared_bytes = args_.shared_bytes;
         // Real shared memory is aligned to more than any element; malloc's 16 bytes are enough here.
         shared_memory_ = allocate_zeroed<unsigned char>(shared_bytes);
@@ -100,6 +100,7 @@ public:
         single_writer = args_.single_writer;
         epoch = first_epoch = 1;
         barrier = on_barrier;
+        as_block::shuffle = on_shuffle;
         fail = on_fail;
         record = on_record;
         iteration = on_iteration;
@@ -142,12 +143,15 @@ public:
 
     TraceCollector& trace() { return trace_; }
     as_u64 barriers_passed() const { return barriers_passed_; }
+    as_u64 lanes_shuffled() const { return lanes_shuffled_; }
 
 private:
-    // Where a thread stands: a barrier's id, or one of these.
+    // Where a thread stands: the id of a barrier or shuffle, or one of these. Those at a shuffle wait for `lanes`.
     enum { RUNNING = -1, ENDED = -2 };
+    enum : unsigned { NOBODY = ~0u };
     struct Arrival {
         int barrier, line;
+        unsigned lanes;
     };
 
     void start_block(as_u64 linear_block) {
@@ -171,11 +175,14 @@ private:
     }
 
     void run_fibers() {
-        for (Arrival& arrival : arrivals_) arrival = {RUNNING, 0};
+        for (Arrival& arrival : arrivals_) arrival = {RUNNING, 0, 0};
         start_order(fibers_->order());
         for (;; shuffle(fibers_->order())) {
             fibers_->run_round();
-            if (failed_) return;
+            if (failed_ || lanes_go_on(fibers_->order())) {
+                if (failed_) return;
+                continue;
+            }
             const Arrival& first = arrivals_[0];
             for (unsigned i = 1; i < arrivals_.size(); i++)
                 if (arrivals_[i].barrier != first.barrier) {
@@ -193,10 +200,61 @@ private:
         }
     }
 
+    // Let lanes go on of which all have come to one shuffle, and return whether there are any. The others wait; where
+    // nobody goes on and some wait, a shuffle names a lane that will never come.
+    bool lanes_go_on(std::vector<unsigned>& order) {
+        bool waiting = false;
+        for (const Arrival& arrival : arrivals_) waiting |= arrival.lanes != 0;
+        if (!waiting) {
+            if (order.size() < threads_.size()) every_thread(order);
+            return false;
+        }
+        order.clear();
+        for (unsigned i = 0; i < arrivals_.size(); i++)
+            if (arrivals_[i].lanes && absent_lane(i) == NOBODY) exchange(i, order);
+        if (!order.empty()) return true;
+        for (unsigned i = 0; i < arrivals_.size() && !failed_; i++)
+            if (arrivals_[i].lanes) fail_shuffle(i, absent_lane(i));
+        return true;
+    }
+
+    // The first thread that a shuffle names and that is not there with the same lanes.
+    unsigned absent_lane(unsigned thread) const {
+        const Arrival& mine = arrivals_[thread];
+        unsigned warp = thread / AS_WARP_SIZE * AS_WARP_SIZE;
+        for (unsigned i = warp; i < warp + AS_WARP_SIZE; i++) {
+            if (!(mine.lanes >> (i - warp) & 1)) continue;
+            if (i >= arrivals_.size() || arrivals_[i].barrier != mine.barrier || arrivals_[i].lanes != mine.lanes) return i;
+        }
+        return NOBODY;
+    }
+
+    void exchange(unsigned thread, std::vector<unsigned>& order) {
+        unsigned lanes = arrivals_[thread].lanes, warp = thread / AS_WARP_SIZE * AS_WARP_SIZE;
+        for (unsigned lane = 0; lane < AS_WARP_SIZE; lane++) {
+            if (!(lanes >> lane & 1)) continue;
+            as_thread& to = threads_[warp + lane];
+            to.as_received = threads_[warp + (lane ^ distances_[warp + lane])].as_given;
+            arrivals_[warp + lane] = {RUNNING, 0, 0};
+            order.push_back(warp + lane);
+            lanes_shuffled_++;
+        }
+    }
+
+    void fail_shuffle(unsigned thread, unsigned absent) {
+        int other = absent < threads_.size() ? (int)absent : -1;
+        fail_block(threads_[thread], AS_ABSENT_LANE, "", -1, arrivals_[thread].line, other);
+    }
+
     // From the same permutation in every block, so that the order follows from seed and block alone.
     void start_order(std::vector<unsigned>& order) {
-        for (unsigned i = 0; i < order.size(); i++) order[i] = i;
+        every_thread(order);
         shuffle(order);
+    }
+
+    void every_thread(std::vector<unsigned>& order) {
+        order.resize(threads_.size());
+        for (unsigned i = 0; i < order.size(); i++) order[i] = i;
     }
 
     void shuffle(std::vector<unsigned>& order) {
@@ -214,15 +272,25 @@ private:
     static void run_thread(void* owner, unsigned i) {
         Worker* worker = (Worker*)owner;
         worker->args_.entry(&worker->threads_[i], worker->args_.arguments);
-        worker->arrivals_[i] = {ENDED, 0};
+        worker->arrivals_[i] = {ENDED, 0, 0};
     }
 
     static Worker* of(as_thread* thread) { return static_cast<Worker*>(thread->as_block_state); }
 
     static void on_barrier(as_thread* thread, int id, int line) {
         Worker* worker = of(thread);
-        worker->arrivals_[thread->as_linear] = {id, line};
+        worker->arrivals_[thread->as_linear] = {id, line, 0};
         worker->fibers_->wait(thread->as_linear);
+    }
+
+    static void on_shuffle(as_thread* thread, unsigned lanes, int distance, int id, int line) {
+        Worker* worker = of(thread);
+        unsigned self = thread->as_linear, lane = self % AS_WARP_SIZE, other = lane ^ (unsigned)distance;
+        if (other >= AS_WARP_SIZE || !(lanes >> lane & 1) || !(lanes >> other & 1))
+            on_fail(thread, AS_ABSENT_LANE, "", -1, line, -1);
+        worker->arrivals_[self] = {id, line, lanes};
+        worker->distances_[self] = (unsigned)distance;
+        worker->fibers_->wait(self);
     }
 
     [[noreturn]] static void on_fail(
@@ -280,11 +348,12 @@ private:
     TraceCollector trace_;
     std::vector<unsigned> order_;
     std::vector<Arrival> arrivals_;
+    std::vector<unsigned> distances_;  // between lanes, of the shuffle where a thread waits
     std::unique_ptr<unsigned char, FreeDeleter> shared_memory_;
     std::unique_ptr<as_cell, FreeDeleter> shadow_;
     std::unique_ptr<FiberPool> fibers_;
     jmp_buf abandon_;
-    as_u64 random_ = 0, position_ = 0, barriers_passed_ = 0;
+    as_u64 random_ = 0, position_ = 0, barriers_passed_ = 0, lanes_shuffled_ = 0;
     size_t next_thread_ = 0;
     bool failed_ = false;
 };
@@ -307,6 +376,7 @@ extern "C" __attribute__((visibility("default"))) int as_emulator_launch(const a
         TraceCollector& trace = workers[0]->trace();
         for (size_t i = 0; i < workers.size(); i++) {
             *arguments->barriers += workers[i]->barriers_passed();
+            *arguments->shuffles += workers[i]->lanes_shuffled();
             if (i > 0) trace.merge(workers[i]->trace());
         }
         if (arguments->site_counts) trace.write(arguments->site_counts, arguments->parameter_counts);

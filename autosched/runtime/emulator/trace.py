@@ -78,6 +78,7 @@ class Trace:
         warps: Number of warps traced.
         threads: Number of threads traced.
         barriers: Barriers passed, each counted once for a block.
+        shuffles: Values that a lane got from another one, each counted once for a lane.
         buffer: Name of the buffer each site accesses.
         space: "global", "shared" or "register"; empty for numbers that the text does not use.
         is_store: Whether the site is a store.
@@ -99,6 +100,7 @@ class Trace:
     warps: int
     threads: int
     barriers: int
+    shuffles: int
     buffer: tuple[str, ...]
     space: tuple[str, ...]
     is_store: npt.NDArray[np.bool_]

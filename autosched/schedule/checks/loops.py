@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.types import Kernel, LoopKind
+from autosched.analysis.bound import BoundPipeline, LoopDim
+from autosched.schedule.across import accumulated, lane_loops
+from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
 LARGEST = 1 << 31
@@ -24,12 +25,17 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
                 yield f"loop {loop.dim} of {t.stage} has extent {loop.extent}"
             elif loop.kind is LoopKind.REDUCTION and not dims[loop.dim].reduction:
                 yield f"{loop.dim} of {t.stage} is no reduction"
-            elif loop.kind is not LoopKind.REDUCTION and not dims[loop.dim].parallel:
+            elif loop.kind is not LoopKind.REDUCTION and not _may_be_divided(bound, t, loop, dims[loop.dim]):
                 yield f"{loop.dim} of {t.stage} carries a dependence, so it must be a reduction loop inside one thread"
         for kind in (LoopKind.BLOCK, LoopKind.THREAD):
             named = [p.dim for p in t.of_kind(kind)]
             if len(set(named)) < len(named):
                 yield f"{t.stage} has two {kind.value} loops over one dimension"
+
+
+def _may_be_divided(bound: BoundPipeline, t: StageTiling, loop: Loop, dim: LoopDim) -> bool:
+    """Whether iterations may run on several threads: each by itself, or as lanes that share what is accumulated."""
+    return dim.parallel or (loop.kind is LoopKind.THREAD and accumulated(bound, t.stage) is not None)
 
 
 def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -53,6 +59,8 @@ def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Ta
             yield f"reduction loops of {t.stage} must keep the order of their domain"
         for d in stage.reductions:
             whole = t.extent(d.name, LoopKind.REDUCTION)
+            if any(p.dim == d.name for p in lane_loops(stage, t.loops)):
+                continue  # `autosched.schedule.checks.across`
             if d.name in order and (whole != d.extent or t.extent(d.name) != d.extent):
                 yield f"reduction loops {d.name} of {t.stage} must have its {d.extent} iterations, and no other loops"
             if d.name not in order and not any(p.dim == d.name for p in t.loops):

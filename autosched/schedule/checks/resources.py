@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.derived import array_strides
 from autosched.schedule.placement import shared_layout, workspace_layout
-from autosched.schedule.plan import KernelPlan
+from autosched.schedule.plan import KernelPlan, threads_of
 from autosched.schedule.types import Schedule
 from autosched.target import Target
 
@@ -15,7 +15,7 @@ from autosched.target import Target
 def threads_fit(plan: KernelPlan, target: Target) -> Iterator[str]:
     """Threads per block and blocks per grid stay within the device's limits."""
     for group in plan.steps:
-        active = [p for p in group[0].thread_loops if p.extent > 1]
+        active = threads_of(group)
         if len(active) > 3:
             yield f"{group[0].id} has {len(active)} thread loops; a block has three dimensions"
             return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
+from autosched.schedule.across import without_lanes
 from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, LoopKind, Schedule, StageId, StageTiling
@@ -91,7 +92,7 @@ def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> It
         func = bound.funcs[first.stage.func]
         if not all(owns_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
             yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
-        elif len({points_of_threads(r.tiling) for r in kernel.roots}) > 1:
+        elif len({points_of_threads(without_lanes(bound, r.tiling)) for r in kernel.roots}) > 1:
             yield f"stages of {func.name} in one kernel need the same thread and serial loops"
 
 

@@ -1,0 +1,147 @@
+"""Lanes that share the terms of a reduction, through all witnesses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, interpret
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.api import ScheduledPipeline
+from autosched.codegen.cuda import print_cuda
+from autosched.lang.dtypes import float32, int32
+from autosched.lang.functions import select
+from autosched.lower.ir import Shuffle, walk
+from autosched.lower.program import lower
+from autosched.schedule.across import lanes_of
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.types import Schedule
+from autosched.target import get_target
+from tests.schedule.across import TYPED, at_root, in_block, inputs_of, rows_of, twice
+from tests.schedule.building import block, kernel, member, root, schedule, thread
+from tests.schedule.test_validate_across import GOOD
+
+H200 = get_target("h200")
+
+
+def assert_right(bound: BoundPipeline, found: Schedule, *, tolerance: float = 0.0) -> str:
+    """Check all witnesses against the interpreter, and that NVRTC takes the code; return that."""
+    inputs = inputs_of(bound)
+    expected = interpret(bound.pipeline, inputs)
+    scheduled = ScheduledPipeline(bound, found, H200)
+    for backend in ("cpu", "emulator"):
+        got = scheduled.compile(backend)(inputs)
+        for name, values in zip(expected, got if isinstance(got, tuple) else (got,), strict=True):
+            np.testing.assert_allclose(values, expected[name], rtol=tolerance, err_msg=f"{backend}: {name}")
+    scheduled.compile("cuda")
+    return scheduled.source("cuda")
+
+
+@pytest.mark.parametrize(("op", "name"), TYPED)
+def test_all_operators(op: str, name: str) -> None:
+    bound = rows_of((5, 70), op, name)
+    assert_right(bound, at_root(bound, "by=3 ty=2", "by=3 rr.k=5 tr.k=16 ty=2"))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("terms", [2, 31, 64, 100])
+def test_all_widths(width: int, terms: int) -> None:
+    bound = rows_of((13, terms))
+    serial = f"rr.k={-(-terms // width)} "
+    for update in (f"by=4 {serial} tr.k={width} ty=4", f"by=4 tr.k={width} ty=4 {serial}"):
+        assert_right(bound, at_root(bound, "by=4 ty=4", update))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_all_that_is_legal(name: str) -> None:
+    assert_right(*GOOD[name])
+
+
+def test_who_takes_part() -> None:
+    """All lanes of a warp where warps are full, otherwise those of the group."""
+    bound = rows_of()
+    whole = assert_right(bound, at_root(bound, "by=4 ty=4", "by=4 rr.k=13 tr.k=8 ty=4"))
+    assert "as_distance, 0xffffffffu)" in whole
+    narrow = assert_right(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=13 tr.k=8 ty=3"))
+    assert "as_distance, LANES(8u))" in narrow
+    warps = assert_right(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=4 tr.k=32 ty=3"))
+    assert "as_distance, 0xffffffffu)" in warps
+
+
+def test_threads_beside_the_lanes() -> None:
+    """A block whose rows are longer than the lanes, as another nest has more threads."""
+    bound = bind(twice(int32), {"a": (64, 100)})
+    text = assert_right(bound, in_block(bound, "by=2 ty=32", "ty=32", "rr.k=13 tr.k=8 ty=16 sy=2"))
+    assert "LANES(8u)" in text and "r_k_t < 8" in text
+
+
+def test_without_reading_and_writing_memory_in_between() -> None:
+    """The start value is the lane's that stores."""
+    bound = rows_of()
+    program = lower(bound, GOOD["whole warps"][1])
+    (text,) = (print_cuda(k).body for k in program.kernels)
+    assert text.count("GLOBAL_OUT") == 1 and "BARRIER" not in text and "LOAD(0, f," not in text
+    shuffles = [s for s in walk(program.kernels[0].body) if isinstance(s, Shuffle)]
+    assert {(s.op, s.width) for s in shuffles} == {("add", 32)}
+
+
+def test_tuples_and_several_updates() -> None:
+    y, a = Var("y"), Input("a", float32, 2)
+    f = Func("f")
+    r, q = RDom("r", k=a.shape[1]), RDom("q", k=(0, 7))
+    f[y] = (0.0, 1.0)
+    f[y] = (f[y][0] + a[y, r.k], f[y][1] + a[y, r.k] * a[y, r.k])
+    f[y] = (f[y][0] * 2, f[y][1] * f[y][0])
+    f[y] = (f[y][0] + a[y, q.k], f[y][1] + 1)
+    bound = bind(Pipeline([f.over(y=(0, a.shape[0]))]), {"a": (9, 41)})
+    pure = "by=3 ty=3"
+    found = [
+        root("f", pure),
+        root("f.1", "by=3 rr.k=6 tr.k=8 ty=3"),
+        root("f.2", pure),
+        root("f.3", "by=3 tq.k=8 ty=3"),
+    ]
+    assert_right(bound, schedule(bound, kernel(bound, found)), tolerance=1e-6)
+
+
+def test_what_is_computed_inside_the_lanes() -> None:
+    """A Func computed for each term in the thread, and one staged in shared memory, at the edge of the terms too."""
+    y, x, a = Var("y"), Var("x"), Input("a", float32, 2)
+    near, f = Func("near"), Func("f")
+    r = RDom("r", k=(0, a.shape[1] - 1))
+    near[y, x] = a[y, x] + a[y, x + 1]
+    f[y] = 0.0
+    f[y] += select(near[y, r.k] > 1, near[y, r.k], 2.0)
+    bound = bind(Pipeline([f.over(y=(0, a.shape[0]))]), {"a": (6, 42)})
+    roots = [root("f", "by=3 ty=2"), root("f.1", "by=3 rr.k=6 tr.k=8 ty=2")]
+    inside = member(thread("f.1", 4), ("y", "x"), near="sy=1 sx=1")
+    assert_right(bound, schedule(bound, kernel(bound, roots, [inside])))
+    staged = member(block("f", 1), ("y", "x"), near="tx=8 ty=2 sx=6")
+    assert_right(bound, schedule(bound, kernel(bound, roots, [staged])))
+
+
+def test_pieces_that_lanes_join() -> None:
+    """An update in a kernel of its own adds what there is to what lanes have."""
+    bound = rows_of((3, 1000), "xor", "uint32")
+    apart = schedule(
+        bound, kernel(bound, [root("f", "by=3")]), kernel(bound, [root("f.1", "by=3 rr.k=32 tr.k=32")])
+    )  # fmt: skip
+    assert_right(bound, apart)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_random_schedules_round_alike_everywhere(name: str) -> None:
+    """Sums of any floats: the C backend and the emulator add in one order."""
+    bound = rows_of((7, 3, 61), "add", name)
+    inputs = {"a": np.random.default_rng(4).standard_normal((7, 3, 61)).astype(name)}
+    expected = interpret(bound.pipeline, inputs)["f"]
+    shared = 0
+    for seed in range(8):
+        found = sample_schedule(bound, H200, np.random.default_rng(seed), lanes="all")
+        shared += any(lanes_of(bound, t) > 1 for k in found.kernels for t in k.tilings())
+        scheduled = ScheduledPipeline(bound, found, H200)
+        in_c, emulated = (scheduled.compile(b)(inputs) for b in ("cpu", "emulator"))
+        np.testing.assert_array_equal(in_c, emulated)
+        np.testing.assert_allclose(in_c, expected, rtol=1e-4)
+    assert shared >= 4

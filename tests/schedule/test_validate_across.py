@@ -1,0 +1,127 @@
+"""Rules about lanes that share the terms of a reduction, and how such schedules are written down."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.lang.dtypes import float32
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.validate import reasons
+from autosched.target import get_target
+from tests.schedule.across import at_root, in_block, rows_of, twice
+from tests.schedule.building import kernel, root, schedule
+from tests.schedule.streams import in_steps, product
+
+H200, CPU = get_target("h200"), get_target("cpu")
+y, x = Var("y"), Var("x")
+ROWS, CUBE = rows_of(), rows_of((13, 5, 100))
+TWICE = bind(twice(), {"a": (13, 100)})
+
+
+def scan() -> BoundPipeline:
+    """A running sum, of which no other order gives the same."""
+    a, f = Input("a", float32, 2), Func("f")
+    r = RDom("r", k=(1, a.shape[1]))
+    f[y, x] = a[y, x]
+    f[y, r.k] = f[y, r.k - 1] * 2 + f[y, r.k]
+    return bind(Pipeline([f.over(y=(0, 13), x=(0, 100))]), {"a": (13, 100)})
+
+
+def steps() -> tuple[BoundPipeline, Schedule]:
+    bound = product()
+    found = in_steps(bound)
+    roots = [root("dot.1", "by=3 bx=3 rr.k=6 tr.k=4 ty=4 tx=8 sy=4 sx=3") if r.tiling.stage.number else r
+             for r in found.roots]  # fmt: skip
+    return bound, schedule(bound, Kernel(tuple(roots), found.members, found.inlined))
+
+
+GOOD = {
+    "whole warps": (ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=4 tr.k=32 ty=4")),
+    "neighbours far apart": (ROWS, at_root(ROWS, "by=4 ty=4", "by=4 tr.k=32 ty=4 rr.k=4")),
+    "no serial part": (rows_of((13, 8)), at_root(rows_of((13, 8)), "by=13", "by=13 tr.k=8")),
+    "a serial part on either side": (ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=7 tr.k=8 ty=4 rr.k=2")),
+    "the outer of two loops": (CUBE, at_root(CUBE, "by=13", "by=13 rr.j=2 tr.j=4 rr.k=100")),
+    "points of a thread": (ROWS, at_root(ROWS, "by=2 ty=2 sy=4", "by=2 rr.k=25 tr.k=4 ty=2 sy=4")),
+    "in a kernel of its own": (
+        ROWS, schedule(ROWS, kernel(ROWS, [root("f", "by=1 ty=13")]),
+                       kernel(ROWS, [root("f.1", "by=13 rr.k=4 tr.k=32")])),
+    ),
+    "in shared memory": (TWICE, in_block(TWICE, "by=4 ty=4", "ty=4", "rr.k=4 tr.k=32 ty=4")),
+    "in shared memory with a nest of its own": (
+        TWICE, in_block(TWICE, "by=4 ty=4", "ty=4", "rr.k=13 tr.k=8 ty=2 sy=2"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_legal_ones_are_written_and_read(name: str) -> None:
+    bound, found = GOOD[name]
+    assert reasons(bound, found, H200) == []
+    assert from_json(to_json(bound, found), bound) == found
+    assert re.search(
+        r"thread r\.[jk] \d+  \(threadIdx.x, lanes share terms(, step \d+)?\)", schedule_text(bound, found)
+    )
+
+
+BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
+    "no power of two": (
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=5 tr.k=20 ty=4"),
+        "threads share the terms of f.1: loop r.k has 20 threads, but a power of two from 2 to 32 exchange values",
+    ),
+    "more than a warp": (
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=2 tr.k=64 ty=4"), "loop r.k has 64 threads, but a power of two",
+    ),
+    "not threadIdx.x": (
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 ty=4 rr.k=4 tr.k=32"), "loop r.k must be the first thread loop",
+    ),
+    "two loops": (
+        CUBE, at_root(CUBE, "by=13", "by=13 rr.j=2 rr.k=50 tr.j=4 tr.k=2"),
+        "only one of r.j, r.k may have a thread loop",
+    ),
+    "too few iterations": (
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=3 tr.k=32 ty=4"), "loops of f.1 over r.k cover 96 of 100 points",
+    ),
+    "a round for nothing": (
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=5 tr.k=32 ty=4"),
+        "loops r.k of f.1 have 160 iterations for 100 terms",
+    ),
+    "too many points": (
+        ROWS, at_root(ROWS, "by=1 sy=17", "by=1 rr.k=4 tr.k=32 sy=17"), "a thread has 17 points, too many",
+    ),
+    "other points": (
+        ROWS, at_root(ROWS, "by=4 ty=2 sy=2", "by=4 rr.k=4 tr.k=32 ty=4"),
+        "stages of f in one kernel need the same thread and serial loops",
+    ),
+    "elements of two bytes": (
+        rows_of(dtype="int16"), at_root(rows_of(dtype="int16"), "by=4 ty=4", "by=4 rr.k=4 tr.k=32 ty=4"),
+        "elements of int16 are not exchanged, only those of 4 or 8 bytes",
+    ),
+    "order matters": (
+        scan(), schedule(scan(), kernel(scan(), [root("f", "by=13 bx=100")]),
+                         kernel(scan(), [root("f.1", "by=13 rr.k=4 tr.k=32")])),
+        "r.k of f.1 carries a dependence, so it must be a reduction loop inside one thread",
+    ),
+    "rows of odd length": (
+        TWICE, in_block(TWICE, "by=1 ty=13", "ty=13", "rr.k=13 tr.k=8 ty=13"),
+        "8 threads share the terms of f.1, but a row of the block has 13",
+    ),
+    "in steps": (*steps(), "threads share the terms of dot.1 in a kernel that computes reductions in steps"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_illegal_ones_say_why(name: str) -> None:
+    bound, found, message = BAD[name]
+    assert any(message in r for r in reasons(bound, found, H200)), reasons(bound, found, H200)
+
+
+def test_processors_without_warps() -> None:
+    bound, found = GOOD["whole warps"]
+    assert any(f"threads share the terms of f.1: {CPU.name} has no warps" in r for r in reasons(bound, found, CPU))

@@ -1,0 +1,154 @@
+"""Which sums the lanes of a warp share in a search, and what it makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, RDom, Var, interpret
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.sharing import Lanes, with_lanes
+from autosched.api import ScheduledPipeline
+from autosched.apps import get_app
+from autosched.apps.registry import NAMES
+from autosched.featurize.across import with_lanes_in_warps, with_loops_over_lanes
+from autosched.featurize.describe import describe_kernel
+from autosched.featurize.model import Featurizer
+from autosched.lang.dtypes import float32, int16
+from autosched.lang.rdom import sum as sum_over
+from autosched.measure.problem import Problem
+from autosched.measure.simulated.simulate import simulate
+from autosched.schedule.across import lanes_of
+from autosched.schedule.types import Level, Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.across import lane_views
+from autosched.search.analytical import analytical_model
+from autosched.search.decide import Decider
+from autosched.search.evaluate import Evaluator
+from autosched.search.joins import searched_views
+from autosched.search.settings import GREEDY, PAPER, SearchSettings
+from autosched.search.strategy import Beam
+from autosched.search.streams.cost import evaluated
+from autosched.target import get_target
+from tests.schedule.across import rows
+
+H200, CPU = get_target("h200"), get_target("cpu")
+SHARED = replace(GREEDY, shuffles=True)
+
+
+def layer_norm(rows: int = 256, columns: int = 512) -> BoundPipeline:
+    app = get_app("layer_norm")
+    return bind(app.build(), app.shapes({"R": rows, "C": columns}))
+
+
+def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
+    tilings = [t for k in schedule.kernels for t in k.tilings() if t.stage.func in bound.funcs]
+    return {lanes_of(bound, t) for t in tilings}
+
+
+def test_only_long_sums_of_few_points_are_searched_again() -> None:
+    found = {n: lane_views([Problem.app(n).bind()], H200) for n in NAMES}
+    assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize"]
+    assert found["layer_norm"][0].lanes == (Lanes("total", 1, "r.x", 32), Lanes("squares", 1, "r.x", 32))
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "shape"),
+    [
+        (rows(), (100_000, 512)),  # points enough
+        (rows(), (512, 48)),  # terms too few
+        (rows("add", int16), (512, 512)),  # elements too small
+        (Pipeline([Input("a", float32, 2).clamped().over(y=(0, 9), x=(0, 9))]), (512, 512)),
+    ],
+)
+def test_what_stays_as_it_is(pipeline: Pipeline, shape: tuple[int, int]) -> None:
+    assert lane_views([bind(pipeline, {pipeline.inputs[0].name: shape})], H200) == []
+
+
+def test_other_targets_and_settings() -> None:
+    bound = layer_norm()
+    assert lane_views([bound], CPU) == []
+    assert any(v.lanes for v in searched_views(bound, H200, SearchSettings()))
+    assert not any(v.lanes for v in searched_views(bound, H200, SearchSettings(shuffles=False)))
+    assert searched_views(bound, H200, PAPER) == [bound]
+    (view,) = lane_views([bound], H200)
+    assert searched_views(view, H200, SearchSettings()) == [view]
+
+
+def test_the_search_takes_them_where_they_pay() -> None:
+    bound = layer_norm(4096, 1024)
+    found, without = (Beam(replace(SHARED, shuffles=s)).search(bound, H200).ranked[0] for s in (True, False))
+    assert 32 in lanes_in(bound, found.schedule)
+    assert lanes_in(bound, without.schedule) == {1}
+    times = [simulate(bound, r.schedule, H200).seconds for r in (found, without)]
+    assert found.seconds < without.seconds and times[0] < times[1] / 1.5
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "standardize", "hist"])
+def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
+    app = get_app(name)
+    sizes = {"R": 96, "C": 200} if name == "layer_norm" else {"H": 96, "W": 200}
+    bound, inputs = bind(app.build(), app.shapes(sizes)), app.make_inputs(sizes)
+    expected = interpret(app.build(), inputs)["output"]
+    (view,) = lane_views([bound], H200)
+    found = Beam(replace(SHARED, beam_size=2))._search(view, H200, cost=None, seconds=None, seed=0, count=3)
+    assert not found.note
+    for r in found.ranked:
+        assert reasons(bound, r.schedule, H200) == []
+        assert r.evaluator is not None
+        costs = [evaluated(Featurizer(bound, H200), k).seconds(r.evaluator.model) for k in r.schedule.kernels]
+        assert sum(costs) == pytest.approx(r.seconds, rel=1e-4)
+    schedule = found.ranked[0].schedule
+    assert 32 in lanes_in(bound, schedule)
+    scheduled = ScheduledPipeline(bound, schedule, H200)
+    for backend in ("cpu", "emulator"):
+        assert app.tolerance.mismatch(np.asarray(scheduled.compile(backend)(inputs)), expected) is None
+    scheduled.compile("cuda")
+
+
+def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
+    bound = layer_norm(4096, 1024)
+    (view,) = lane_views([bound], H200)
+    found = Beam(replace(SHARED, beam_size=4))._search(view, H200, cost=None, seconds=None, seed=0, count=1)
+    assert Level.BLOCK in {found.best.computed["total"], found.best.computed["squares"]}
+
+
+def test_blocks_have_whole_rows_and_whole_warps() -> None:
+    y, x, a = Var("y"), Var("x"), Input("a", float32, 2)
+    out = Func("out")
+    r = RDom("r", k=a.shape[1])
+    out[y, x] = a[y, x] * sum_over(a[y, r.k], over=r, name="total")
+    bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
+    (view,) = lane_views([bound], H200)
+    decider = Decider(Evaluator(view, H200, analytical_model(H200), SearchSettings()))
+    structure = decider.places.root_structures(view.funcs["out"])[0]
+    tilings = np.array(decider.tilings(structure))
+    threads, points = tilings[:, 1], tilings[:, 3]
+    assert (threads * points >= 48).all()
+    assert all(n <= 32 or n % 32 == 0 for n in threads.tolist()), "48 threads would break a row of lanes"
+
+
+def test_kernels_with_lanes_as_loops_and_back() -> None:
+    bound = layer_norm()
+    (view,) = lane_views([bound], H200)
+    found = Beam(SHARED)._search(view, H200, cost=None, seconds=None, seed=1, count=1)
+    lanes = [Lanes(*one) for one in view.lanes]
+    for kernel in found.best.kernels:
+        assert with_lanes_in_warps(with_loops_over_lanes(kernel, lanes), lanes) == kernel
+        inside, besides = describe_kernel(view, kernel)[0], describe_kernel(bound, kernel)[0]
+        assert not inside.lanes and set(besides.lanes) <= set(lanes)
+
+
+def test_a_kernel_without_lanes_among_others() -> None:
+    """A pipeline in which lanes are loops also tells what a kernel costs that has none."""
+    bound = layer_norm()
+    (view,) = lane_views([bound], H200)
+    found = Beam(GREEDY).search(bound, H200)
+    for kernel in found.best.kernels:
+        model = found.ranked[0].evaluator.model  # type: ignore[union-attr]
+        one, other = (evaluated(Featurizer(b, H200), kernel).seconds(model) for b in (bound, view))
+        assert one == pytest.approx(other)
+    assert with_lanes(view, ()) is view and view.computed is bound and view.original is bound
