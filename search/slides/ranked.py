@@ -55,6 +55,6 @@ class WithWindows:
     def _slider(self, evaluator: Evaluator) -> Slider:
         found = self._sliders.get(id(evaluator))
         if found is None:
-            found = Slider(evaluator.bound, evaluator.target, evaluator.model, self.settings, self.late)
+            found = Slider(evaluator.bound.computed, evaluator.target, evaluator.model, self.settings, self.late)
             self._sliders[id(evaluator)] = found
         return found
