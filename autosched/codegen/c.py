@@ -14,7 +14,7 @@ from autosched.codegen.private import spread_over_threads
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
 
 ENTRY = "as_run"
@@ -91,6 +91,7 @@ class _Printer:
     def __init__(self, kernel: KernelIR, writer: Writer) -> None:
         self.kernel = spread_over_threads(kernel)
         self.w = writer
+        self._in_lanes = False
 
     def kernel_function(self) -> None:
         """Print one block of a kernel as a function."""
@@ -149,6 +150,8 @@ class _Printer:
             self.w.line("UNROLL")
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
         self.statements(s.body)
+        if s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s):
+            self.w.line("ONE_BY_ONE;")
         self.w.close()
 
     def _lanes(self, s: For) -> None:
@@ -184,7 +187,9 @@ class _Printer:
         if walks_along_memory(s):
             self.w.line("#pragma omp simd")
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
+        self._in_lanes = True
         self.statements(s.body)
+        self._in_lanes = False
         self.w.close()
 
     def _if(self, s: If) -> None:
@@ -196,3 +201,9 @@ class _Printer:
             self.w.between("} else {")
             self.statements(s.orelse)
         self.w.close()
+
+
+def _adds_up_side_by_side(s: For) -> bool:
+    """Whether each iteration of a loop changes several elements of a thread's own arrays, in an unrolled loop."""
+    unrolled = (t for t in walk(s.body) if isinstance(t, For) and t.role is LoopRole.UNROLLED)
+    return any(isinstance(t, Store) and t.buffer.in_registers for u in unrolled for t in walk(u.body))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Param, Pipeline, Var, float16, float32, int64
+from autosched import Func, Input, Param, Pipeline, RDom, Var, float16, float32, int32, int64
 from autosched.analysis.bind import bind
 from autosched.codegen.c import CSource, print_c
 from autosched.lower.program import Program, lower
@@ -167,3 +167,20 @@ def test_schedules_for_a_cpu_give_the_same(name: str) -> None:
         CpuExecutable(program).run(inputs, outputs, {p.name: case.params[p.name] for p in bound.scalars})
         for n, array in outputs.items():
             np.testing.assert_array_equal(array, expected[n], err_msg=n)
+
+
+def test_sums_side_by_side_in_registers_lose_nothing() -> None:
+    """Ten sums in registers over twenty terms: gcc 12 vectorises that loop wrongly unless it is kept from it."""
+    a, part, f = Input("a", int32, 2), Func("part"), Func("f")
+    k, j, p = Var("k"), RDom("j", j=20), RDom("p", k=10)
+    part[y, k] = 0
+    part[y, k] += a[y, k + 10 * j.j]
+    f[y] = 0
+    f[y] += part[y, p.k]
+    bound = bind(Pipeline(f.over(y=(0, 64)), name="sums"), {"a": (64, 200)})
+    parts = member(thread("f.1", 1), "yk", part="sk=10", part__1="rj.j=20 sk=10")
+    found = schedule(bound, kernel(bound, [root("f", "by=64"), root("f.1", "by=64 rp.k=10")], [parts]))
+    assert reasons(bound, found, H200) == []
+    program = lower(bound, found)
+    assert print_c(program).text.count("ONE_BY_ONE;") == 1
+    assert_backends_agree(bound, program)

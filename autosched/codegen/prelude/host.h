@@ -30,4 +30,6 @@
 #define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a & as_b)
 #define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a | as_b)
 #define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a ^ as_b)
+// Keeps gcc 12 from adding up several iterations at once where a loop adds to several registers: it loses some of them.
+#define ONE_BY_ONE __asm__ volatile("")
 #define UNROLL _Pragma("GCC unroll 64")
