@@ -16,9 +16,8 @@ from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.analysis.stepping import with_rows_of_step
-from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
-from autosched.featurize.stepped import OF_EVERY_STEP, array_bytes, copied_past_registers
+from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes, copied_past_registers
 from autosched.schedule.plan import KernelPlan, plan_kernel
 from autosched.schedule.sliding import moving_dims
 from autosched.schedule.types import At, Kernel, Level, Loop, Member, Root, StageId, StageTiling
@@ -33,7 +32,7 @@ STORED_IN_EVERY_STEP = (
 
 
 @dataclass(frozen=True)
-class Slides:
+class Slides(Repeating):
     """The steps of a kernel whose windows slide.
 
     Attributes:
@@ -61,21 +60,8 @@ class Slides:
         text = f"{self.count} steps of {rows} by {self.host} in {self.bound.buffers} after {self.starts}"
         return f"{text} {'ahead' if self.ahead else ''} past {sorted(self.past)}"
 
-    def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
-        """Return candidates of one step's pipeline with the features of all steps."""
-        features = found.features.copy()
-        for k, model in enumerate(found.models):
-            mine = found.batch.structure == k
-            features[mine] = self.scaled(found.features[mine], model.rows)
-        return replace(found, features=features)
-
     def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:
-        """Return the features of the kernel, ``float64[..., rows, F]``, from those of one step.
-
-        Args:
-            features: What one step has.
-            rows: The stage of each row; further rows are left as they are.
-        """
+        """Return the features of the kernel: rows of each step are stored."""
         features = copied_past_registers(features, rows, self.past)
         everything = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs)) * self.count
         often = [INDEX[name] for name in (*OF_EVERY_STEP, *STORED_IN_EVERY_STEP)]

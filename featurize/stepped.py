@@ -7,6 +7,7 @@ much as the sums themselves would take.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -47,8 +48,29 @@ _OF_STORES = ("num_shared_mem_stores_per_block",)
 """Features of a copy's loads and stores, which are more where vectors are copied element by element."""
 
 
+class Repeating(ABC):
+    """What a kernel repeats of one step's kernel."""
+
+    def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
+        """Return candidates of one step's pipeline with the features of all steps."""
+        features = found.features.copy()
+        for k, model in enumerate(found.models):
+            mine = found.batch.structure == k
+            features[mine] = self.scaled(found.features[mine], model.rows)
+        return replace(found, features=features)
+
+    @abstractmethod
+    def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:
+        """Return the features of the kernel, ``float64[..., rows, F]``, from those of one step.
+
+        Args:
+            features: What one step has.
+            rows: The stage of each row; further rows are left as they are.
+        """
+
+
 @dataclass(frozen=True)
-class Steps:
+class Steps(Repeating):
     """The steps of a kernel that computes a reduction in steps.
 
     Attributes:
@@ -73,14 +95,6 @@ class Steps:
         terms = [d.extent for d in self.bound.stage(*self.host).reductions]
         text = f"{self.count} steps of {terms} by {self.host} in {self.bound.buffers}"
         return text + (f" past registers {','.join(sorted(self.past))}" if self.past else "")
-
-    def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
-        """Return candidates of one step's pipeline with the features of all steps."""
-        features = found.features.copy()
-        for k, model in enumerate(found.models):
-            mine = found.batch.structure == k
-            features[mine] = self.scaled(found.features[mine], model.rows)
-        return replace(found, features=features)
 
     def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:
         """Return the features of the kernel, ``float64[..., rows, F]``, from those of one step.

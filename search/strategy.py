@@ -23,8 +23,7 @@ from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
-from autosched.search.slides.ranked import WithWindows
-from autosched.search.streams.ranked import InSteps
+from autosched.search.walking import Walking
 from autosched.target import Target
 
 
@@ -103,10 +102,8 @@ class Beam:
         evaluator = Evaluator(bound, target, cost or analytical_model(target), self.settings)
         search = BeamSearch(evaluator, np.random.default_rng(seed), None if seconds is None else started + seconds)
         legal = itertools.islice(legal_schedules(evaluator, search.run()), count)
-        steps = InSteps(self.settings, search.late)
-        windows = WithWindows(self.settings, search.late)
-        found = steps.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)
-        ranked = windows.added(found)[:count]
+        walking = Walking(self.settings, search.late)
+        ranked = walking.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
         ranked = baseline_first(ranked, evaluator, count, self.settings.baseline)
         note = ""
         if not ranked:

@@ -22,10 +22,9 @@ from autosched.search.joins import searched_views
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.slides.ranked import WithWindows
 from autosched.search.state import State
-from autosched.search.streams.ranked import InSteps
 from autosched.search.together import finish_together
+from autosched.search.walking import Walking
 from autosched.target import Target
 
 SAMPLES = 80
@@ -140,11 +139,8 @@ def draw_samples(
             for number in numbers:
                 progress(number + 1, samples)
 
-    def late() -> bool:
-        return deadline is not None and time.perf_counter() > deadline
-
-    steps, windows = InSteps(samplers[0].beam, late), WithWindows(samplers[0].beam, late)
-    best_first = list(_distinct(windows.added(steps.added(sorted(found, key=lambda r: comparable(r.seconds))))))
+    walking = Walking(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
+    best_first = list(_distinct(walking.added(sorted(found, key=lambda r: comparable(r.seconds)))))
     whole, most = samplers[0].evaluator, samplers[0].beam.baseline
     ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most)), ""
     if not ranked:
