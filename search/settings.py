@@ -42,7 +42,8 @@ class SearchSettings:
         streams: Whether reductions are tried in steps that stage their terms in shared memory
             (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
         slides: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along it
-            (`autosched.search.slides`, for the best schedules that a search has found, for GPUs).
+            (`autosched.search.slides`, for the best schedules that a search has found, for GPUs, where ``locations``
+            have ``block``).
         baseline: How many times as long as the best schedule the baseline may be predicted to take on a CPU to be
             preferred (`autosched.search.baseline`); 0 for never.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.

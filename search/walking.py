@@ -37,7 +37,8 @@ class Walking:
             found: Legal ones, the best first.
         """
         ranked = list(found)
-        for kind, wanted in ((Streamer, self.settings.streams), (Slider, self.settings.slides)):
+        slides = self.settings.slides and "block" in self.settings.locations  # windows are Members of the block
+        for kind, wanted in ((Streamer, self.settings.streams), (Slider, slides)):
             if wanted:
                 ranked += list(self._improved(kind, found=ranked))
         return sorted(ranked, key=lambda r: comparable(r.seconds))
