@@ -46,6 +46,8 @@ def converted(value: Value, dtype: DType | str) -> Value:
     if target.is_float and value.bound > LARGEST[target.bits]:
         value = scaled_down(converted(value, float32 if target.bits == 16 else target))
     low, high = value.low, value.high
+    if math.isnan(low) or math.isnan(high):  # of infinities: it may be anything
+        low, high = -math.inf, math.inf
     if target.is_int and value.dtype.is_float:  # truncates and saturates
         low, high = (float(math.trunc(min(max(v, target.min_value), target.max_value))) for v in (low, high))
     return ranged(Value(fn.cast(target, value.expr), low, high))

@@ -9,6 +9,7 @@ from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.featurize.structure import vector_dim
+from autosched.schedule.placement import sources_of
 from autosched.schedule.plan import owns_tile
 from autosched.schedule.sliding import moving_dims
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
@@ -81,7 +82,7 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
         if not _is_plain(bound, kernel):
             continue
         for j, other in enumerate(schedule.kernels[:k]):
-            if _is_plain(bound, other) and _feeds(bound, other, kernel):
+            if _is_plain(bound, other) and _feeds(bound, other, kernel) and _only(bound, schedule, other, kernel):
                 yield _together(bound, (j, k), (other, kernel))
         for i in kernel.inlined:
             if i.calls > 1 and len(bound.funcs[i.func].stages[0].loads) > 1:
@@ -102,6 +103,12 @@ def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
     inside = {*reader.root_funcs, *(m.func for m in reader.members), *(i.func for i in reader.inlined)}
     alone = bool(func.consumers) and not func.is_output and set(func.consumers) <= inside
     return alone and func.name not in reader.staged
+
+
+def _only(bound: BoundPipeline, schedule: Schedule, kernel: Kernel, reader: Kernel) -> bool:
+    """Whether no further kernel reads the root of one, as through a Func that is inlined in several."""
+    name = kernel.roots[0].tiling.stage.func
+    return not any(name in sources_of(bound, k) for k in schedule.kernels if k not in (kernel, reader))
 
 
 def _together(

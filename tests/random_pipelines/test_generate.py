@@ -107,3 +107,8 @@ def test_kinds_can_be_chosen() -> None:
 def test_impossible_limits_are_refused() -> None:
     with pytest.raises(InputError, match="no random pipeline of seed 0 is within the limits"):
         random_pipeline(0, RandomPipelineSettings(extents=(100, 200), ranks=(2,), max_bytes=1000))
+
+
+def test_values_of_any_size_can_be_cast_to_integers() -> None:
+    """A difference of what may be infinite has no range, and saturates when it is cast."""
+    assert "as_uint8" in {f.name for f in random_pipeline(5553, SMALL).pipeline.funcs}

@@ -23,6 +23,7 @@ from autosched.search.slides.places import Place, places
 from autosched.search.strategy import Beam
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
+from tests.schedule.building import block, kernel, member, root, schedule
 
 H200 = get_target("h200")
 z, y, x = Var("z"), Var("y"), Var("x")
@@ -120,3 +121,24 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
 def test_numbers_of_steps_leave_blocks_that_are_no_border() -> None:
     assert steps_of(512, 1) == [8, 16, 32, 64] and steps_of(512, 8) == [8]
     assert steps_of(64, 4) == [2] and steps_of(15, 1) == []
+
+
+def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
+    """The Func's only consumer is inlined in both of them."""
+    volume, first, between, second, out = Input("volume", float32, 3), *map(Func, ("first", "between", "second", "out"))
+    first[z, y, x] = volume[z, y, x] + volume[z + 1, y, x]
+    between[z, y, x] = first[z, y, x] * 2
+    second[z, y, x] = between[z, y, x] + between[z + 1, y, x]
+    out[z, y, x] = between[z + 1, y, x] - second[z, y, x]
+    outputs = [out.over(z=(0, 64), y=(0, 8), x=(0, 64)), second.over(z=(0, 64), y=(0, 8), x=(0, 64))]
+    bound = bind(Pipeline(outputs, name="both"), {"volume": (67, 8, 64)})
+    roots = [root(f, "bz=64 by=8 bx=1 tx=64") for f in ("first", "second", "out")]
+    first_root = root("first", "bz=65 by=8 bx=1 tx=64")
+    apart = schedule(bound, *(kernel(bound, [r], (), ["between"]) for r in (first_root, *roots[1:])))
+    assert not reasons(bound, apart, H200)
+    assert not [p for p in places(bound, apart) if "first" in p.members]
+    inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
+    wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
+    assert reasons(bound, wrong, H200) == [
+        "kernel 1 reads first, which kernel 0 computes for itself; compute it at root"
+    ]

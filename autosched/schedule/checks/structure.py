@@ -63,12 +63,15 @@ def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterato
 
 def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[StageId, int]) -> Iterator[str]:
     last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
+    kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.members}
     for k, kernel in enumerate(schedule.kernels):
         local = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
         for name in sources_of(bound, kernel):
             if name in local or name in bound.inputs or name in kernel.root_funcs:
                 continue
-            if last.get(name, k) >= k:
+            if name in kept:  # through a Func that is inlined in both kernels
+                yield f"kernel {k} reads {name}, which kernel {kept[name]} computes for itself; compute it at root"
+            elif last.get(name, k) >= k:
                 yield f"kernel {k} reads {name}, which no earlier kernel has finished"
 
 
