@@ -69,10 +69,17 @@ def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[S
         for name in sources_of(bound, kernel):
             if name in local or name in bound.inputs or name in kernel.root_funcs:
                 continue
-            if name in kept:  # through a Func that is inlined in both kernels
-                yield f"kernel {k} reads {name}, which kernel {kept[name]} computes for itself; compute it at root"
+            if name in kept:
+                if not _reads_directly(bound, kernel, name):  # but through a Func that is inlined in both kernels
+                    yield f"kernel {k} reads {name}, which kernel {kept[name]} computes for itself; compute it at root"
             elif last.get(name, k) >= k:
                 yield f"kernel {k} reads {name}, which no earlier kernel has finished"
+
+
+def _reads_directly(bound: BoundPipeline, kernel: Kernel, name: str) -> bool:
+    """Whether a stage that a kernel has loops for reads a Func; `sources_are_available` complains of these."""
+    stages = (t.stage for t in kernel.tilings() if t.stage.func in bound.funcs)
+    return any(name in bound.stage(*s).sources for s in stages)
 
 
 def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
