@@ -39,7 +39,8 @@ class Slides(Repeating):
         bound: The pipeline with the rows of one step.
         host: The stage whose rows are walked.
         count: Steps in which the host does what the kernel of one step does.
-        starts: Funcs that do so more often, with how many steps more.
+        starts: Funcs whose windows slide, with how many steps more they have.
+        inside: Funcs that threads compute for themselves in every step of the host.
         at_ends: Share of the blocks, along what is walked, that run code with clamps as they are the first or last.
         ahead: Whether rows of the next step come in while one is computed.
         past: Funcs that are copied past registers.
@@ -49,6 +50,7 @@ class Slides(Repeating):
     host: StageId
     count: int
     starts: tuple[tuple[str, int], ...]
+    inside: frozenset[str] = frozenset()
     at_ends: float = 0.0
     ahead: bool = False
     past: frozenset[str] = frozenset()
@@ -69,7 +71,7 @@ class Slides(Repeating):
         more = dict(self.starts)
         found = features.copy()
         for k, stage in enumerate(rows):
-            if stage != self.host and stage.func not in more:
+            if stage != self.host and stage.func not in more and stage.func not in self.inside:
                 continue
             times = self.count + more.get(stage.func, 0)
             found[..., k, often] *= times
@@ -119,15 +121,15 @@ def slides_of(bound: BoundPipeline, kernel: Kernel, plan: KernelPlan, walked: Lo
     kept = max(-(-_window_rows(plan, f) // rows) for f in windows)
     starts = {n.stage.func: -n.starts for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
     view = with_rows_of_step(bound, host.stage.func, walked.dim, walked.extent, passed, kept)
-    hosted = {f: 0 for f in threads}
     past = frozenset(m.func for m in kernel.members if m.asynchronous)
-    more = tuple({**hosted, **starts}.items())
     along: dict[str, Set[str]] = {host.stage.func: {walked.dim}, **passed}
     clamped = any(_is_clamped(bound.funcs[f], dims) for f, dims in along.items())
     func = bound.funcs[host.stage.func]
     blocks = -(-func.extents[func.dims.index(walked.dim)] // (rows * walked.extent))
     at_ends = min(2 / blocks, 1.0) if clamped else 0.0
-    return Slides(view, host.id, walked.extent, more, at_ends, kernel.ahead, past)
+    return Slides(
+        view, host.id, walked.extent, tuple(starts.items()), frozenset(threads), at_ends, kernel.ahead, past
+    )  # fmt: skip
 
 
 def _is_clamped(func: BoundFunc, moving: Set[str]) -> bool:

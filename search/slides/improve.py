@@ -40,7 +40,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.slides.places import Place, places
 from autosched.search.state import Params
 from autosched.search.streams.cost import SteppedModel, evaluated
-from autosched.search.streams.improve import Filling
+from autosched.search.streams.improve import Filling, in_place_of
 from autosched.search.streams.tiles import tiled_steps
 from autosched.search.together import finish_together
 from autosched.target import Target
@@ -116,7 +116,7 @@ class Slider:
             sliding = self.best(place, now)
             if sliding is None or comparable(sliding.seconds) >= comparable(now):
                 continue
-            other = replace(found, kernels=_with(found.kernels, before, sliding.kernel))
+            other = replace(found, kernels=in_place_of(found.kernels, before, sliding.kernel))
             if not reasons(self.bound.original, other, self.target):
                 found = other
                 gained += now - sliding.seconds
@@ -273,9 +273,3 @@ class _WindowRetiler(Retiler):
 def _stages(viewed: BoundPipeline, place: Place) -> list[StageId]:
     """Return the stages that a place's kernel has loops for."""
     return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].working)]
-
-
-def _with(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
-    """Return kernels with one in place of several, where the last of these was."""
-    last = kernels.index(before[-1])
-    return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

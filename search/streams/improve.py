@@ -122,7 +122,7 @@ class Streamer:
             streamed = self.best(place)
             if streamed is None or comparable(streamed.seconds) >= comparable(sum(costs[k] for k in before)):
                 continue
-            other = replace(found, kernels=_with(found.kernels, before, streamed.kernel))
+            other = replace(found, kernels=in_place_of(found.kernels, before, streamed.kernel))
             if not reasons(self.bound.original, other, self.target):
                 found = other
                 gained += sum(costs[k] for k in before) - streamed.seconds
@@ -234,7 +234,7 @@ def _worthwhile(tilings: Ints, layout: Columns) -> Ints:
     return spread
 
 
-def _with(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
+def in_place_of(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
     """Return kernels with one in place of several: where the last of them was, when all they read has been computed."""
     last = max(kernels.index(k) for k in before)
     return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

@@ -19,7 +19,7 @@ from autosched.schedule.types import At, Kernel, Level
 from autosched.schedule.validate import kernel_reasons
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
-from tests.schedule.building import kernel, member, root, schedule, stage
+from tests.schedule.building import kernel, member, root, schedule, stage, thread
 
 H200 = get_target("h200")
 z, y, x = Var("z"), Var("y"), Var("x")
@@ -97,3 +97,23 @@ def test_a_warm_up_counts_in_the_simulated_device() -> None:
     for name in ("store_sectors", "load_sectors", "shared_requests"):
         assert some.total(name) == pytest.approx(every.total(name), rel=0.02)
     assert every.total("store_sectors") == 32 * 8 * 4
+
+
+def test_barriers_are_those_of_windows() -> None:
+    """What a thread computes for itself needs none."""
+    volume, first, own, out = Input("volume", float32, 3), Func("first"), Func("own"), Func("out")
+    first[z, y, x] = volume[z, y, x] * 2
+    own[z, y, x] = first[z, y, x] + first[z + 2, y, x]
+    out[z, y, x] = own[z, y, x] * own[z, y, x]
+    bound = bind(Pipeline(out.over(z=(0, 64), y=(0, 16), x=(0, 64))), {"volume": (66, 16, 64)})
+    window = member(At(Level.STREAM, stage("out"), 4), ("z", "y", "x"), first="tx=32 ty=8 sz=1")
+    single = member(thread("out", 6), ("z", "y", "x"), own="sz=1")
+    tiles = [root("out", "bz=4 by=2 bx=2 sz=16 tx=32 ty=8")]
+    found = kernel(bound, tiles, [window, single])
+    without = kernel(bound, tiles, [window], ["own"])
+    assert not kernel_reasons(bound, found, H200) and not kernel_reasons(bound, without, H200)
+    barriers = [
+        evaluated(Featurizer(bound, H200), k).found.features[0, :, INDEX["steps_per_block"]].max()
+        for k in (found, without)
+    ]
+    assert barriers[0] == barriers[1]
