@@ -1,8 +1,8 @@
 """Schedules worth measuring, of many kinds: a model trained on the best alone would know nothing of the others.
 
 Most of them share kernels with others, so that a pipeline's time tells something of each kernel: a mutation changes one
-kernel of a schedule and leaves the rest as it is. Where there is shared memory, tiles in it are aligned and sources
-copied to it in some random schedules and mutations.
+kernel of a schedule and leaves the rest as it is. Where there is shared memory, tiles in it are aligned, sources copied
+to it and terms shared by lanes in some random schedules, the first two in some mutations.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sample_across import Lanes
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
+from autosched.search.joins import searched_views
 from autosched.search.mutations import Mutator
 from autosched.search.random_state import RandomStates
 from autosched.search.roots import schedule_roots
@@ -33,6 +35,8 @@ from autosched.target import Target
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
 """One of the many different samples of a tuning round: one state, one pass, states dropped at random."""
 BEAM = SearchSettings(beam_size=8, passes=2, refine=0)
+VIEWS = SearchSettings(splits=True, shuffles=True, atomics="all", joins=True)
+"""All ways to rewrite a pipeline."""
 
 _FAILURES = 30
 """Schedules one after the other that have no mutation, after which no more are looked for."""
@@ -53,6 +57,8 @@ class Mix:
         legal: Random legal schedules, most of them slow.
         mutations: Schedules of the kinds above, and mutations of these, with one other kernel.
         steps: Schedules of the kinds above but for mutations, with reductions in steps or windows that slide.
+        views: Greedy ones and random states of what else a search looks at: reductions in pieces, by atomic operations
+            or shared by lanes, outputs together.
     """
 
     beam: int = 2
@@ -61,6 +67,7 @@ class Mix:
     legal: int = 4
     mutations: int = 14
     steps: int = 2
+    views: int = 0
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -115,6 +122,7 @@ class Candidates:
             "legal": (mix.legal, self._legal),
             "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
             "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
+            "view": (mix.views, self._of_views),
         }
         for kind, (count, make) in kinds.items():
             drawn = itertools.islice(make(), 2 * count) if count else ()
@@ -150,12 +158,27 @@ class Candidates:
 
     def _legal(self) -> Iterator[Schedule]:
         rng = self._rng(2)
+        lanes: Lanes = "all" if self._has_shared_memory else "none"
         while True:
-            yield sample_schedule(self.bound, self.target, rng, varied=self._has_shared_memory)
+            yield sample_schedule(self.bound, self.target, rng, varied=self._has_shared_memory, lanes=lanes)
 
     def _with_steps(self, of: list[Schedule]) -> Iterator[Schedule]:
         self._evaluator.settings = SearchSettings()
         return with_steps(self._evaluator, of, self._rng(4), self._is_late)
+
+    def _of_views(self) -> Iterator[Schedule]:
+        """Yield schedules of the pipeline's other views in turns, of each a greedy one, then a random state."""
+        views = searched_views(self.bound, self.target, VIEWS)[1:]
+        drawers = (Candidates(v, self.target, self.seed, self.model, self.deadline) for v in views)
+        drawn = [source for d in drawers for source in (d._greedy(), d._states())]
+        while drawn:
+            still = []
+            for source in drawn:
+                schedule = next(source, None)
+                if schedule is not None:
+                    still.append(source)
+                    yield schedule
+            drawn = still
 
     def _is_late(self) -> bool:
         return self.deadline is not None and time.perf_counter() > self.deadline

@@ -55,7 +55,15 @@ class Options:
     pipelines: int = 400
     first: int = 0
     schedules: dict[str, int] = field(
-        default_factory=lambda: {"beam": 2, "greedy": 2, "states": 6, "legal": 3, "mutations": 27}
+        default_factory=lambda: {
+            "beam": 2,
+            "greedy": 2,
+            "states": 6,
+            "legal": 3,
+            "mutations": 20,
+            "steps": 4,
+            "views": 4,
+        }
     )
     pipeline_settings: dict[str, object] = field(default_factory=dict)
     epochs: int = 60

@@ -14,7 +14,7 @@ from autosched.apps import get_app
 from autosched.errors import InputError
 from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import SMALL
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import LoopKind, Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.roots import schedule_roots
@@ -126,3 +126,22 @@ def test_pipelines_without_reductions_have_windows_that_slide() -> None:
         walking = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "steps"]
         assert bool(walking) == (extent > 1)  # there is nowhere to walk to
         assert all(any(k.slides for k in s.kernels) for s in walking)
+
+
+def test_gpu_candidates_share_and_split_reductions() -> None:
+    app = get_app("hist")
+    bound = bind(app.build(), app.shapes(app.sizes({})), {})
+    mix = Mix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
+    drawn = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
+    assert len(drawn) == mix.views
+    assert not any(reasons(bound, s, H200) for s in drawn)
+    atomic = {any(p.atomic for p in s.splits) for s in drawn}
+    assert atomic == {True, False}
+    assert any(not s.splits and shares_terms(s) for s in drawn), "lanes share terms"
+    assert drawn == [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
+
+
+def shares_terms(schedule: Schedule) -> bool:
+    """Whether threads share the terms of some reduction."""
+    loops = [p for k in schedule.kernels for t in k.tilings() for p in t.loops]
+    return any(p.kind is LoopKind.THREAD and "." in p.dim for p in loops)
