@@ -94,7 +94,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
         at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot.enclosing, spot.level))
-        members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), aligned=spot.aligned))
+        members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
     found = Kernel(

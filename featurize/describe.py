@@ -50,7 +50,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     spots = []
     for m in members:
         enclosing = _enclosing(bound, kernel, m.at.depth, kernel.tiling(m.at.host)) if m.at.level is Level.THREAD else 0
-        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned, _storage(bound, m)))
+        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned, _storage(bound, m), m.stored))
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]

@@ -283,7 +283,10 @@ class Filler:
         put("max_block_occupancy", (running / target.max_blocks_per_sm)[candidate])
         put("resident_blocks", resident[candidate])
         static = self.geometry.nests.kinds
-        put("global_bytes_written_by_kernel", static["written"] * static["bytes"] * ~nested)
+        written = static["written"] * static["bytes"]
+        stored = self.batch.nests.take([p.stored for p in self.batch.plans]) > 0
+        put("global_bytes_written_by_kernel", written * (~nested | stored))
+        put("live_out_bytes", written * stored)
         steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
         put("steps_per_block", steps[self.batch.structure][candidate] * ~nested)
 

@@ -14,6 +14,7 @@ approximations where it is false:
   ``x + 1``.
 * An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
   to be there as in that half.
+* What a Member stores to global memory, too: each block stores the share of its tile that blocks own on average.
 * Loads in the arm of a select that a comparison of indices leaves out: they count.
 * A THREAD Member whose place does not move evenly with the threads or loops around it.
 * What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
@@ -34,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.entries import Accesses
+from autosched.featurize.kinds import BLOCK
 from autosched.featurize.lanes import (
     FIRST_LANE,
     LINEAR_COLUMNS,
@@ -112,14 +114,16 @@ class Traffic:
 
 
 def traffic(
-    accesses: Accesses, pool: EntryPool, block: Ints, warps: Warps, promoted: Bools, *, every_warp: bool = False
-) -> Traffic:
+    accesses: Accesses, pool: EntryPool, block: Ints, blocks: Ints, warps: Warps, promoted: Bools,
+    *, every_warp: bool = False,
+) -> Traffic:  # fmt: skip
     """Return what accesses cost a block.
 
     Args:
         accesses: The groups of accesses.
         pool: What threads access.
         block: ``int64[M, 3]``, threads of the blocks.
+        blocks: ``int64[M]``, how many there are.
         warps: Warps of all nests.
         promoted: ``bool[R]``, whether a nest keeps its own Func's points in registers.
         every_warp: Whether each warp is counted, instead of the first for all but a tail warp.
@@ -140,6 +144,10 @@ def traffic(
     if len(atomic):
         exact[atomic] = False
         _take_turns(sums, accesses, atomic)
+    stored = np.flatnonzero((kinds["own"] > 0) & (kinds["memory"] == GLOBAL) & (nests.kinds["level"][reader] == BLOCK))
+    if len(stored):
+        exact[stored] = False
+        _share_tiles(sums, accesses, blocks, stored)
     again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
     sums *= np.where(kinds["repeats"] > 0, again, 1)
     return Traffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], sums[5], sums[6], exact)
@@ -260,6 +268,14 @@ def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -
     for k, values in {0: requests, 1: transactions, 2: lanes, 3: lanes, 5: transactions, 6: requests}.items():
         sums[k, rows] = values * outside
     sums[4, rows] = points
+
+
+def _share_tiles(sums: Floats, accesses: Accesses, blocks: Ints, rows: Ints) -> None:
+    """Let each block store the part of its Member's tile that it owns: all of them together, every point once."""
+    points = accesses.kinds["array_bytes"][rows] / accesses.kinds["itemsize"][rows]
+    tiles = accesses.nests.points[accesses.batch.readers[rows]].prod(axis=1)
+    candidate = accesses.batch.accesses.candidate[rows]
+    sums[:, rows] *= np.minimum(points / np.maximum(tiles * blocks[candidate], 1), 1.0)
 
 
 def _take_turns(sums: Floats, accesses: Accesses, rows: Ints) -> None:

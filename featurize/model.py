@@ -151,7 +151,9 @@ class Featurizer:
         loops = Loops.of(geometry, batch.hosts, reduces, self.demands.counts(layouts))
         rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
         accesses = Accesses(batch, self.kinds, self.demands, nests, layout.strides, rolled)
-        cost = traffic(accesses, self.entries, geometry.block, warps, promoted, every_warp=self.every_warp)
+        cost = traffic(
+            accesses, self.entries, geometry.block, geometry.blocks, warps, promoted, every_warp=self.every_warp
+        )
         thread_bytes = _thread_bytes(batch, nests, promoted)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = filler.features(shared, thread_bytes, wanted)

@@ -38,6 +38,7 @@ class KernelPlan:
         grid: ``int64[K, D]``, the root's dimension of the same name as each of a nest's, -1 if there is none.
         groups_of: ``int64[K]``, points of which an aligned Member needs whole groups along its rows, else 0.
         aligned: Whether there is such a Member.
+        stored: ``int64[K]``, 1 if it is a Member that is written to global memory, too.
         layouts: ``int64[K]``, number of the list of loops around each nest inside a thread.
         loops: The most loops around a nest inside a thread.
         accesses: ``int64[A]``, kinds, nest by nest.
@@ -61,6 +62,7 @@ class KernelPlan:
     grid: Ints
     groups_of: Ints
     aligned: bool
+    stored: Ints
     layouts: Ints
     loops: int
     accesses: Ints
@@ -133,6 +135,10 @@ class Planner:
                 accesses.append(self.kinds.accesses_at(where[k], group, store, memory, placed=True))
                 sources.append(first.get(group.source, -1))
                 groups.append((k, group, store))
+                if store and itself and spot is not None and spot.stored:
+                    accesses.append(self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True))
+                    sources.append(-1)
+                    groups.append((k, group, store))
         calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
         return KernelPlan(
             nests=np.array(kinds, np.int64),
@@ -147,6 +153,7 @@ class Planner:
                 [p.aligned[0] if (p := s.spot(r.func)) and p.aligned else 0 for r in facts.rows], np.int64
             ),
             aligned=any(p.aligned is not None for p in s.spots),
+            stored=np.array([int((p := s.spot(r.func)) is not None and p.stored) for r in facts.rows], np.int64),
             layouts=np.array(
                 [self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]
             ),

@@ -34,6 +34,7 @@ class Spot(NamedTuple):
             reduction loops do too.
         aligned: At BLOCK, at which columns the rows of its tile begin.
         storage: Its dimensions from slowest to fastest in memory; empty where that is `storage_order`.
+        stored: At BLOCK, whether each block writes what it owns to global memory, too.
     """
 
     func: str
@@ -42,6 +43,7 @@ class Spot(NamedTuple):
     enclosing: int = 0
     aligned: Aligned | None = None
     storage: tuple[str, ...] = ()
+    stored: bool = False
 
 
 class NestOrder(NamedTuple):

@@ -6,12 +6,14 @@
     python scripts/bench_choices.py mending
     python scripts/bench_choices.py atomics
     python scripts/bench_choices.py shuffles
+    python scripts/bench_choices.py stores
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
 * ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
 * ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
 * ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
 * ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
+* ``stores``: Funcs that blocks compute for themselves and store for other kernels (`autosched.search.store`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
@@ -47,7 +49,7 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores")
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
@@ -56,6 +58,8 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return bool(list(places(bound, schedule_roots(bound, target))))
     if choice == "atomics":
         return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.splits)
+    if choice == "stores":
+        return any(f.is_pure and len(f.consumers) + f.is_output > 1 for f in bound.funcs.values())
     if choice == "slides":
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     if choice == "shuffles":
@@ -91,7 +95,8 @@ def described(bound: BoundPipeline, schedule: Schedule) -> str:
         for t in k.tilings()
         if t.stage.func in view.funcs and (n := lanes_of(view, t)) > 1
     ]
-    return ", ".join((*together, *hosts, *shared, *lanes)) or "-"
+    stored = [f"{m.func} stored" for k in schedule.kernels for m in k.members if m.stored]
+    return ", ".join((*together, *hosts, *shared, *lanes, *stored)) or "-"
 
 
 def _value(choice: str, on: bool) -> Any:

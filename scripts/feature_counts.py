@@ -27,7 +27,6 @@ from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
 from autosched.schedule.placement import shared_layout
 from autosched.schedule.plan import plan_kernel
-from autosched.schedule.types import Level
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Block = tuple[int, int, int]
@@ -149,8 +148,8 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     """Whether a block runs clamps or guards that other blocks do not need: nothing is said of it but its size."""
     program = traced.program
     bound, kernel = program.bound, program.schedule.kernels[position]
-    levels = program.schedule.computed
-    arrays = global_arrays(bound, program.names, [n for n in bound.funcs if levels.get(n) is Level.ROOT])
+    stored = program.schedule.stored
+    arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in stored])
     plan = plan_kernel(bound, kernel)
     body = BodyBuilder(plan, arrays, names_in(plan.bound, program))
     body.build(shared_layout(plan))

@@ -83,6 +83,8 @@ class BeamSearch:
             found = sorted(refinement.run(found) + found, key=lambda state: comparable(state.cost))
             if found and s.copies and self.evaluator.target.kind == "cuda" and not self.late():
                 found.insert(0, refinement.with_copies(found[0]))
+            if found and s.stores and self.evaluator.target.kind == "cuda" and not self.late():
+                found.insert(0, refinement.with_stored(found[0]))
         return found
 
     def late(self) -> bool:

@@ -23,6 +23,7 @@ from autosched.search.retile import Retiler
 from autosched.search.roots import schedule_roots
 from autosched.search.stage import Stager
 from autosched.search.state import Piece, State
+from autosched.search.store import Storer
 from autosched.search.window import WindowSearch, touched, windows
 
 STARTS = 8
@@ -45,10 +46,12 @@ class Refinement:
     late: Callable[[], bool]
     _retiler: Retiler = field(init=False)
     _stager: Stager = field(init=False)
+    _storer: Storer = field(init=False)
 
     def __post_init__(self) -> None:
         self._retiler = Retiler(self._evaluator, self.expander.decider, self.late)
         self._stager = Stager(self._evaluator, self.expander.decider, self._retiler)
+        self._storer = Storer(self._stager, self._retiler, self.late)
 
     @property
     def _evaluator(self) -> Evaluator:
@@ -87,6 +90,15 @@ class Refinement:
         """
         staged = self._stager.staged(state, self._evaluator.settings.copies)
         return staged if staged.pieces != state.pieces and self._is_legal(staged) else state
+
+    def with_stored(self, state: State) -> State:
+        """Return a complete state in which blocks store what they read of others where that pays; else itself.
+
+        Args:
+            state: A legal one.
+        """
+        stored = self._storer.stored(state) if "block" in self._evaluator.settings.locations else state
+        return stored if stored is not state and self._is_legal(stored) else state
 
     def _starts(self, found: list[State]) -> list[State]:
         if self.late():

@@ -16,8 +16,8 @@ class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``copies``, ``splits``, ``atomics``, ``shuffles`` and ``baseline``, which are ours:
-    `PAPER` is without.
+    ``refine``, ``refine_beam``, ``copies``, ``stores``, ``splits``, ``atomics``, ``shuffles``, ``streams``, ``slides``
+    and ``baseline``, which are ours: `PAPER` is without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -31,6 +31,8 @@ class SearchSettings:
             them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Where it takes
             longer, a larger share of its transactions must be saved than that costs. The default lies within what
             predictions of two such kernels are wrong by (docs/search.md).
+        stores: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store them
+            for the others (`autosched.search.store`, after the refinement, for GPUs).
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
         atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
             (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
@@ -69,6 +71,7 @@ class SearchSettings:
     refine: int = 1
     refine_beam: int = 4
     copies: float = 1.06
+    stores: bool = True
     splits: bool = True
     atomics: Atomics = "exact"
     shuffles: bool = True
@@ -113,12 +116,13 @@ class SearchSettings:
 
 
 PAPER = SearchSettings(
-    refine=0, copies=0.0, splits=False, atomics="none", shuffles=False, streams=False, slides=False, baseline=0.0
+    refine=0, copies=0.0, stores=False, splits=False, atomics="none", shuffles=False, streams=False, slides=False,
+    baseline=0.0,
 )  # fmt: skip
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
-    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, splits=False, atomics="none",
-    shuffles=False, streams=False, slides=False, baseline=0.0,
+    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, stores=False, splits=False,
+    atomics="none", shuffles=False, streams=False, slides=False, baseline=0.0,
 )  # fmt: skip
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

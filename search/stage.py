@@ -52,13 +52,14 @@ class Stager:
         """
         evaluated = Counter(name for p in state.pieces for name in p.structure.inlined)
         once = frozenset(name for name, times in evaluated.items() if times == 1)
-        pieces = tuple(self._staged(p, most, once) for p in state.pieces)
+        pieces = tuple(self.staged_kernel(p, most, once) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
         spots = (s for p in pieces for s in p.structure.spots if staged_source(s.func) is None)
         levels = {**state.levels, **{s.func: s.level for s in spots}}
         return State(pieces, costs, levels, sum(costs), state.steps)
 
-    def _staged(self, piece: Piece, most: float, once: frozenset[str]) -> Piece:
+    def staged_kernel(self, piece: Piece, most: float = 1.0, once: frozenset[str] = frozenset()) -> Piece:
+        """Return one kernel with the copies that pay; Funcs that are inlined ``once`` may be computed instead."""
         best: Kernel = piece.structure, piece.params
         limit = most * self.evaluator.known(*best).cost
         for source in self.sources(piece.structure):

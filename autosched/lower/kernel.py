@@ -45,8 +45,8 @@ class BodyBuilder:
         self.plan = plan
         self.bound: BoundPipeline = plan.bound
         self.arrays = arrays
-        self.names = names
         self.namer = Namer(plan.bound.taken_labels | {loop.name for loop in plan.loops()})
+        self.names = {**names, **self._names_of_tiles(names)}
         self.out = Emitter(self.namer)
         self.values = ValueLowerer(self)
         self.used: dict[str, Buffer] = {}
@@ -75,6 +75,11 @@ class BodyBuilder:
         self.out.pop()
         return tuple(statements)
 
+    def _names_of_tiles(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Return what the tiles of Members are called whose arrays in global memory have their names."""
+        funcs = self.bound.funcs
+        return {f: self.namer(names[f], "tile", components=len(funcs[f].dtypes)) for f in self.plan.owned}
+
     def _grid_names(self) -> list[tuple[str, int]]:
         return [(p.name, p.extent) for p in self.plan.grid]
 
@@ -96,13 +101,17 @@ class BodyBuilder:
         """Return the buffer and flat index of a point of a source."""
         allocation = self.plan.allocations.get(name)
         if allocation is None:
-            array = self.arrays[name, component]
-            return array.buffer, array.flat(at)
+            return self.global_place(name, at, component)
         allocation = self.shifted.get(name, allocation)
         index = allocation.flat(dict(zip(allocation.func.dims, at, strict=True)))
         if allocation.buffers > 1:
             index = ix.add(index, ix.scale(self.rotation, allocation.count))
         return self.local_buffer(name, component), index
+
+    def global_place(self, name: str, at: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
+        """Return the buffer and flat index of a point of a Func in global memory, wherever else it is."""
+        array = self.arrays[name, component]
+        return array.buffer, array.flat(at)
 
     def local_buffer(self, name: str, component: int) -> Buffer:
         """Return the shared or register buffer of a Member."""
@@ -154,7 +163,7 @@ def lower_kernel(
         scalars=tuple(border.scalars.values()),
         grid_loops=grid,
         block=plan.block,
-        shared=_slots(plan, layout, names),
+        shared=_slots(plan, layout, border.names),
         shared_bytes=layout.total_bytes,
         body=body,
         site_depths=tuple(sites),

@@ -42,9 +42,9 @@ class GlobalArray:
 
 
 def global_arrays(
-    bound: BoundPipeline, names: Mapping[str, str], roots: Sequence[str]
+    bound: BoundPipeline, names: Mapping[str, str], stored: Sequence[str]
 ) -> dict[tuple[str, int], GlobalArray]:
-    """Return the arrays of all inputs and of all Funcs computed at root, by (name, tuple component).
+    """Return the arrays of all inputs and of the Funcs in global memory, by (name, tuple component).
 
     ``names`` gives the identifier of each source in generated code.
     """
@@ -52,7 +52,7 @@ def global_arrays(
     for i in bound.inputs.values():
         arrays[i.name, 0] = _array(i.name, names[i.name], i.dtype, (0,) * len(i.shape), i.shape, "input")
     outputs = set(bound.outputs.values())
-    for name in roots:
+    for name in stored:
         func = bound.funcs[name]
         mins = tuple(lo for lo, _ in func.region)
         role = "output" if name in outputs else "workspace"

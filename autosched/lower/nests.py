@@ -15,6 +15,7 @@ from autosched.lower.ir import Alloc, Buffer, Comment, CompareIndex, For, If, Lo
 from autosched.lower.scope import Condition
 from autosched.lower.values import Point
 from autosched.schedule.derived import is_promoted, is_unrolled
+from autosched.schedule.owned import Owned
 from autosched.schedule.plan import Nest, NestLoop, owns_tile, threads_of
 from autosched.schedule.types import LoopKind
 
@@ -199,7 +200,8 @@ class NestEmitter:
         p = Point(n.stage, at)
         inside = self._value_point(n, p)
         values = [self.body.values.value(e, inside) for e in n.stage.values]
-        if len(values) > 1:
+        owned = self.plan.owned.get(n.stage.func)
+        if len(values) > 1 or owned is not None:
             values = [self.out.let(v, f"{self.body.names[n.stage.func]}_{k}") for k, v in enumerate(values)]
         index = [self.body.values.symbolic(i, p) for i in n.stage.store]
         for k, v in enumerate(values):
@@ -209,6 +211,23 @@ class NestEmitter:
             else:
                 buffer, flat = self.body.place(n.stage.func, index, k)
                 self.store(buffer, flat, v, n.stage.func, n.stage.combine[k] if n.stage.combine else "")
+        if owned is not None:
+            self._store_owned(n.stage.func, owned, at, index, values)
+
+    def _store_owned(
+        self, name: str, owned: Owned, at: Mapping[str, ix.Index], index: Sequence[ix.Index], values: Sequence[Value]
+    ) -> None:
+        """Store a point of a Member to global memory as well, if the block owns it."""
+        tests = _owner_tests(owned, at)
+        if tests is None:
+            return
+        if tests:
+            self.out.push((), guard=True)
+        for k, v in enumerate(values):
+            self.store(*self.body.global_place(name, index, k), v, name)
+        if tests:
+            guard = functools.reduce(lambda a, b: Op("and", (a, b), bool_), tests)
+            self.out.append(If(guard, self.out.pop()))
 
     def store(self, buffer: Buffer, flat: ix.Index, value: Value, name: str, combine: str = "") -> None:
         """Write one element of what is to hold a Func, or combine it with what is there."""
@@ -232,6 +251,25 @@ def _has_few_points(n: Nest, loop: NestLoop) -> bool:
     inside = n.inner[n.inner.index(loop) :]
     points = all(p.kind is LoopKind.SERIAL for p in inside)
     return points and bool(is_unrolled(math.prod(p.extent for p in inside)))
+
+
+def _owner_tests(owned: Owned, at: Mapping[str, ix.Index]) -> list[Value] | None:
+    """Return what must hold for a block to own a point, None if it cannot."""
+    tests: list[Value] = []
+    for block in owned.first:
+        lo, hi = ix.interval(block)
+        if lo > 0:
+            return None
+        if hi > 0:
+            tests.append(CompareIndex("eq", block, 0, bool_))
+    for e in owned.edges:
+        lo, hi = ix.interval(e.block)
+        if lo == e.last or ix.interval(ix.sub(e.next, at[e.dim]))[0] > 0:
+            continue
+        before: Value = CompareIndex("lt", ix.sub(at[e.dim], e.next), 0, bool_)
+        is_last = CompareIndex("eq", e.block, e.last, bool_)
+        tests.append(before if hi < e.last else Op("or", (before, is_last), bool_))
+    return tests
 
 
 def _alternatives(limit: ix.Index) -> list[ix.Index]:

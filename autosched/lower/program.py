@@ -12,7 +12,7 @@ from autosched.lower.kernel import lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
-from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.views import as_scheduled
 
 
@@ -60,9 +60,8 @@ def lower(
     """
     bound = as_scheduled(bound, schedule)
     names = bound.identifiers
-    levels = schedule.computed
-    roots = [n for n in bound.funcs if levels.get(n) is Level.ROOT]
-    arrays = global_arrays(bound, names, roots)
+    stored = schedule.stored
+    arrays = global_arrays(bound, names, [n for n in bound.funcs if n in stored])
     namer = Namer()
     kernels = []
     for k in schedule.kernels:

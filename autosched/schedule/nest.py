@@ -115,8 +115,6 @@ def _enclosed(loops: Sequence[NestLoop], body: _Nodes, notes: Sequence[str] = ()
 
 def _title(plan: KernelPlan, n: Nest) -> str:
     """Return what a nest computes in each block or thread, and where the result lives."""
-    stored = {r.tiling.stage.func for r in plan.kernel.roots if r.stored}
-    stored |= {m.func for m in plan.kernel.members if m.stored}
     allocation = plan.allocations.get(n.stage.func)
     places = []
     if allocation is None:
@@ -137,7 +135,7 @@ def _title(plan: KernelPlan, n: Nest) -> str:
             places[0] += " past registers"
         if shared and member is not None and member.aligned is not None:
             places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"
-    if n.stage.func in stored:
+    if n.stage.func in plan.stored:
         places.append("to global memory")
     elif allocation is None:
         places.append("in registers")

@@ -9,7 +9,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.schedule.derived import SHARED_ALIGN, array_strides
 from autosched.schedule.plan import KernelPlan, Nest
-from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Level, Schedule
+from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Schedule
 
 WORKSPACE_ALIGN = 256
 
@@ -48,17 +48,17 @@ def place(requests: Sequence[Placed], align: int) -> tuple[tuple[Placed, ...], i
 def workspace_layout(bound: BoundPipeline, schedule: Schedule) -> tuple[dict[tuple[str, int], Placed], int]:
     """Return the place of every intermediate array in the workspace and its size in bytes.
 
-    Intermediates are Funcs computed at root that are no outputs, by ``(Func, tuple component)``; one lives from the
+    Intermediates are Funcs in global memory that are no outputs, by ``(Func, tuple component)``; one lives from the
     first kernel that touches it to the last.
     """
     lifetimes: dict[str, tuple[int, int]] = {}
     for k, kernel in enumerate(schedule.kernels):
         for name in (*kernel.root_funcs, *sources_of(bound, kernel)):
             lifetimes[name] = (lifetimes.get(name, (k, k))[0], k)
-    levels = schedule.computed
+    stored = schedule.stored
     requests = []
     for func in bound.funcs.values():
-        if levels.get(func.name) is Level.ROOT and not func.is_output:
+        if func.name in stored and not func.is_output:
             for c, dtype in enumerate(func.dtypes):
                 _, count = array_strides(func.extents, dtype.bytes_, pitched=True)
                 requests.append(Placed(f"{func.name}\n{c}", count * dtype.bytes_, *lifetimes[func.name]))

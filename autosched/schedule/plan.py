@@ -19,6 +19,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule.across import lane_loops
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled, shared_pitch
+from autosched.schedule.owned import Owned, owned_part
 from autosched.schedule.sliding import Sliding, Window
 from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
@@ -177,6 +178,8 @@ class KernelPlan:
     With STREAM Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
     those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
     each thread holds in registers all the time. Where a window slides, there are ``warm_up`` steps more, which fill it.
+
+    ``owned`` says which points of Members that are stored to global memory too a block writes there.
     """
 
     bound: BoundPipeline
@@ -189,6 +192,7 @@ class KernelPlan:
     regions: Mapping[str, Region] = field(repr=False)
     repeated: range = range(0)
     warm_up: int = 0
+    owned: Mapping[str, Owned] = field(default_factory=dict)
 
     @cached_property
     def streamed(self) -> Nest | None:
@@ -203,7 +207,7 @@ class KernelPlan:
     @cached_property
     def stored(self) -> frozenset[str]:
         """Names of Funcs that are stored to global memory."""
-        return frozenset(r.tiling.stage.func for r in self.kernel.roots if r.stored)
+        return self.kernel.stored
 
     @cached_property
     def root_funcs(self) -> frozenset[str]:
@@ -240,7 +244,14 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    return _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
+    plan = _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
+    stored = [m.func for m in kernel.members if m.stored]
+    if not stored:
+        return plan
+    whole = plan_kernel(bound, kernel) if block_ranges else plan  # a single block is no variable
+    if whole is not plan:
+        return replace(plan, owned={f: whole.owned[f].narrowed(block_ranges or {}) for f in stored})
+    return replace(plan, owned={f: owned_part(plan.allocations[f].base, plan.grid, f) for f in stored})
 
 
 class _Planner:

@@ -51,6 +51,8 @@ SLIDING_SHARE = 0.4
 """Share of the kernels, but for those in steps, that walk a dimension of their root, if windows may slide along it."""
 ACROSS_SHARE = 0.8
 """Share of the kernels in which lanes share the terms of some reductions, if there are any and they may."""
+STORED_SHARE = 0.7
+"""Share of the Funcs that several kernels read, or the caller, that may be computed in the blocks of one of them."""
 STAGED_SHARE = 0.4
 """Share of the kernels that get a copy of a source, if it fits."""
 
@@ -75,7 +77,7 @@ def sample_schedule(
         target: Device limits.
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
-        varied: Whether tiles in shared memory are aligned and sources copied at random, too.
+        varied: Whether tiles in shared memory are aligned, sources copied and Members stored at random, too.
         lanes: Which reductions lanes may share, on devices that have such.
 
     Raises:
@@ -167,6 +169,9 @@ class _Sampler:
                 options.append(Level.INLINE)
             if len(homes) == 1:
                 options += [Level.BLOCK, Level.THREAD]
+        wanted = self.varied and homes and func.is_pure and (func.is_output or len(homes) > 1)
+        if wanted and self.rng.random() < STORED_SHARE:
+            options.append(Level.BLOCK)  # in the first kernel that reads it, and stored for the others
         for level in options:
             self.stats.offered[level.name] += 1
         for k in self.rng.permutation(len(options)):
@@ -199,7 +204,8 @@ class _Sampler:
             case Level.INLINE:
                 return self._try_inline(func)
             case Level.BLOCK:
-                return self._try_member(func, homes[0], self._block_place(homes[0]))
+                stored = func.is_output or len(homes) > 1
+                return self._try_member(func, homes[-1], self._block_place(homes[-1]), stored=stored)
             case _:
                 place = self._thread_place(func, homes[0])
                 return place is not None and self._try_member(func, homes[0], place)
@@ -302,11 +308,11 @@ class _Sampler:
         least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(tilings[host])
         return At(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
 
-    def _try_member(self, func: BoundFunc, d: _Draft, at: At) -> bool:
+    def _try_member(self, func: BoundFunc, d: _Draft, at: At, *, stored: bool = False) -> bool:
         stages = func.working
         order = self._storage_order(func, at.level)
         tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
-        probe = Member(tilings, at, order, aligned=self._aligned(func, at.level))
+        probe = Member(tilings, at, order, stored, self._aligned(func, at.level))
         try:
             plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
         except ScheduleError as e:

@@ -10,7 +10,7 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_name, with_staged
 from autosched.schedule.checks.members import readers, sources_through
-from autosched.schedule.sample_stream import placed_at_stream
+from autosched.schedule.sample_stream import is_moved, placed_at_stream
 from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Root, StageTiling
 from autosched.schedule.validate import kernel_reasons
 from autosched.target import Target
@@ -100,7 +100,7 @@ def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
     read = set().union(*(sources_through(viewed, viewed.stage(*s), inlined) for s in within))
     for name in sorted(read - inlined - {s.func for s in within}):
         if name in members:
-            if members[name].at.level is Level.BLOCK and set(readers(viewed, kernel, name)) <= within:
+            if is_moved(members[name]) and set(readers(viewed, kernel, name)) <= within:
                 yield name
         elif staged_name(name) not in members and (name in viewed.inputs or name in viewed.funcs):
             yield staged_name(name)

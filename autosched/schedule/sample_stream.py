@@ -135,6 +135,11 @@ def _with_members(
     return kernel if changed else None
 
 
+def is_moved(m: Member) -> bool:
+    """Whether a Member may be computed in steps instead, as it is of use to its kernel alone."""
+    return m.at.level is Level.BLOCK and not m.stored
+
+
 def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
     """Yield sources to copy, and BLOCK Members that the host alone reads."""
     inlined = {i.func for i in kernel.inlined}
@@ -142,7 +147,7 @@ def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
     members = {m.func: m for m in kernel.members}
     for name in sorted(sources_through(viewed, viewed.stage(*at.host), inlined) - inlined - {at.host.func}):
         if name in members:
-            if members[name].at.level is Level.BLOCK and readers(viewed, kernel, name) == [at.host]:
+            if is_moved(members[name]) and readers(viewed, kernel, name) == [at.host]:
                 yield name
         elif name in viewed.inputs or name in viewed.funcs:
             yield staged_name(name)

@@ -128,7 +128,8 @@ class Root:
 class Member:
     """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
 
-    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members. With two
+    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members, as is
+    ``stored``: blocks write what they compute to global memory too, for other kernels or the caller. With two
     ``buffers``, STREAM Members of the next step are loaded while one is computed; ``asynchronous`` ones are copied past
     the registers meanwhile.
     """
@@ -167,6 +168,13 @@ class Kernel:
     def root_funcs(self) -> tuple[str, ...]:
         """Names of the Funcs whose stages span the grid, without repetition."""
         return tuple({r.tiling.stage.func: None for r in self.roots})
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """Names of the Funcs whose results it leaves in global memory."""
+        return frozenset(
+            [r.tiling.stage.func for r in self.roots if r.stored] + [m.func for m in self.members if m.stored]
+        )
 
     @property
     def staged(self) -> frozenset[str]:
@@ -249,6 +257,11 @@ class Schedule:
     def rewrites(self) -> tuple[Split | Join, ...]:
         """What tells pipelines apart that schedules of one pipeline compute."""
         return (*self.splits, *self.joins)
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """Names of the Funcs whose results some kernel leaves in global memory."""
+        return frozenset().union(*(k.stored for k in self.kernels))
 
     @property
     def computed(self) -> dict[str, Level]:

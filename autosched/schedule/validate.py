@@ -30,6 +30,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     loops.roots_cover_their_region,
     members.levels_are_supported,
     members.aligned_tiles_have_columns,
+    members.stored_members_own_points,
     members.hosts_enclose_consumers,
     across.lanes_share_what_accumulates,
     across.lanes_have_all_terms,
@@ -93,6 +94,7 @@ def kernel_reasons(
     except ScheduleError as e:
         return [str(e)]
     found = list(members.members_cover_their_region(plan))
+    found = found or list(members.stored_members_leave_nothing_out(plan))
     found = found or list(members.thread_members_stay_in_registers(plan))
     found = found or list(members.unrolled_code_is_small(plan))
     found = found or list(across.lanes_are_of_one_warp(plan))

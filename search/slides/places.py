@@ -92,9 +92,10 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
 
 
 def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:
-    """Whether a kernel computes one pure Func, with nothing but Members of the block."""
+    """Whether a kernel computes one pure Func, with nothing but Members of the block, for itself alone."""
     func = bound.funcs[kernel.roots[0].tiling.stage.func]
-    return len(kernel.roots) == 1 and func.is_pure and all(m.at.level is Level.BLOCK for m in kernel.members)
+    inside = all(m.at.level is Level.BLOCK and not m.stored for m in kernel.members)
+    return len(kernel.roots) == 1 and func.is_pure and inside
 
 
 def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:

@@ -96,6 +96,8 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
         yield f"member at {m.at.level.name}"
         if m.aligned is not None:
             yield "aligned tile"
+        if m.stored:
+            yield "member stored"
     if kernel.staged:
         yield "copy of a source"
     if kernel.slides:

@@ -19,6 +19,7 @@ from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
 from tests.featurize.test_sliding import BUFFERED, planes, walking
+from tests.lower.test_stored import FINE, FIRST, SECOND, pyramid, storing_kernels
 from tests.schedule.across import TYPED as SHUFFLED
 from tests.schedule.across import at_root, inputs_of, rows_of
 from tests.schedule.building import schedule
@@ -104,6 +105,18 @@ def test_windows_that_slide(rows: int, filling: str) -> None:
     volume = np.random.default_rng(0).integers(-8, 8, (66, 16, 64)).astype(np.float32)
     got = cupy.asnumpy(kernel({"volume": cupy.asarray(volume)}))
     np.testing.assert_array_equal(got, interpret(bound.pipeline, {"volume": volume})["out"])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(50, 90), (56, 96)])
+def test_members_that_are_stored(rows: int, columns: int) -> None:
+    import cupy
+
+    bound = pyramid(rows, columns)
+    chosen = schedule(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
+    kernel = ScheduledPipeline(bound, chosen, Target.detect(), {}).compile("cuda")
+    inputs = {"image": np.random.default_rng(0).integers(-8, 8, (rows, columns)).astype(np.float32)}
+    got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
+    np.testing.assert_array_equal(got, interpret(bound.pipeline, inputs)["out"])
 
 
 @pytest.mark.parametrize("name", GOOD)

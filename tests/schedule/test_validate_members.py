@@ -91,7 +91,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
         READERS,
         schedule(READERS, kernel(READERS, [root("right", TILE)], [member(block("right", 2), "yx", left="tx=32 ty=8")],
                                  ["base"])),
-        ("output left must be computed at root",),
+        ("output left must be computed at root, or be stored as a member",),
     ),
     "a member that another kernel reads": (
         READERS,
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
             kernel(READERS, [root("left", TILE)], [member(block("left", 2), "yx", base="tx=32 ty=8")]),
             kernel(READERS, [root("right", TILE)]),
         ),
-        ("kernel 0: base is a member, but right in other kernels read it",),
+        ("kernel 0: base is a member, but right in other kernels read it; store it, too",),
     ),
     "a member that nothing reads": (
         CHAIN,
@@ -110,7 +110,8 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
             Kernel((root("out", TILE),), (member(block("out", 2), "yx", f1="tx=32 ty=8"),)),
         ),
         ("f1 is inlined in one kernel and computed in another", "kernel 1 reads img_clamped, .*",
-         "kernel 1: nothing in it reads f1", "kernel 1: f1 is a member, but f2 in other kernels read it"),
+         "kernel 1: nothing in it reads f1",
+         "kernel 1: f1 is a member, but f2 in other kernels read it; store it, too"),
     ),
     "half the stages of a member": (
         PRODUCT,

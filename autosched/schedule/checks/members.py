@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.staging import staged_source
+from autosched.schedule.owned import left_out
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop, owns_tile
 from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
@@ -34,6 +36,20 @@ def aligned_tiles_have_columns(bound: BoundPipeline, kernel: Kernel, target: Tar
             yield f"{m.func} is aligned, which only a Member at BLOCK with dimensions can be"
         if not 0 <= m.aligned.remainder < m.aligned.multiple:
             yield f"{m.func} is aligned to {m.aligned.remainder} modulo {m.aligned.multiple}, which no column is"
+
+
+def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """What is stored to global memory as well is computed once for each block, at its own points."""
+    for m in kernel.members:
+        if not m.stored:
+            continue
+        func = bound.funcs[m.func]
+        if m.at.level is not Level.BLOCK:
+            yield f"{m.func} is stored to global memory, which only a Member at BLOCK can be, not at {m.at.level.name}"
+        elif staged_source(m.func) is not None:
+            yield f"{m.func} is a copy of what is in global memory already; do not store it"
+        elif len(func.working) != 1 or not func.is_pure or not owns_tile(func, func.working[0]):
+            yield f"{m.func} has updates; a Member that is stored to global memory has one pure definition"
 
 
 def thread_depth(t: StageTiling) -> int:
@@ -135,6 +151,15 @@ def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
                 yield f"{t.stage} needs {need} points of {d.name}, its loops cover {cover}"
         if allocation.level is Level.THREAD and t.of_kind(LoopKind.THREAD):
             yield f"{t.stage} is computed inside one thread and cannot have thread loops"
+
+
+def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
+    """The tiles of all blocks together are all of a Func that is stored to global memory."""
+    for nest, _ in _member_nests(plan):
+        if nest.stage.func in plan.owned:
+            problem = left_out(plan.bound.funcs[nest.stage.func], nest.base, nest.limit, plan.grid)
+            if problem:
+                yield problem
 
 
 def _member_nests(plan: KernelPlan) -> list[tuple[Nest, StageTiling]]:

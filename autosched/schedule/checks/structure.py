@@ -56,17 +56,21 @@ def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterato
             yield f"{missing} is nowhere computed; add it as a root, a member or inlined"
         if done != sorted(done):
             yield f"the stages of {func.name} are computed out of order"
-        if func.is_output and any(m.func == func.name for kernel in schedule.kernels for m in kernel.members):
-            yield f"output {func.name} must be computed at root"
+        if func.is_output and any(m.func == func.name and not m.stored for k in schedule.kernels for m in k.members):
+            yield f"output {func.name} must be computed at root, or be stored as a member"
     yield from _producers_come_first(bound, schedule, seen)
 
 
 def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[StageId, int]) -> Iterator[str]:
     last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
-    kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.members}
+    kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.members if not m.stored}
+    read = [sources_of(bound, kernel) for kernel in schedule.kernels]
     for k, kernel in enumerate(schedule.kernels):
+        elsewhere = {*bound.outputs.values()}.union(*(r for n, r in enumerate(read) if n != k))
+        for m in (m for m in kernel.members if m.stored and m.func not in elsewhere):
+            yield f"kernel {k} stores {m.func}, which nothing else reads; do not store it"
         local = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
-        for name in sources_of(bound, kernel):
+        for name in read[k]:
             if name in local or name in bound.inputs or name in kernel.root_funcs:
                 continue
             if name in kept:
@@ -134,10 +138,8 @@ def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) 
         if sorted(m.storage_order) != sorted(func.dims):
             yield f"storage order of {m.func} must list {', '.join(func.dims)}"
         outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
-        if outside and staged_source(m.func) is None:
-            yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it"
-        if m.stored:
-            yield f"member {m.func} stored to global memory is not supported yet"
+        if outside and not m.stored and staged_source(m.func) is None:
+            yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it; store it, too"
 
 
 def staged_sources_lie_outside(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

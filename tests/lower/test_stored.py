@@ -1,0 +1,182 @@
+"""Members that blocks compute for themselves and store to global memory for other kernels, or for the caller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32, uint8
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.cuda import print_cuda
+from autosched.errors import ScheduleError
+from autosched.lower.ir import Memory, Store, walk
+from autosched.lower.program import lower
+from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.owned import owned_part
+from autosched.schedule.plan import NestLoop
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import Kernel, LoopKind, Member, Schedule
+from autosched.schedule.validate import reasons, validate
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
+
+H200 = get_target("h200")
+
+
+def pyramid(rows: int, columns: int) -> BoundPipeline:
+    """A level that the next one and the output read: the next one only every second point of it, and one before."""
+    image, fine, coarse, out = Input("image", float32, 2), Func("fine"), Func("coarse"), Func("out")
+    edge = image.clamped()
+    fine[y, x] = edge[y, x] * 2.0 + edge[y, x + 1]
+    coarse[y, x] = fine[2 * y, 2 * x] + fine[2 * y + 1, 2 * x + 1] + fine[2 * y - 1, 2 * x]
+    out[y, x] = fine[y, x] + coarse[y // 2, x // 2]
+    whole = {"y": (0, rows), "x": (0, columns)}
+    return bind(Pipeline([out.over(**whole)]), {"image": (rows, columns)})
+
+
+def storing_kernels(bound: BoundPipeline, m: Member, first: str, second: str) -> tuple[Kernel, Kernel]:
+    """The kernel that computes the coarse level from the fine one, which it stores, and the one that reads both."""
+    return (
+        kernel(bound, [root("coarse", first)], [replace(m, stored=True)], ["image_clamped"]),
+        kernel(bound, [root("out", second)]),
+    )
+
+
+FINE = member(block("coarse", 2), "yx", fine="tx=16 ty=7 sy=3 sx=3")
+FIRST, SECOND = "by=4 bx=3 tx=16 ty=7", "by=7 bx=3 tx=32 ty=8"
+
+
+def legal(bound: BoundPipeline, *kernels: Kernel) -> Schedule:
+    found = schedule(bound, *kernels)
+    validate(bound, found, H200)
+    assert from_json(to_json(bound, found), bound) == found
+    return found
+
+
+def global_stores(bound: BoundPipeline, found: Schedule, position: int) -> dict[str, int]:
+    """Return how many statements of a kernel store to each array in global memory."""
+    stores = [s.buffer for s in walk(lower(bound, found).kernels[position].body) if isinstance(s, Store)]
+    names = [b.name for b in stores if b.memory is Memory.GLOBAL]
+    return {name: names.count(name) for name in names}
+
+
+@pytest.mark.parametrize("split_interior", [True, False])
+@pytest.mark.parametrize(("rows", "columns"), [(50, 90), (56, 96), (55, 95), (49, 89)])
+def test_what_overlapping_tiles_store_is_stored_once(rows: int, columns: int, *, split_interior: bool) -> None:
+    bound = pyramid(rows, columns)
+    found = legal(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
+    assert found.stored == {"fine", "coarse", "out"}
+    assert_backends_agree(bound, lower(bound, found, split_interior=split_interior))
+
+
+def test_the_nest_and_the_text_say_where_it_goes() -> None:
+    bound = pyramid(50, 90)
+    found = legal(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
+    assert "fine[y 15, x 32]: in shared memory, 1920 bytes and to global memory" in schedule_text(bound, found)
+    assert set(global_stores(bound, found, 0)) == {"fine", "coarse"}
+    assert "fine_tile" in print_cuda(lower(bound, found).kernels[0]).body
+
+
+def test_tiles_that_do_not_overlap_need_no_test_of_who_owns_a_point() -> None:
+    image, base, left, right = Input("image", float32, 2), Func("base"), Func("left"), Func("right")
+    base[y, x] = image[y, x] * 3.0
+    left[y, x] = base[y, x] + 1.0
+    right[y, x] = base[y, x] + left[y, 47 - x]
+    whole = {"y": (0, 32), "x": (0, 48)}
+    bound = bind(Pipeline([left.over(**whole), right.over(**whole)]), {"image": (32, 48)})
+    tile = "by=4 bx=3 tx=16 ty=8"
+    base_too = replace(member(block("left", 2), "yx", base="tx=16 ty=8"), stored=True)
+    found = legal(bound, kernel(bound, [root("left", tile)], [base_too]), kernel(bound, [root("right", tile)]))
+    assert "if" not in print_cuda(lower(bound, found).kernels[0]).body
+    assert_backends_agree(bound, lower(bound, found))
+
+
+def test_blocks_with_the_same_tile_leave_it_to_the_first() -> None:
+    """Every channel's blocks compute the grey image; those of the first one store it."""
+    c, image, grey, split, out = Var("c"), Input("image", uint8, 3), Func("grey"), Func("split"), Func("out")
+    grey[y, x] = (image[0, y, x] + image[1, y, x]) // 3
+    split[c, y, x] = image[c, y, x] - grey[y, x]
+    out[y, x] = split[0, y, x] + split[1, y, x] + grey[y, x]
+    bound = bind(Pipeline([out.over(y=(0, 37), x=(0, 70))]), {"image": (2, 37, 70)})
+    grey_too = replace(member(block("split", 3), "yx", grey="tx=32 ty=8"), stored=True)
+    first = kernel(bound, [root("split", "bc=2 by=5 bx=3 tx=32 ty=8")], [grey_too])
+    found = legal(bound, first, kernel(bound, [root("out", "by=5 bx=3 tx=32 ty=8")]))
+    assert_backends_agree(bound, lower(bound, found))
+
+
+def test_an_output_that_another_one_reads_is_computed_in_its_blocks() -> None:
+    image, blurred, sharp = Input("image", float32, 2), Func("blurred"), Func("sharp")
+    edge = image.clamped()
+    blurred[y, x] = edge[y - 1, x] + edge[y, x] + edge[y + 1, x]
+    sharp[y, x] = blurred[y, x] - blurred[y, x + 1]
+    box = {"y": (0, 45), "x": (0, 61)}
+    wider = {"y": (0, 45), "x": (0, 62)}
+    bound = bind(Pipeline([blurred.over(**wider), sharp.over(**box)]), {"image": (45, 61)})
+    m = replace(member(block("sharp", 2), "yx", blurred="tx=32 ty=8 sx=2"), stored=True)
+    found = legal(bound, kernel(bound, [root("sharp", "by=6 bx=2 tx=32 ty=8")], [m], ["image_clamped"]))
+    program = lower(bound, found)
+    assert program.workspace_bytes == 0
+    assert_backends_agree(bound, program)
+
+
+@pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+def test_stored_members_compile_for_hopper() -> None:
+    bound = pyramid(1000, 1500)
+    m = member(block("coarse", 2), "yx", fine="tx=16 ty=9 sy=2 sx=3")
+    found = legal(bound, *storing_kernels(bound, m, "by=63 bx=47 tx=16 ty=8", "by=125 bx=47 tx=32 ty=8"))
+    for code in lower(bound, found).kernels:
+        printed = print_cuda(code)
+        assert compile_cubin(printed.source, H200.arch).code
+
+
+def test_broken_rules_give_their_reasons() -> None:
+    bound = pyramid(50, 90)
+
+    def reason(first: Kernel, second: str = SECOND) -> str:
+        return "; ".join(reasons(bound, schedule(bound, first, kernel(bound, [root("out", second)])), H200))
+
+    in_thread = replace(member(thread("coarse", 4), "yx", fine="sy=3 sx=2"), stored=True)
+    first = kernel(bound, [root("coarse", FIRST)], [in_thread], ["image_clamped"])
+    assert "only a Member at BLOCK can be, not at THREAD" in reason(first)
+    first, _ = storing_kernels(bound, FINE, FIRST, SECOND)
+    plain = replace(first, members=(FINE,))
+    assert "fine is a member, but out in other kernels read it; store it, too" in reason(plain)
+    late = schedule(bound, kernel(bound, [root("out", SECOND)]), first)
+    assert "kernel 0 reads fine, which no earlier kernel has finished" in "; ".join(reasons(bound, late, H200))
+
+
+def test_points_that_no_block_computes_are_complained_of() -> None:
+    image, base, few, out = Input("image", float32, 2), Func("base"), Func("few"), Func("out")
+    base[y, x] = image[y, x] * 3.0
+    few[y, x] = base[2 * y, x]  # only the even rows
+    out[y, x] = base[y, x] + few[y // 4, x]
+    bound = bind(Pipeline([out.over(y=(0, 32), x=(0, 48))]), {"image": (32, 48)})
+    m = replace(member(block("few", 2), "yx", base="tx=16 ty=1"), stored=True)
+    first = kernel(bound, [root("few", "by=8 bx=3 tx=16")], [m])
+    found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=3 tx=16 ty=8")])), H200)
+    assert found == [
+        "kernel 0: base is stored, but its blocks leave out points of y 0 to 31, which other kernels read; "
+        "compute it at root"
+    ]
+
+
+def test_tiles_on_a_diagonal_have_no_owner() -> None:
+    loop = NestLoop("b", "y", LoopKind.BLOCK, 4, 8)
+    with pytest.raises(ScheduleError, match="lie on a diagonal"):
+        owned_part({"y": loop.index(), "x": loop.index()}, [loop], "f")
+
+
+def test_random_schedules_of_pyramids_store_members() -> None:
+    bound = pyramid(45, 77)
+    rng = np.random.default_rng(5)
+    drawn = [sample_schedule(bound, H200, rng, varied=True) for _ in range(150)]
+    storing = [s for s in drawn if any(m.stored for k in s.kernels for m in k.members)]
+    assert len(storing) >= 5
+    for found in storing:
+        assert_backends_agree(bound, lower(bound, found))

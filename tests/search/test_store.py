@@ -1,0 +1,70 @@
+"""The search lets blocks compute what they read of a Func and store it for other kernels, where that saves time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autosched import Func, Input, Pipeline, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.lang.expr import Expr
+from autosched.lower.program import lower
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import reasons
+from autosched.search.analytical import analytical_model
+from autosched.search.beam import BeamSearch
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import legal_schedules
+from autosched.search.settings import SearchSettings
+from autosched.target import get_target
+from tests.lower.running import assert_backends_agree
+from tests.schedule.building import x, y
+
+H200 = get_target("h200")
+
+
+def two_readers(rows: int, columns: int) -> BoundPipeline:
+    """A Func that is dear to compute, that a second one reads around each point, and a third one mirrored."""
+    image, base, near, out = Input("image", float32, 2), Func("base"), Func("near"), Func("out")
+    base[y, x] = around(image.clamped(), y, x)
+    near[y, x] = around(base, y, x)
+    out[y, x] = around(near, rows - 1 - y, columns - 1 - x) + around(base, rows - 1 - y, x)
+    whole = {"y": (0, rows), "x": (0, columns)}
+    return bind(Pipeline([near.over(**whole), out.over(**whole)]), {"image": (rows, columns)})
+
+
+def around(f: Func | Input, y: Expr, x: Expr) -> Expr:
+    """Return a weighted sum of 25 neighbours."""
+    terms = [f[y + dy, x + dx] * float(1 + abs(dy * dx)) for dy in range(-2, 3) for dx in range(-2, 3)]
+    return sum(terms[1:], start=terms[0])
+
+
+def best(bound: BoundPipeline, *, stores: bool) -> tuple[Schedule, float]:
+    settings = SearchSettings(beam_size=4, passes=1, stores=stores)
+    evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+    schedule, state = next(iter(legal_schedules(evaluator, BeamSearch(evaluator, np.random.default_rng(0)).run())))
+    return schedule, state.cost
+
+
+def stored(schedule: Schedule) -> list[str]:
+    return [m.func for k in schedule.kernels for m in k.members if m.stored]
+
+
+def test_a_small_image_is_computed_by_fewer_kernels() -> None:
+    bound = two_readers(96, 128)
+    without, before = best(bound, stores=False)
+    found, after = best(bound, stores=True)
+    assert stored(without) == []
+    assert stored(found) == ["base"]
+    assert len(found.kernels) == len(without.kernels) - 1
+    assert after < 0.95 * before
+    assert not reasons(bound, found, H200)
+    assert_backends_agree(bound, lower(bound, found))
+
+
+def test_searches_without_members_of_the_block_store_none() -> None:
+    bound = two_readers(96, 128)
+    settings = SearchSettings(beam_size=4, passes=1, locations=("inline",))
+    evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+    states = BeamSearch(evaluator, np.random.default_rng(0)).run()
+    assert all(not stored(schedule) for schedule, _ in legal_schedules(evaluator, states))
