@@ -44,6 +44,16 @@ def first_of_alike(keys: Ints) -> Bools:
     return found
 
 
+def among(keys: Ints, others: Ints) -> Bools:
+    """Return which keys are equal to some of the others, ``bool[N]``."""
+    ordered = np.sort(others)
+    at = ordered.searchsorted(keys)
+    found: Bools = np.zeros(len(keys), bool)
+    inside = at < len(ordered)
+    found[inside] = ordered[at[inside]] == keys[inside]
+    return found
+
+
 def distinct(values: Ints) -> Ints:
     """Return the different ones of some numbers, in order."""
     ordered = np.sort(values)

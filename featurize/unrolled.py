@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autosched.featurize.alike import alike_rows, first_of_alike
+from autosched.featurize.alike import alike_rows, among, first_of_alike
 from autosched.featurize.growing import mixed
 from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.points import Points, TableRows, Visits
@@ -143,7 +143,7 @@ def _first_loads(
         before = earlier.enumerate(rows, earlier.moving, every_one, ~every_one, shift)
         whose = later[before.owner]
         held = reads.canonical(whose, before.every + shift[before.owner])
-        counts &= ~np.isin(keys, key(whose, held, before.iteration, earlier.alone[before.owner]))
+        counts &= ~among(keys, key(whose, held, before.iteration, earlier.alone[before.owner]))
     return points.take(counts | ~once)
 
 

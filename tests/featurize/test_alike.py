@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autosched.featurize.alike import alike, alike_rows, distinct, first_of_alike
+from autosched.featurize.alike import alike, alike_rows, among, distinct, first_of_alike
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12))
@@ -17,6 +17,12 @@ def test_alike_keys_are_those_that_numpy_finds(numbers: list[int]) -> None:
         assert found.tolist() == right.tolist()
     assert np.flatnonzero(first_of_alike(keys)).tolist() == sorted(first.tolist())
     assert distinct(keys).tolist() == expected.tolist()
+
+
+@given(st.lists(st.integers(-3, 3), max_size=12), st.lists(st.integers(-3, 3), max_size=12))
+def test_keys_are_found_among_others(numbers: list[int], others: list[int]) -> None:
+    keys, known = np.array(numbers, np.int64), np.array(others, np.int64)
+    assert among(keys, known).tolist() == np.isin(keys, known).tolist()
 
 
 def test_alike_rows_are_told_from_different_ones() -> None:
