@@ -7,6 +7,7 @@
     python scripts/bench_choices.py atomics
     python scripts/bench_choices.py shuffles
     python scripts/bench_choices.py stores
+    python scripts/bench_choices.py all
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
 * ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
@@ -15,6 +16,7 @@
 * ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
 * ``stores``: Funcs that blocks compute for themselves and store for other kernels (`autosched.search.store`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
+* ``all``: all of these but for joins and mending, and pieces of reductions (`autosched.search.splits`), at once
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
 by the cost model (the analytical one, or weights with --cost), and on the simulated device without noise. Seconds are
@@ -49,7 +51,9 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores", "all")
+ALL = ("splits", "atomics", "shuffles", "streams", "slides", "stores")
+"""Choices that a search by itself takes."""
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
@@ -64,7 +68,9 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     if choice == "shuffles":
         return bool(lane_views([bound], target))
-    return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
+    if choice in ("all", "mending"):
+        return True
+    return len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
 def searched(
@@ -99,9 +105,14 @@ def described(bound: BoundPipeline, schedule: Schedule) -> str:
     return ", ".join((*together, *hosts, *shared, *lanes, *stored)) or "-"
 
 
-def _value(choice: str, on: bool) -> Any:
-    """Return what a setting is without and with a choice."""
-    return ("all" if on else "none") if choice == "atomics" else on
+def _chosen(settings: SearchSettings, choice: str, on: bool) -> SearchSettings:
+    """Return settings without or with a choice."""
+    if choice == "mending":
+        return settings
+    values: dict[str, Any] = dict.fromkeys(ALL if choice == "all" else (choice,), on)
+    if "atomics" in values:  # all of them are not for everybody
+        values["atomics"] = "none" if not on else "all" if choice == "atomics" else "exact"
+    return replace(settings, **values)
 
 
 def row(choice: str, name: str, target: Target, model: CostModel, settings: SearchSettings, seconds: float) -> str:
@@ -112,7 +123,7 @@ def row(choice: str, name: str, target: Target, model: CostModel, settings: Sear
         return ""
     cells = []
     for on in (False, True):
-        chosen = settings if choice == "mending" else replace(settings, **{choice: _value(choice, on)})
+        chosen = _chosen(settings, choice, on)
         mend = choice == "joins" or (choice == "mending" and on)
         best, took = searched(bound, target, model, chosen, seconds, mend=mend)
         simulated = simulate(bound, best.schedule, target)
