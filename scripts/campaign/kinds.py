@@ -12,13 +12,14 @@ from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import with_staged
 from autosched.errors import AutoschedError
 from autosched.lang.expr import Load, walk
-from autosched.lower.ir import KernelIR, LetVector, StoreVector
+from autosched.lower.ir import KernelIR, LetVector, Shuffle, StoreVector
 from autosched.lower.ir import walk as walk_statements
 from autosched.lower.program import lower
 from autosched.lower.vectors import vectorise
 from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sample_across import Lanes
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import Target
 
@@ -37,10 +38,11 @@ class Sample:
     kinds: frozenset[str]
 
 
-def sample_kinds(problems: Iterable[tuple[str, Problem]], target: Target, *, tries: int = 4) -> list[Sample]:
+def sample_kinds(problems: Iterable[tuple[str, Problem]], target: Target, *, tries: int = 8) -> list[Sample]:
     """Return schedules that have kernels of every kind that random legal schedules have.
 
-    Every second one has aligned tiles and copies of sources where they are legal.
+    Every second one has aligned tiles, copies of sources, stored Members, steps, and lanes that share terms, where they
+    are legal.
 
     Args:
         problems: Small ones, by name.
@@ -60,8 +62,10 @@ def _drawn(problems: Iterable[tuple[str, Problem]], target: Target, tries: int) 
     for name, problem in problems:
         bound = problem.bind()
         for seed in range(tries):
+            varied = seed % 2 == 1
+            lanes: Lanes = "all" if varied else "none"
             try:
-                schedule = sample_schedule(bound, target, np.random.default_rng(seed), varied=seed % 2 == 1)
+                schedule = sample_schedule(bound, target, np.random.default_rng(seed), varied=varied, lanes=lanes)
             except AutoschedError:  # the sampler found none; others will do
                 continue
             text = schedule_text(bound, schedule)
@@ -90,6 +94,12 @@ def _kinds_of_schedule(kernel: Kernel) -> Iterator[str]:
         yield "copy of a source"
     if any(m.aligned for m in kernel.members):
         yield "aligned tile"
+    if any(m.stored for m in kernel.members):
+        yield "stored Member"
+    if any(m.asynchronous for m in kernel.members):
+        yield "copy past registers"
+    if kernel.stream is not None:
+        yield "window that slides" if kernel.slides else "reduction in steps"
     if len(kernel.roots) > 1:
         yield "several roots"
 
@@ -99,6 +109,8 @@ def _kinds_of_code(ir: KernelIR) -> Iterator[str]:
         yield "shared memory"
     if any(isinstance(s, LetVector | StoreVector) for s in walk_statements(ir.body)):
         yield "vectors"
+    if any(isinstance(s, Shuffle) for s in walk_statements(ir.body)):
+        yield "lanes that share terms"
 
 
 def _kinds_of_stage(stage: BoundStage) -> Iterator[str]:
