@@ -74,10 +74,10 @@ class Loops:
         nothing = np.zeros(around.shape, bool)
         owners = _owners(hosts, counts, around.shape[1])
         if blocked[nested].any():
-            enclosing = _enclosing(owners, hosts, reduces, counts)
+            around_it = _around_it(owners, hosts, reduces, counts, terms.shape[1])
             for _ in range(int(counts.max())):  # a Member that holds another one, and so on
-                rows = np.flatnonzero(blocked & (enclosing > 0) & (hosts != np.arange(len(hosts))))
-                holding[hosts[rows], terms.shape[1] - 1 + enclosing[rows]] = True
+                rows = np.flatnonzero(blocked & (around_it >= 0) & (hosts != np.arange(len(hosts))))
+                holding[hosts[rows], around_it[rows]] = True
                 kept, size, blocked = _kept(ordered, told, code / tile, holding)
         by_host = np.where(reduces, reduced[owners], written[owners])
         outside, _, _ = _kept(around, by_host, np.where(blocked, np.inf, size + code[hosts]), nothing)
@@ -161,10 +161,14 @@ def _owners(hosts: Ints, counts: Ints, loops: int) -> Ints:
     return found
 
 
-def _enclosing(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints) -> Ints:
-    """Return how many loops over its host's points are around each nest, ``int64[R]``."""
-    there = np.arange(owners.shape[1]) < counts[:, None]
-    return np.asarray((there & (owners == hosts[:, None]) & ~reduces).sum(axis=1))
+def _around_it(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints, terms: int) -> Ints:
+    """Return which of its host's own loops is the innermost around each nest, ``int64[R]``; -1 if none is.
+
+    The host's loops are its reductions, ``terms`` of them, then those over its points.
+    """
+    own = (np.arange(owners.shape[1]) < counts[:, None]) & (owners == hosts[:, None])
+    points: Ints = (own & ~reduces).sum(axis=1)
+    return np.where(own.any(axis=1), terms - 1 + points, -1)
 
 
 def _kept(extents: Ints, told: Bools, size: Floats, holding: Bools) -> tuple[Bools, Floats, Bools]:
