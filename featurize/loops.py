@@ -121,6 +121,27 @@ class Loops:
             found[:, :around] &= np.matmul(moves, dims[:, :, None].astype(np.int64))[:, :, 0] != 0
         return found
 
+    def again(self, accesses: Accesses, terms: Bools) -> Floats:
+        """Return how many times as often a thread makes accesses, ``float64[A]``, as it touches other elements.
+
+        What is computed for each term, in a loop of its own that stays one, loads again in every term what is the
+        same for all. Only where no points are around are accesses counted so: features of other kernels are those
+        that models have learned from.
+
+        Args:
+            accesses: The accesses.
+            terms: ``bool[R, L]``, which of the loops around a nest are over terms alone (`Demands.terms_alone`).
+        """
+        if not terms.any():
+            return np.ones(len(accesses.batch.readers))
+        reader, around = accesses.batch.readers, terms.shape[1]
+        d = accesses.nests.low.shape[1]
+        moves = np.abs(accesses.nests.loops[:, :, 1 : 1 + d])[reader]
+        still = np.matmul(moves, (accesses.point_bytes != 0)[:, :, None].astype(np.int64))[:, :, 0] == 0
+        inside = self.moving(accesses)[:, around:].any(axis=1)
+        repeated = terms[reader] & still & inside[:, None]
+        return np.where(repeated, self.extents[reader, :around], 1.0).prod(axis=1)
+
 
 @dataclass(frozen=True)
 class _Order:

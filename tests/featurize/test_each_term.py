@@ -82,6 +82,20 @@ def test_loops_of_a_sum_are_run_once_a_term_or_once_a_point(parts: int, more: in
     assert (many.total("fp32") > 3 * few.total("fp32")) == (more > 1)
 
 
+@pytest.mark.parametrize("terms", [TERMS, 4])
+def test_a_loop_inside_the_terms_loads_again_what_is_the_same_for_all(terms: int) -> None:
+    bound = weighted(terms, 200, ROWS, COLUMNS)
+    kernel = one_kernel(bound, f"rr.k={terms} sy=2 sx=4", weights(1, "sy=2", parts=200)).kernels[0]
+    structure, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200, vectors=True).model(structure)
+    features = model.evaluate(np.array([params], np.int64)).features[0].sum(axis=0)
+    (code,) = lower(bound, Schedule.of(bound, [kernel])).kernels
+    counted = count_kernel(code)
+    requests = counted.total("load_requests") + counted.total("store_requests")
+    assert features[INDEX["global_requests_per_block"]] == pytest.approx(requests)
+    assert features[INDEX["num_global_mem_loads_per_block"]] == pytest.approx(counted.total("load_sectors"))
+
+
 @pytest.mark.parametrize("terms", [TERMS, 3])
 def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> None:
     """There are none to tell apart: both places are one."""
