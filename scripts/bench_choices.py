@@ -6,12 +6,14 @@
     python scripts/bench_choices.py mending
     python scripts/bench_choices.py atomics
     python scripts/bench_choices.py shuffles
+    python scripts/bench_choices.py each_term
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
 * ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
 * ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
 * ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
 * ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
+* ``each_term``: what threads compute for themselves once for each term of a reduction (`autosched.search.places`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
@@ -47,7 +49,7 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "each_term")
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
@@ -60,6 +62,9 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     if choice == "shuffles":
         return bool(lane_views([bound], target))
+    if choice == "each_term":
+        sums = [s for f in bound.funcs.values() for s in f.stages if any(d.extent > 1 for d in s.reductions)]
+        return any((set(s.sources) - {s.func}) & bound.funcs.keys() for s in sums)
     return choice != "joins" or len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
@@ -91,7 +96,8 @@ def described(bound: BoundPipeline, schedule: Schedule) -> str:
         for t in k.tilings()
         if t.stage.func in view.funcs and (n := lanes_of(view, t)) > 1
     ]
-    return ", ".join((*together, *hosts, *shared, *lanes)) or "-"
+    terms = [f"{m.func} for each term" for k in schedule.kernels for m in k.members if k.in_terms(m)]
+    return ", ".join((*together, *hosts, *shared, *lanes, *terms)) or "-"
 
 
 def _value(choice: str, on: bool) -> Any:
