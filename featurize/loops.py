@@ -137,10 +137,11 @@ class Loops:
         reader, around = accesses.batch.readers, terms.shape[1]
         d = accesses.nests.low.shape[1]
         moves = np.abs(accesses.nests.loops[:, :, 1 : 1 + d])[reader]
-        still = np.matmul(moves, (accesses.point_bytes != 0)[:, :, None].astype(np.int64))[:, :, 0] == 0
-        inside = self.moving(accesses)[:, around:].any(axis=1)
-        repeated = terms[reader] & still & inside[:, None]
-        return np.where(repeated, self.extents[reader, :around], 1.0).prod(axis=1)
+        moved = np.matmul(moves, (accesses.point_bytes != 0)[:, :, None].astype(np.int64))[:, :, 0]
+        inside = np.asarray(self.moving(accesses)[:, around:].any(axis=1))
+        repeated = terms[reader] & np.equal(moved, 0) & inside[:, None]
+        found: Floats = np.where(repeated, self.extents[reader, :around], 1.0).prod(axis=1)
+        return found
 
 
 @dataclass(frozen=True)
