@@ -14,6 +14,7 @@ from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import (
     NestOrder,
+    Spot,
     inner_order,
     lane_sizes,
     member_dims,
@@ -93,7 +94,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
-        at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot.enclosing, spot.level))
+        at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot))
         members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
     calls = inlined_in(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
@@ -128,13 +129,14 @@ def _thread_loops(
     return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in own and extent[d] > 1), *inside)
 
 
-def _depth(model: KernelModel, host: StageTiling, enclosing: int, level: Level) -> int:
-    kinds = (LoopKind.BLOCK,) if level is Level.BLOCK else (LoopKind.BLOCK, LoopKind.THREAD)
+def _depth(model: KernelModel, host: StageTiling, spot: Spot) -> int:
+    """Return how many of the host's loops enclose a Member."""
+    kinds = (LoopKind.BLOCK,) if spot.level is Level.BLOCK else (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(host.loops) if p.kind in kinds), default=-1)
-    if level is Level.BLOCK or enclosing == 0:
+    if not spot.in_terms:
         return start
-    spot = model.structure.spot(host.stage.func)
-    dims = model.grid.dims if spot is None else member_dims(model.bound, host.stage)
-    around = set(dims[:enclosing])
+    is_root = model.structure.spot(host.stage.func) is None
+    dims = model.grid.dims if is_root else member_dims(model.bound, host.stage)
+    around = set(dims[: spot.enclosing])
     enclosed = [k for k, p in enumerate(host.loops) if p.kind is LoopKind.REDUCTION or p.dim in around]
     return max([start, *(k + 1 for k in enclosed)])

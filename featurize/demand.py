@@ -16,7 +16,7 @@ from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
 from autosched.featurize.nests import AXES, Ints, NestShape, middle_block
 from autosched.featurize.rows import NestRows
-from autosched.featurize.structure import Structure, inner_reductions, spot_storage
+from autosched.featurize.structure import Spot, Structure, inner_reductions, spot_storage
 from autosched.featurize.threads import place_in_thread
 from autosched.schedule.types import Level, StageId
 
@@ -39,11 +39,9 @@ class ThreadPlace(NamedTuple):
     """A Func that one thread of a host needs.
 
     Attributes:
-        func: The Func.
-        host: The stage it is computed in.
-        level: Level of that nest.
-        dims: Its dimensions.
-        enclosing: How many of its serial loops enclose the Func.
+        spot: Where it is, as far as that says what is needed.
+        level: Level of its host.
+        dims: Dimensions of that.
         inside: Funcs on the way from the host to the Func.
         outer: Loops around the host itself.
         outer_reduces: Which of these are reductions.
@@ -51,11 +49,9 @@ class ThreadPlace(NamedTuple):
         reduces: Which of these are reductions.
     """
 
-    func: str
-    host: StageId
+    spot: Spot
     level: Level
     dims: tuple[str, ...]
-    enclosing: int
     inside: frozenset[str]
     outer: tuple[tuple[StageId, str], ...]
     outer_reduces: tuple[bool, ...]
@@ -110,31 +106,27 @@ class Demands:
         return self._numbered(BlockPlace(structure.stages, func, way, tuple(grouped)))
 
     def thread(
-        self, func: str, host: StageId, level: Level, dims: tuple[str, ...], enclosing: int, inside: frozenset[str],
-        around: int,
+        self, spot: Spot, level: Level, dims: tuple[str, ...], inside: frozenset[str], around: int
     ) -> int:  # fmt: skip
         """Return the number of what a thread needs of a Func.
 
         Args:
-            func: The Func.
-            host: The stage it is computed in.
+            spot: Where it is.
             level: Level of the host.
             dims: Dimensions of the host.
-            enclosing: How many of the host's serial loops enclose it; with one or more, its reductions do too.
             inside: Funcs whose own demand is passed on.
             around: Number of the host's own place if that is in a thread, otherwise -1.
         """
         outer = self.places[around] if around >= 0 else None
         names, reduces = (outer.names, outer.reduces) if isinstance(outer, ThreadPlace) else ((), ())
-        stage = self.bound.stage(host.func, host.number)
-        reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if enclosing else []
-        own = tuple((host, d) for d in (*reductions, *dims[:enclosing]))
-        flags = (*(True for _ in reductions), *(False for _ in dims[:enclosing]))
-        way = self.on_the_way(func, inside)
-        place = ThreadPlace(
-            func, host, level, dims, enclosing, way, names, reduces, (*names, *own), (*reduces, *flags)
-        )  # fmt: skip
-        return self._numbered(place)
+        host, points = spot.host, dims[: spot.enclosing]
+        stage = self.bound.stage(*host)
+        reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if spot.in_terms else []
+        own = tuple((host, d) for d in (*reductions, *points))
+        flags = (*(True for _ in reductions), *(False for _ in points))
+        way = self.on_the_way(spot.func, inside)
+        spot = spot._replace(aligned=None, storage=())
+        return self._numbered(ThreadPlace(spot, level, dims, way, names, reduces, (*names, *own), (*reduces, *flags)))
 
     def layout(self, place: int) -> int:
         """Return the number of the list of loops around a Func computed in a thread."""
@@ -146,6 +138,18 @@ class Demands:
         for (_, reduces), number in self._layouts.items():
             few = reduces[:loops]
             found[number, : len(few)] = few
+        return found[layouts]
+
+    def terms_alone(self, layouts: Ints, loops: int) -> Bools:
+        """Return which of the loops around nests are over terms of a host none of whose points are, ``bool[R, loops]``.
+
+        That is, what stands in them is computed once for each term (see `Spot`). ``layouts`` are from `layout`.
+        """
+        found = np.zeros((len(self._layouts) + 1, loops), bool)
+        for (names, reduces), number in self._layouts.items():
+            over_points = {host for (host, _), term in zip(names, reduces, strict=True) if not term}
+            alone = [term and host not in over_points for (host, _), term in zip(names, reduces, strict=True)][:loops]
+            found[number, : len(alone)] = alone
         return found[layouts]
 
     def counts(self, layouts: Ints) -> Ints:
@@ -269,7 +273,7 @@ class Demands:
     def _add_threads(self, place: BlockPlace | ThreadPlace, rows: NestRows, hosts: Ints) -> int:
         assert isinstance(place, ThreadPlace)
         outer = self._host(place, rows, hosts)
-        found = place_in_thread(self.bound, place.func, outer, place.enclosing, place.inside, thorough=self.thorough)
+        found = place_in_thread(self.bound, place.spot, outer, place.inside, thorough=self.thorough)
         self._widen(len(place.names))
         n, d = found.low.shape
         whole = self.kinds.dims
@@ -296,7 +300,7 @@ class Demands:
             self._loops.extend(_wide(before, (loops, before.shape[2]), 0))
 
     def _host(self, place: ThreadPlace, rows: NestRows, hosts: Ints) -> NestShape:
-        stage = self.bound.stage(place.host.func, place.host.number)
+        stage = self.bound.stage(*place.spot.host)
         return rows.shape(hosts, stage, place.level, place.dims, place.outer, place.outer_reduces)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.sharing import Lanes, with_lanes
@@ -49,8 +50,11 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
     for m in members:
-        enclosing = _enclosing(bound, kernel, m.at.depth, kernel.tiling(m.at.host)) if m.at.level is Level.THREAD else 0
-        spots.append(Spot(m.func, m.at.level, m.at.host, enclosing, m.aligned, _storage(bound, m), m.stored))
+        place = _around(bound, kernel, m) if m.at.level is Level.THREAD else _Around()
+        storage = _storage(bound, m)
+        spots.append(
+            Spot(m.func, m.at.level, m.at.host, place.enclosing, m.aligned, storage, m.stored, place.each_term)
+        )
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
@@ -139,15 +143,18 @@ def _storage(bound: BoundPipeline, member: Member) -> tuple[str, ...]:
     return () if member.storage_order == usual else member.storage_order
 
 
-def _enclosing(bound: BoundPipeline, kernel: Kernel, depth: int, host: StageTiling) -> int:
-    """Return how many of the host's dimensions have their serial loop around a depth, outermost first.
+class _Around(NamedTuple):
+    """Which loops of its host enclose a THREAD Member (see `Spot`)."""
 
-    At least one if a reduction is around it.
-    """
-    around = {p.dim for p in host.loops[:depth] if p.kind is LoopKind.SERIAL}
-    is_root = any(r.tiling.stage == host.stage for r in kernel.roots)
+    enclosing: int = 0
+    each_term: bool = False
+
+
+def _around(bound: BoundPipeline, kernel: Kernel, member: Member) -> _Around:
+    """Return which loops enclose a THREAD Member: how many dimensions, outermost first, until all that do are."""
+    host, depth = member.at.host, member.at.depth
+    around = {p.dim for p in kernel.tiling(host).loops[:depth] if p.kind is LoopKind.SERIAL}
     stages = tuple(r.tiling.stage for r in kernel.roots)
-    dims = tiled_dims(bound, stages) if is_root else member_dims(bound, host.stage)
+    dims = tiled_dims(bound, stages) if host in stages else member_dims(bound, host)
     last = max((k for k, d in enumerate(dims) if d in around), default=-1)
-    in_terms = any(p.kind is LoopKind.REDUCTION and p.extent > 1 for p in host.loops[:depth])
-    return max(last + 1, int(in_terms and bool(dims)))
+    return _Around(last + 1, kernel.in_terms(member) and last < 0)

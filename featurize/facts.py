@@ -79,7 +79,7 @@ class StructureFacts:
 
         def emit(stage: StageId, step: list[StageId]) -> None:
             hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
-            for spot in sorted(hosted, key=lambda s: s.enclosing):
+            for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
                 for inner in self.stages_of(spot.func):
                     emit(inner, step)
             found[stage] = tuple(step)

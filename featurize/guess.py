@@ -105,6 +105,6 @@ class _Guess:
             if d in ranges:
                 start = low[d]
                 ranges[d] = start, start if k < spot.enclosing else min(start + serial[d] - 1, max(ranges[d][1], start))
-        for loop in stage.reductions if spot.enclosing else ():
+        for loop in stage.reductions if spot.in_terms else ():
             ranges[loop.name] = loop.lo, loop.lo
         return ranges

@@ -74,10 +74,10 @@ class Loops:
         nothing = np.zeros(around.shape, bool)
         owners = _owners(hosts, counts, around.shape[1])
         if blocked[nested].any():
-            enclosing = _enclosing(owners, hosts, reduces, counts)
+            around_it = _around_it(owners, hosts, reduces, counts, terms.shape[1])
             for _ in range(int(counts.max())):  # a Member that holds another one, and so on
-                rows = np.flatnonzero(blocked & (enclosing > 0) & (hosts != np.arange(len(hosts))))
-                holding[hosts[rows], terms.shape[1] - 1 + enclosing[rows]] = True
+                rows = np.flatnonzero(blocked & (around_it >= 0) & (hosts != np.arange(len(hosts))))
+                holding[hosts[rows], around_it[rows]] = True
                 kept, size, blocked = _kept(ordered, told, code / tile, holding)
         by_host = np.where(reduces, reduced[owners], written[owners])
         outside, _, _ = _kept(around, by_host, np.where(blocked, np.inf, size + code[hosts]), nothing)
@@ -121,6 +121,28 @@ class Loops:
             found[:, :around] &= np.matmul(moves, dims[:, :, None].astype(np.int64))[:, :, 0] != 0
         return found
 
+    def again(self, accesses: Accesses, terms: Bools) -> Floats:
+        """Return how many times as often a thread makes accesses, ``float64[A]``, as it touches other elements.
+
+        What is computed for each term, in a loop of its own that stays one, loads again in every term what is the
+        same for all. Only where no points are around are accesses counted so: features of other kernels are those
+        that models have learned from.
+
+        Args:
+            accesses: The accesses.
+            terms: ``bool[R, L]``, which of the loops around a nest are over terms alone (`Demands.terms_alone`).
+        """
+        if not terms.any():
+            return np.ones(len(accesses.batch.readers))
+        reader, around = accesses.batch.readers, terms.shape[1]
+        d = accesses.nests.low.shape[1]
+        moves = np.abs(accesses.nests.loops[:, :, 1 : 1 + d])[reader]
+        moved = np.matmul(moves, (accesses.point_bytes != 0)[:, :, None].astype(np.int64))[:, :, 0]
+        inside = np.asarray(self.moving(accesses)[:, around:].any(axis=1))
+        repeated = terms[reader] & np.equal(moved, 0) & inside[:, None]
+        found: Floats = np.where(repeated, self.extents[reader, :around], 1.0).prod(axis=1)
+        return found
+
 
 @dataclass(frozen=True)
 class _Order:
@@ -161,10 +183,14 @@ def _owners(hosts: Ints, counts: Ints, loops: int) -> Ints:
     return found
 
 
-def _enclosing(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints) -> Ints:
-    """Return how many loops over its host's points are around each nest, ``int64[R]``."""
-    there = np.arange(owners.shape[1]) < counts[:, None]
-    return np.asarray((there & (owners == hosts[:, None]) & ~reduces).sum(axis=1))
+def _around_it(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints, terms: int) -> Ints:
+    """Return which of its host's own loops is the innermost around each nest, ``int64[R]``; -1 if none is.
+
+    The host's loops are its reductions, ``terms`` of them, then those over its points.
+    """
+    own = (np.arange(owners.shape[1]) < counts[:, None]) & (owners == hosts[:, None])
+    points: Ints = (own & ~reduces).sum(axis=1)
+    return np.where(own.any(axis=1), terms - 1 + points, -1)
 
 
 def _kept(extents: Ints, told: Bools, size: Floats, holding: Bools) -> tuple[Bools, Floats, Bools]:

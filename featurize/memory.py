@@ -112,6 +112,13 @@ class Traffic:
             self.per_thread[which], self.apart[which], self.apart_requests[which], self.exact[which],
         )  # fmt: skip
 
+    def times(self, often: Floats) -> Traffic:
+        """Return what they cost if each is made so many times, ``float64[A]``."""
+        return Traffic(
+            self.requests * often, self.transactions * often, self.used * often, self.lanes * often,
+            self.per_thread * often, self.apart * often, self.apart_requests * often, self.exact,
+        )  # fmt: skip
+
 
 def traffic(
     accesses: Accesses, pool: EntryPool, block: Ints, blocks: Ints, warps: Warps, promoted: Bools,

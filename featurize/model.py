@@ -154,6 +154,8 @@ class Featurizer:
         cost = traffic(
             accesses, self.entries, geometry.block, geometry.blocks, warps, promoted, every_warp=self.every_warp
         )
+        if shares:
+            cost = cost.times(loops.again(accesses, self.demands.terms_alone(layouts, nests.loops.shape[1])))
         thread_bytes = _thread_bytes(batch, nests, promoted)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = filler.features(shared, thread_bytes, wanted)

@@ -194,7 +194,7 @@ class Planner:
             stages = s.stages if level is Level.ROOT else (spot.host,)
             around = demands[host] if level is Level.THREAD else -1
             dims = self.kinds.dims_of(levels[host], stages)
-            demands[k] = self.demands.thread(spot.func, spot.host, level, dims, spot.enclosing, in_threads, around)
+            demands[k] = self.demands.thread(spot, level, dims, in_threads, around)
         return hosts, demands, rounds
 
     def _grid(self, facts: StructureFacts) -> Ints:

@@ -32,6 +32,8 @@ class Spot(NamedTuple):
         host: The stage it is computed in.
         enclosing: At THREAD, how many of the host's pure loops inside the thread enclose it; with one or more, its
             reduction loops do too.
+        each_term: At THREAD with no such loop around, whether its reduction loops are: it is computed once for each
+            term, for all points of the thread.
         aligned: At BLOCK, at which columns the rows of its tile begin.
         storage: Its dimensions from slowest to fastest in memory; empty where that is `storage_order`.
         stored: At BLOCK, whether each block writes what it owns to global memory, too.
@@ -44,6 +46,12 @@ class Spot(NamedTuple):
     aligned: Aligned | None = None
     storage: tuple[str, ...] = ()
     stored: bool = False
+    each_term: bool = False
+
+    @property
+    def in_terms(self) -> bool:
+        """Whether the reduction loops of its host enclose it, if there are any."""
+        return self.each_term or self.enclosing > 0
 
 
 class NestOrder(NamedTuple):

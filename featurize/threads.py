@@ -10,6 +10,7 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.regions import demanded_region, loop_ranges
 from autosched.featurize.nests import AXES, Around, Bools, Ints, NestShape, stacked
+from autosched.featurize.structure import Spot
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Placement:
 
 
 def place_in_thread(
-    bound: BoundPipeline, func: str, outer: NestShape, enclosing: int, inside: Iterable[str], *, thorough: bool
+    bound: BoundPipeline, spot: Spot, outer: NestShape, inside: Iterable[str], *, thorough: bool
 ) -> Placement:
     """Return what a host needs of a Func in one thread.
 
@@ -41,17 +42,16 @@ def place_in_thread(
 
     Args:
         bound: The pipeline.
-        func: The Func.
+        spot: Where the Func is.
         outer: The nest it is computed in.
-        enclosing: How many of the host's serial loops enclose it; with one or more, its reductions do too.
         inside: Funcs whose own demand is passed on.
         thorough: Whether to find out if it moves evenly.
     """
-    probes = _Probes(bound, func, outer, enclosing, frozenset(inside))
-    n = probes.n
+    probes = _Probes(bound, spot, outer, frozenset(inside))
+    n, enclosing = probes.n, spot.enclosing
     shifts = [outer.step[:, :, a] for a in range(AXES)]
     inherited = outer.around
-    reductions = [d for d in outer.reductions if outer.stage.loop(d).reduction] if enclosing else []
+    reductions = [d for d in outer.reductions if outer.stage.loop(d).reduction] if spot.in_terms else []
     if inherited is not None:
         shifts += [inherited.moves[:, k, :] for k in range(len(inherited.reduces))]
     own = [_unit(outer, k) for k in range(enclosing)]
@@ -89,13 +89,10 @@ def place_in_thread(
 class _Probes:
     """Demand of one Func for many positions of its host, worked out together."""
 
-    def __init__(
-        self, bound: BoundPipeline, func: str, outer: NestShape, enclosing: int, inside: frozenset[str]
-    ) -> None:
+    def __init__(self, bound: BoundPipeline, spot: Spot, outer: NestShape, inside: frozenset[str]) -> None:
         self.bound = bound
-        self.func = func
+        self.spot = spot
         self.outer = outer
-        self.enclosing = enclosing
         self.inside = inside
         self.n = len(outer.low)
         self.span = self.spanned(outer.serial)
@@ -104,7 +101,7 @@ class _Probes:
     def spanned(self, serial: Ints) -> Ints:
         """Return the points of the host that one evaluation serves."""
         span = serial.copy()
-        span[:, : self.enclosing] = 1
+        span[:, : self.spot.enclosing] = 1
         return span
 
     def add(self, low: Ints, span: Ints, moved: str = "", by: Ints | int = 1) -> None:
@@ -121,12 +118,12 @@ class _Probes:
         host = self.bound.funcs[outer.stage.func]
         env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(outer.stage, host, host.region))
         env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(outer.dims) if d in env}
-        if self.enclosing:
+        if self.spot.in_terms:
             for d in outer.reductions:
                 start = env[d][0]
                 at = np.concatenate([np.broadcast_to(start + a[2].get(d, 0), n) for a in self._asked])
                 env[d] = at, at
-        region = demanded_region(self.bound, [(outer.stage, env)], self.func, self.inside)
+        region = demanded_region(self.bound, [(outer.stage, env)], self.spot.func, self.inside)
         assert region is not None
         rows = len(low)
         lows, highs = stacked([lo for lo, _ in region], rows), stacked([hi for _, hi in region], rows)

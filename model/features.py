@@ -19,7 +19,7 @@ from autosched.featurize.algorithm import algorithm_features
 from autosched.featurize.describe import Params, describe_kernel, described_points
 from autosched.featurize.in_steps import Repeated, in_steps
 from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
-from autosched.featurize.structure import Structure
+from autosched.featurize.structure import Spot, Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
 from autosched.schedule.serialise import from_json
@@ -226,10 +226,15 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
 def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) -> str:
     """Return a hash of a kernel that is the same in every process, and another with other splits or joins."""
     stages = ",".join(map(str, structure.stages))
-    spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{s.enclosing}:{s.aligned}" for s in structure.spots)
+    spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
     changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage), *structure.lanes]
     for part in (changed, rewrites):
         if part:
             text += f"|{part}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _loops_of(spot: Spot) -> str:
+    """Return a text that tells apart which of its host's loops enclose a Member."""
+    return f"{spot.enclosing}{'each term' if spot.each_term else ''}"

@@ -7,6 +7,7 @@
     python scripts/bench_choices.py atomics
     python scripts/bench_choices.py shuffles
     python scripts/bench_choices.py stores
+    python scripts/bench_choices.py each_term
     python scripts/bench_choices.py all
 
 * ``streams``: reductions in steps (`autosched.search.streams`)
@@ -15,6 +16,7 @@
 * ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
 * ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
 * ``stores``: Funcs that blocks compute for themselves and store for other kernels (`autosched.search.store`)
+* ``each_term``: what threads compute for themselves once for each term of a reduction (`autosched.search.places`)
 * ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
 * ``all``: all of these but for joins and mending, and pieces of reductions (`autosched.search.splits`), at once
 
@@ -51,8 +53,8 @@ from autosched.search.strategy import Beam
 from autosched.search.streams.places import places
 from autosched.target import Target, get_target
 
-CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores", "all")
-ALL = ("splits", "atomics", "shuffles", "streams", "slides", "stores")
+CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores", "each_term", "all")
+ALL = ("splits", "atomics", "shuffles", "streams", "slides", "stores", "each_term")
 """Choices that a search by itself takes."""
 
 
@@ -68,6 +70,9 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     if choice == "shuffles":
         return bool(lane_views([bound], target))
+    if choice == "each_term":
+        sums = [s for f in bound.funcs.values() for s in f.stages if any(d.extent > 1 for d in s.reductions)]
+        return any((set(s.sources) - {s.func}) & bound.funcs.keys() for s in sums)
     if choice in ("all", "mending"):
         return True
     return len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
@@ -102,7 +107,8 @@ def described(bound: BoundPipeline, schedule: Schedule) -> str:
         if t.stage.func in view.funcs and (n := lanes_of(view, t)) > 1
     ]
     stored = [f"{m.func} stored" for k in schedule.kernels for m in k.members if m.stored]
-    return ", ".join((*together, *hosts, *shared, *lanes, *stored)) or "-"
+    terms = [f"{m.func} for each term" for k in schedule.kernels for m in k.members if k.in_terms(m)]
+    return ", ".join((*together, *hosts, *shared, *lanes, *stored, *terms)) or "-"
 
 
 def _chosen(settings: SearchSettings, choice: str, on: bool) -> SearchSettings:

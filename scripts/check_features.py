@@ -276,7 +276,8 @@ class Checker:
 
 def _describe(model: KernelModel, params: np.ndarray[Any, Any]) -> str:
     s = model.structure
-    spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{p.enclosing})" for p in s.spots)
+    loops = {p: f"{p.enclosing}{' each term' if p.each_term else ''}" for p in s.spots}
+    spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{loops[p]})" for p in s.spots)
     return f"[{spots}] inlined {sorted(s.inlined)} {params[0].tolist()}"
 
 

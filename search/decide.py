@@ -251,7 +251,9 @@ class Decider:
         for structure in self.places.at_thread(piece.structure, func.name):
             spot = structure.spot(func.name)
             assert spot is not None
-            if not spot.enclosing and lane_sizes(self.bound, (spot.host,)):
+            if spot.each_term and not self.settings.each_term:
+                continue
+            if not spot.in_terms and lane_sizes(self.bound, (spot.host,)):
                 continue  # terms are shared, so that nothing is computed once for all of a thread's
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the place is the same as the one further out

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Columns, Spot, Structure, columns, member_dims
+from autosched.featurize.structure import Columns, Spot, Structure, columns
 from autosched.schedule.tiles import root_groups
 from autosched.schedule.types import Level, StageId
+
+
+class _Around(NamedTuple):
+    """How many of a host's loops over points enclose something in its thread, and whether those over terms do."""
+
+    points: int
+    in_terms: bool
 
 
 @dataclass
@@ -110,8 +118,25 @@ class Places:
         host = self._common_host(structure, func)
         if host is not None:
             stage, innermost = host
-            for enclosing in range(innermost + 1):
+            yield self._with(structure, Spot(func, Level.THREAD, stage))
+            if self._varies_with_terms(structure, func, *host):
+                yield self._with(structure, Spot(func, Level.THREAD, stage, each_term=True))
+            for enclosing in range(1, innermost.points + 1):
                 yield self._with(structure, Spot(func, Level.THREAD, stage, enclosing))
+
+    def _varies_with_terms(self, structure: Structure, func: str, host: StageId, innermost: _Around) -> bool:
+        """Whether a thread needs other points of a Func for each term of a host, and all of them in these loops."""
+        if not innermost.in_terms:
+            return False
+        model = self.featurizer.model(self.bare(structure))
+        dims = model.facts.dims[model.rows.index(host)]
+        terms = {d.name for d in self.bound.stage(*host).reductions if d.extent > 1 and d.name not in dims}
+        return any(
+            terms & g.loops() if reader == host else terms
+            for reader in model.rows
+            for g in model.accesses_of(reader).loads
+            if g.source == func
+        )
 
     def _with(self, s: Structure, spot: Spot) -> Structure:
         return Structure(s.stages, self._ordered((*s.spots, spot)), s.inlined, s.near, s.far)
@@ -121,27 +146,25 @@ class Places:
             self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
         return tuple(sorted(spots, key=lambda s: self._order[s.func]))
 
-    def _common_host(self, structure: Structure, func: str) -> tuple[StageId, int] | None:
-        """Return the innermost stage whose thread holds all readers of a Func, and how deep in it they all are."""
+    def _common_host(self, structure: Structure, func: str) -> tuple[StageId, _Around] | None:
+        """Return the innermost stage whose thread holds all readers of a Func, and its loops that enclose them all."""
         model = self.featurizer.model(self.bare(structure))
         chains = []
-        for reader in model.rows:
+        for reader, dims in zip(model.rows, model.facts.dims, strict=True):
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
-            is_root = structure.spot(reader.func) is None
-            depth = len(model.grid.dims if is_root else member_dims(self.bound, reader))
-            chain = [(reader, depth)]
+            chain = [(reader, _Around(len(dims), in_terms=True))]
             spot = structure.spot(reader.func)
             while spot is not None and spot.level is Level.THREAD:
-                chain.append((spot.host, spot.enclosing))
+                chain.append((spot.host, _Around(spot.enclosing, spot.in_terms)))
                 spot = structure.spot(spot.host.func)
             chains.append(chain)
         if not chains:
             return None
-        for stage, depth in chains[0]:
-            depths = [dict(c).get(stage) for c in chains]
-            if None not in depths:
-                return stage, min(d for d in (*depths, depth) if d is not None)
+        for stage, around in chains[0]:
+            found = [dict(c).get(stage) for c in chains]
+            if None not in found:
+                return stage, min(a for a in (*found, around) if a is not None)
         return None
 
     def reads_unevenly(self, structure: Structure, func: str) -> bool:

@@ -43,6 +43,8 @@ class SearchSettings:
             that pays depends on registers, of which models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
             (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
+        each_term: Whether threads may compute a Func once for each term of a reduction, for all of their points that
+            read it (a Func that is the same for all terms is computed outside the reduction).
         slides: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along it
             (`autosched.search.slides`, for the best schedules that a search has found, for GPUs, where ``locations``
             have ``block``).
@@ -77,6 +79,7 @@ class SearchSettings:
     shuffles: bool = True
     joins: bool = False
     streams: bool = True
+    each_term: bool = True
     slides: bool = True
     baseline: float = 1.05
     dropout: float = 1.0

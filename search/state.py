@@ -85,7 +85,7 @@ def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
 def _placement(s: Structure) -> tuple[int, int]:
     """Return hashes of what a kernel computes where, and of the loops that its Members are in."""
     where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.spots), s.inlined))
-    return where, hash(tuple(p.enclosing for p in s.spots))
+    return where, hash(tuple((p.enclosing, p.each_term) for p in s.spots))
 
 
 def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:

@@ -47,6 +47,7 @@ NAMES = (
     "rhs4sgcurv",
     "layer_norm",
     "standardize",
+    "kernel_regression",
 )
 """Every application, in the order of the suite; each is the module of that name in this package."""
 

@@ -234,6 +234,17 @@ class Kernel:
                 return t
         raise KeyError(str(stage))
 
+    def loops_around(self, at: At) -> tuple[Loop, ...]:
+        """Return the loops of a host inside one thread that enclose a place, but for those of one iteration."""
+        walked = self.stream.depth if self.stream is not None and self.stream.host == at.host else 0
+        inside = (LoopKind.SERIAL, LoopKind.REDUCTION)
+        return tuple(p for p in self.tiling(at.host).loops[walked : at.depth] if p.extent > 1 and p.kind in inside)
+
+    def in_terms(self, member: Member) -> bool:
+        """Whether a thread computes a Member anew for each term of a reduction of its host."""
+        around = self.loops_around(member.at)
+        return member.at.level is Level.THREAD and any(p.kind is LoopKind.REDUCTION for p in around)
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

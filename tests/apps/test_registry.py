@@ -28,7 +28,7 @@ OWN_FUNCS = {
     "conv_layer": 2, "conv_layer_nchw": 2, "depthwise_separable_conv": 4, "learned_demosaic": 17, "bgu": 14,
     "smoother7pt": 24, "smoother27pt": 24, "helmholtz": 24, "denoise": 4, "miniflux": 25, "hypterm": 13, "diffterm": 17,
     "addsgd4": 16, "addsgd6": 16, "rhs4center": 32, "rhs4sgcurv": 41,
-    "layer_norm": 5, "standardize": 10,
+    "layer_norm": 5, "standardize": 10, "kernel_regression": 4,
 }  # fmt: skip
 
 MANY_ELEMENTS = 1 << 22

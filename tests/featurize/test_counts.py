@@ -31,6 +31,20 @@ def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: st
     assert all(tally.equal[what] == tally.compared[what] for what in exact)
 
 
+@pytest.mark.parametrize(("name", "seed"), [("kernel_regression", 101), ("depthwise_separable_conv", 110)])
+def test_transactions_of_what_is_computed_for_each_term_are_those_the_emulator_counts(
+    script: ModuleType, name: str, seed: int
+) -> None:
+    checker = script.Checker(name)
+    drawn = checker.states.draw_legal(np.random.default_rng(seed))
+    assert drawn is not None
+    assert any(s.each_term for piece in drawn[0].pieces for s in piece.structure.spots)
+    checker.check(seed)
+    exact = [what for what in checker.tally.compared if what.endswith("sectors, exact")]
+    assert checker.tally.failures == []
+    assert exact and all(checker.tally.equal[what] == checker.tally.compared[what] for what in exact)
+
+
 @pytest.mark.parametrize(("name", "schedules"), [("blur", 8), ("harris", 4), ("unsharp", 4)])
 def test_vectors_are_those_the_emulator_counts(script: ModuleType, name: str, schedules: int) -> None:
     tally = script.check_app(name, range(100, 100 + schedules), vectors=True)

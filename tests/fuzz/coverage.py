@@ -94,6 +94,9 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
     bound = with_staged(bound, kernel.staged)
     for m in kernel.members:
         yield f"member at {m.at.level.name}"
+        if kernel.in_terms(m):
+            over_points = any(p.kind is LoopKind.SERIAL for p in kernel.loops_around(m.at))
+            yield "member in terms, " + ("inside points" if over_points else "outside points")
         if m.aligned is not None:
             yield "aligned tile"
         if m.stored:

@@ -57,6 +57,7 @@ RARE = {
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
     "member at STREAM": 0.02, "window that slides": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
     "member stored": 0.02,
+    "member in terms, outside points": 0.01, "member in terms, inside points": 0.01,
     "lanes share terms": 0.01, "lanes share terms in shared memory": 0.003, "whole warps share terms": 0.003,
 }  # fmt: skip
 KINDS_AT_LEVELS = {

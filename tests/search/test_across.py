@@ -51,7 +51,7 @@ def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
 
 def test_only_long_sums_of_few_points_are_searched_again() -> None:
     found = {n: lane_views([Problem.app(n).bind()], H200) for n in NAMES}
-    assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize"]
+    assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize", "kernel_regression"]
     assert found["layer_norm"][0].lanes == (Lanes("total", 1, "r.x", 32), Lanes("squares", 1, "r.x", 32))
 
 

@@ -1,0 +1,121 @@
+"""Funcs that threads compute for each term of a reduction: features against counts from lowered code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.build import build_kernel
+from autosched.featurize.describe import describe_kernel, described_points
+from autosched.featurize.model import Featurizer
+from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import Spot, Structure
+from autosched.lower.program import lower
+from autosched.measure.simulated.count import count_kernel
+from autosched.measure.simulated.work import KernelWork
+from autosched.schedule.types import Kernel, Level, Schedule, StageId
+from tests.featurize.drawing import H200
+from tests.schedule.weighted import one_kernel, weighted, weights
+
+SUMS = StageId("total", 1)
+PLACES = {  # loops inside a thread that enclose the Members, and their points
+    "each term": (1, "sy=2"),
+    "each row of a term": (2, ""),
+    "each point of a term": (3, ""),
+}
+ROWS, COLUMNS, TERMS, PARTS = 48, 64, 30, 5
+"""What tiles divide, so that all blocks do the same."""
+
+
+def whole(terms: int = TERMS) -> BoundPipeline:
+    return weighted(terms, PARTS, ROWS, COLUMNS)
+
+
+def kernel_at(bound: BoundPipeline, place: str, parts: int = PARTS) -> Kernel:
+    depth, points = PLACES[place]
+    return one_kernel(bound, f"rr.k={TERMS} sy=2 sx=4", weights(depth, points, parts=parts)).kernels[0]
+
+
+def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, dict[str, float]], KernelWork]:
+    """Return the features of each stage, and what the code of the kernel does."""
+    structure, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200).model(structure)
+    rows = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
+    (code,) = lower(bound, Schedule.of(bound, [kernel])).kernels
+    by_stage = {str(s): {n: float(row[k]) for n, k in INDEX.items()} for s, row in zip(model.rows, rows, strict=True)}
+    return by_stage, count_kernel(code)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_described_is_what_is_built(place: str) -> None:
+    bound = whole()
+    kernel = kernel_at(bound, place)
+    structure, params = describe_kernel(bound, kernel)
+    depth, _ = PLACES[place]
+    assert {(s.enclosing, s.each_term) for s in structure.spots} == {(depth - 1, depth == 1)}
+    assert build_kernel(Featurizer(bound, H200).model(structure), np.array(params, np.int64)) == kernel
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_operations_and_loads_are_those_of_the_code(place: str) -> None:
+    bound = whole()
+    found, counted = found_and_counted(bound, kernel_at(bound, place))
+    evaluations = {"each term": 2, "each row of a term": 2, "each point of a term": 8}[place]
+    assert found["dot.1"]["points_computed_per_thread"] == evaluations * TERMS * PARTS
+    instructions = sum(f["float_instructions_per_block"] for f in found.values())
+    assert instructions == pytest.approx(counted.total("fp32"), rel=0.1)
+    rounds = "global_rounds_per_thread"
+    assert found["dot.1"][rounds] == found["total.1"][rounds] == counted.total("chain_global")
+
+
+@pytest.mark.parametrize(("parts", "more"), [(5, 1), (200, 4)])
+def test_loops_of_a_sum_are_run_once_a_term_or_once_a_point(parts: int, more: int) -> None:
+    """Sums that are written out are the same at the four columns of a row, and compilers make them one."""
+    bound = weighted(TERMS, parts, ROWS, COLUMNS)
+    kernels = [kernel_at(bound, place, parts) for place in ("each term", "each point of a term")]
+    (once, few), (often, many) = (found_and_counted(bound, k) for k in kernels)
+    operations = "float_operations_per_block"
+    assert often["dot.1"][operations] == more * once["dot.1"][operations]
+    assert (many.total("fp32") > 3 * few.total("fp32")) == (more > 1)
+
+
+@pytest.mark.parametrize("terms", [TERMS, 4])
+def test_a_loop_inside_the_terms_loads_again_what_is_the_same_for_all(terms: int) -> None:
+    bound = weighted(terms, 200, ROWS, COLUMNS)
+    kernel = one_kernel(bound, f"rr.k={terms} sy=2 sx=4", weights(1, "sy=2", parts=200)).kernels[0]
+    structure, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200, vectors=True).model(structure)
+    features = model.evaluate(np.array([params], np.int64)).features[0].sum(axis=0)
+    (code,) = lower(bound, Schedule.of(bound, [kernel])).kernels
+    counted = count_kernel(code)
+    requests = counted.total("load_requests") + counted.total("store_requests")
+    assert features[INDEX["global_requests_per_block"]] == pytest.approx(requests)
+    assert features[INDEX["num_global_mem_loads_per_block"]] == pytest.approx(counted.total("load_sectors"))
+
+
+@pytest.mark.parametrize("terms", [TERMS, 3])
+def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> None:
+    """There are none to tell apart: both places are one."""
+    bound = whole(terms)
+    both = [
+        Structure(
+            (StageId("total"), SUMS),
+            tuple(Spot(f, Level.THREAD, SUMS, enclosing, each_term=not enclosing) for f in ("dot", "weight")),
+        )
+        for enclosing in (0, 1)
+    ]
+    featurizer, params = Featurizer(bound, H200), np.array([[4, 8, 1, 1]], np.int64)
+    one, other = (featurizer.model(s).evaluate(params).features for s in both)
+    np.testing.assert_array_equal(one, other)
+    kernels = [build_kernel(featurizer.model(s), params[0]) for s in both]
+    assert kernels[0] == kernels[1]
+
+
+def test_each_term_is_part_of_a_structure() -> None:
+    spot = Spot("dot", Level.THREAD, SUMS)
+    outside, inside = (Structure((SUMS,), (s,)) for s in (spot, spot._replace(each_term=True)))
+    assert outside != inside and not spot.in_terms
+    assert replace(inside, spots=(spot,)) == outside

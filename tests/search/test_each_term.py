@@ -1,0 +1,100 @@
+"""Funcs that threads compute once for each term of a reduction: where that is offered, and what it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from autosched import Func, Input, Pipeline, RDom, Var, float32, interpret
+from autosched import sum as sum_over
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.api import ScheduledPipeline
+from autosched.apps import get_app
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Structure
+from autosched.measure.simulated.simulate import simulate
+from autosched.schedule.types import Schedule, StageId
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.evaluate import Evaluator
+from autosched.search.places import Places
+from autosched.search.random_state import RandomStates
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
+from tests.featurize.drawing import H200, states_of
+from tests.schedule.weighted import weighted
+
+y, x = Var("y"), Var("x")
+SETTINGS = SearchSettings(beam_size=4, passes=2)
+
+
+def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
+    app = get_app("kernel_regression")
+    return bind(app.build(), app.shapes(sizes))
+
+
+def places(bound: BoundPipeline, structure: Structure, func: str) -> list[tuple[str, int, bool]]:
+    found = Places(Featurizer(bound, H200)).at_thread(structure, func)
+    spots = [s.spot(func) for s in found]
+    return [(str(s.host), s.enclosing, s.each_term) for s in spots if s is not None]
+
+
+def each_term(schedule: Schedule) -> list[str]:
+    return [m.func for k in schedule.kernels for m in k.members if k.in_terms(m)]
+
+
+def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:
+    bound = weighted()
+    sums = Structure((StageId("total"), StageId("total", 1)))
+    expected = [("total.1", 0, False), ("total.1", 0, True), ("total.1", 1, False), ("total.1", 2, False)]
+    assert places(bound, sums, "weight") == expected
+    (_, outside, inside, *_) = [sums, *Places(Featurizer(bound, H200)).at_thread(sums, "weight")]
+    assert places(bound, outside, "dot") == expected[:1], "weight reads it outside of the terms"
+    assert places(bound, inside, "dot") == expected[:2]
+
+
+def test_what_is_the_same_for_all_terms_is_computed_outside_of_them() -> None:
+    table, gain, total, out = Input("table", float32, 2), Func("gain"), Func("total"), Func("out")
+    r, c = RDom("r", k=30), RDom("c", k=30)
+    gain[y] = sum_over(table[y, c.k], over=c, name="whole") * 2
+    total[y, x] = 0.0
+    total[y, x] += gain[y] * table[r.k, x]
+    out[y, x] = total[y, x] * gain[y]
+    bound = bind(Pipeline([out.over(y=(0, 30), x=(0, 30))]), {"table": (30, 30)})
+    sums = Structure((StageId("total"), StageId("total", 1)))
+    assert places(bound, sums, "gain") == [("total.1", 0, False), ("total.1", 1, False), ("total.1", 2, False)]
+
+
+def test_random_states_have_such_places() -> None:
+    bound = weighted()
+    states, found = states_of(bound), []
+    for seed in range(12):
+        drawn = states.draw_legal(np.random.default_rng(seed))
+        found += each_term(drawn[1]) if drawn is not None else []
+    assert len(found) > 2
+
+
+def test_weights_are_computed_for_each_term_where_that_is_faster() -> None:
+    """Lanes that share the samples compute a weight each; without, all go through memory."""
+    bound = kernel_regression(get_app("kernel_regression").default_sizes)
+    found = [Beam(replace(SETTINGS, each_term=on)).search(bound, H200).ranked[0] for on in (False, True)]
+    assert [each_term(r.schedule) for r in found] == [[], ["distance"]]
+    assert found[1].seconds < 0.9 * found[0].seconds
+    times = [simulate(bound, r.schedule, H200).seconds for r in found]
+    assert times[1] < 0.8 * times[0]
+
+
+def test_what_is_found_gives_the_interpreters_result() -> None:
+    app = get_app("kernel_regression")
+    bound, inputs, found = kernel_regression(app.small_sizes), app.make_inputs(app.small_sizes), 0
+    states = RandomStates(Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
+    expected = interpret(app.build(), inputs)["output"]
+    for seed in range(8):
+        drawn = states.draw_legal(np.random.default_rng(seed))
+        if drawn is not None and each_term(drawn[1]):
+            result = ScheduledPipeline(bound, drawn[1], H200).compile("cpu")(inputs)
+            assert app.tolerance.mismatch(result, expected) is None
+            found += 1
+    assert found
