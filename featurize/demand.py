@@ -140,18 +140,6 @@ class Demands:
             found[number, : len(few)] = few
         return found[layouts]
 
-    def terms_alone(self, layouts: Ints, loops: int) -> Bools:
-        """Return which of the loops around nests are over terms of a host none of whose points are, ``bool[R, loops]``.
-
-        That is, what stands in them is computed once for each term (see `Spot`). ``layouts`` are from `layout`.
-        """
-        found = np.zeros((len(self._layouts) + 1, loops), bool)
-        for (names, reduces), number in self._layouts.items():
-            over_points = {host for (host, _), term in zip(names, reduces, strict=True) if not term}
-            alone = [term and host not in over_points for (host, _), term in zip(names, reduces, strict=True)][:loops]
-            found[number, : len(alone)] = alone
-        return found[layouts]
-
     def counts(self, layouts: Ints) -> Ints:
         """Return how many loops there are around nests, ``int64[R]``, from numbers of `layout`."""
         found = np.zeros(len(self._layouts) + 1, np.int64)

@@ -125,12 +125,11 @@ class Loops:
         """Return how many times as often a thread makes accesses, ``float64[A]``, as it touches other elements.
 
         What is computed for each term, in a loop of its own that stays one, loads again in every term what is the
-        same for all. Only where no points are around are accesses counted so: features of other kernels are those
-        that models have learned from.
+        same for all.
 
         Args:
             accesses: The accesses.
-            terms: ``bool[R, L]``, which of the loops around a nest are over terms alone (`Demands.terms_alone`).
+            terms: ``bool[R, L]``, which of the loops around a nest are over terms.
         """
         if not terms.any():
             return np.ones(len(accesses.batch.readers))

@@ -155,7 +155,7 @@ class Featurizer:
             accesses, self.entries, geometry.block, geometry.blocks, warps, promoted, every_warp=self.every_warp
         )
         if shares:
-            cost = cost.times(loops.again(accesses, self.demands.terms_alone(layouts, nests.loops.shape[1])))
+            cost = cost.times(loops.again(accesses, reduces))
         thread_bytes = _thread_bytes(batch, nests, promoted)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = filler.features(shared, thread_bytes, wanted)
