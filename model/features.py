@@ -229,7 +229,8 @@ def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) ->
     spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
     changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage), *structure.lanes]
-    for part in (changed, rewrites):
+    stored = [s.func for s in structure.spots if s.stored]
+    for part in (changed, stored, rewrites):
         if part:
             text += f"|{part}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -85,13 +85,14 @@ def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore)
     assert seen >= 3
 
 
-def test_kernels_that_differ_in_alignment_alone_are_told_apart() -> None:
-    """A tile that begins at aligned columns is wider and loads other sectors."""
+def test_kernels_that_differ_in_a_tile_alone_are_told_apart() -> None:
+    """One that begins at aligned columns is wider and loads other sectors; one that is stored, too, stores more."""
     bound = samples()[0].problem.bind()
     func, root = next(iter(bound.funcs)), StageId(list(bound.funcs)[-1])
     plain = Structure((root,), (Spot(func, Level.BLOCK, root),))
     aligned = Structure((root,), (Spot(func, Level.BLOCK, root, aligned=Aligned(4, 1)),))
-    assert len({kernel_key(s, (1, 2)) for s in (plain, aligned)}) == 2
+    stored = Structure((root,), (Spot(func, Level.BLOCK, root, stored=True),))
+    assert len({kernel_key(s, (1, 2)) for s in (plain, aligned, stored)}) == 3
 
 
 def test_stages_of_pipelines_with_copies_are_there_once(store: FeatureStore) -> None:
