@@ -131,8 +131,6 @@ class Loops:
             accesses: The accesses.
             terms: ``bool[R, L]``, which of the loops around a nest are over terms.
         """
-        if not terms.any():
-            return np.ones(len(accesses.batch.readers))
         reader, around = accesses.batch.readers, terms.shape[1]
         d = accesses.nests.low.shape[1]
         moves = np.abs(accesses.nests.loops[:, :, 1 : 1 + d])[reader]

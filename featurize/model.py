@@ -154,7 +154,7 @@ class Featurizer:
         cost = traffic(
             accesses, self.entries, geometry.block, geometry.blocks, warps, promoted, every_warp=self.every_warp
         )
-        if shares:
+        if shares and reduces.any():
             cost = cost.times(loops.again(accesses, reduces))
         thread_bytes = _thread_bytes(batch, nests, promoted)
         filler = Filler(batch, geometry, accesses, cost, warps, self.target, loops, shares)

@@ -110,17 +110,13 @@ class Storer:
 
     def _as_it_is(self, structure: Structure, reader: Piece, own: Piece) -> list[Params]:
         """Return the tiles of the reader with the threads of the Member that are predicted to be fastest, if any."""
-        evaluator, decider = self.retiler.evaluator, self.retiler.decider
-        places = decider.places
-        before, after = places.layout(reader.structure), places.layout(structure)
-        kept = list(reader.params[: after.root_serial.stop])
-        for name, where in after.members:
-            known = reader.structure.spot(name) is not None
-            kept += reader.params[before.threads_of(name)] if known else (1,) * (where.stop - where.start)
-        name = own.structure.func
-        where = after.threads_of(name)
-        extents = evaluator.kernel_model(structure).member_extents(np.array([kept], np.int64))[name][0].tolist()
-        tried = [(*kept[: where.start], *t, *kept[where.stop :]) for t in decider.member_tilings(name, extents)]
+        evaluator, decider, name = self.retiler.evaluator, self.retiler.decider, own.structure.func
+        ones = (1,) * len(evaluator.bound.funcs[name].dims)
+        one = decider.with_threads(reader, structure, name, ones)
+        extents = evaluator.kernel_model(structure).member_extents(np.array([one], np.int64))[name][0].tolist()
+        tried = [
+            decider.with_threads(reader, structure, name, threads) for threads in decider.member_tilings(name, extents)
+        ]
         evaluator.evaluate((structure, p) for p in tried)
         legal = [p for p in tried if not evaluator.known(structure, p).reason]
         return sorted(legal, key=lambda p: comparable(evaluator.known(structure, p).cost))[:1]

@@ -242,15 +242,16 @@ def plan_kernel(
         block_ranges: Narrower inclusive ranges of block loops by name (the interior of a split kernel).
 
     Raises:
-        ScheduleError: If a Member's region does not follow from its host.
+        ScheduleError: If a Member's region does not follow from its host, or which block owns which part of one that is
+            stored does not follow from the blocks.
     """
     plan = _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
     stored = [m.func for m in kernel.members if m.stored]
     if not stored:
         return plan
-    whole = plan_kernel(bound, kernel) if block_ranges else plan  # a single block is no variable
-    if whole is not plan:
-        return replace(plan, owned={f: whole.owned[f].narrowed(block_ranges or {}) for f in stored})
+    if block_ranges:  # a range of one block is no variable, so that what all of them own is needed
+        whole = plan_kernel(bound, kernel).owned
+        return replace(plan, owned={f: whole[f].narrowed(block_ranges) for f in stored})
     return replace(plan, owned={f: owned_part(plan.allocations[f].base, plan.grid, f) for f in stored})
 
 

@@ -66,9 +66,9 @@ def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[S
     kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.members if not m.stored}
     read = [sources_of(bound, kernel) for kernel in schedule.kernels]
     for k, kernel in enumerate(schedule.kernels):
-        elsewhere = {*bound.outputs.values()}.union(*(r for n, r in enumerate(read) if n != k))
-        for m in (m for m in kernel.members if m.stored and m.func not in elsewhere):
-            yield f"kernel {k} stores {m.func}, which nothing else reads; do not store it"
+        for m in (m for m in kernel.members if m.stored and m.func not in bound.outputs.values()):
+            if not any(m.func in r for n, r in enumerate(read) if n != k):
+                yield f"kernel {k} stores {m.func}, which nothing else reads; do not store it"
         local = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
         for name in read[k]:
             if name in local or name in bound.inputs or name in kernel.root_funcs:
