@@ -105,20 +105,23 @@ class BeamSearch:
         """
         decisions = self.expander.decider.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
-        children = [Child(0.0, start_state)]
+        children: list[Child] = []
+        beam = [start_state()]
         for decision in decisions:
-            beam = self._pop(children, number, keep)
             late = self.late()
             if late and not needed:
                 return []
             if late:
                 beam = beam[:1]
-            children = yield from self.expander.children(
-                beam, decision, self.frozen, depth=number, size=self.settings.beam_size,
-                members=members and not late, hurried=late,
-            )  # fmt: skip
+            offers = self.expander.offers(beam, decision, self.frozen, members=members and not late, hurried=late)
+            if decision is not decisions[-1] and all(len(options) <= 1 for _, options in offers):
+                beam = self.expander.followed(offers, decision)
+                continue
+            children = yield from self.expander.children(offers, decision, depth=number, size=self.settings.beam_size)
             if not children:
                 return []
+            if decision is not decisions[-1]:
+                beam = self._pop(children, number, keep)
         finished = self._cheapest(children, self.settings.beam_size)
         if finished and not last:
             self._bless(finished, number)

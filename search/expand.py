@@ -1,7 +1,12 @@
-"""One step of a search: what becomes of the states of the beam with one more decision made."""
+"""One step of a search: what becomes of the states of the beam with one more decision made.
+
+Where no state has a choice, as in most steps once the cheap Funcs are frozen, nothing is looked at: what kernels cost
+matters where the beam chooses, and many that the next step replaces never do.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
@@ -16,8 +21,8 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.hold import Held, offer
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.sampling import Floats, Ints, Sampler, Table
-from autosched.search.state import State
-from autosched.search.together import Asking
+from autosched.search.state import Piece, State
+from autosched.search.together import Asking, with_others
 
 CHILDREN_OF_STATE = 2
 CHILDREN_OF_STEP = 16
@@ -37,6 +42,10 @@ class Child(NamedTuple):
 
     cost: float
     make: Callable[[], State]
+
+
+Offers = list[tuple[State, Sequence[Option]]]
+"""States, and the options of each in one decision; none where the decision does not concern the state."""
 
 
 @dataclass
@@ -59,31 +68,21 @@ class Expander:
         self.decider = shared or Decider(self.evaluator)
         self.sampler = Sampler(self.evaluator, self.decider, self.rng)
 
-    def children(
-        self,
-        beam: Sequence[State],
-        decision: Decision,
-        held: Mapping[str, Held],
-        *,
-        depth: int,
-        size: int,
-        members: bool = True,
+    def offers(
+        self, beam: Sequence[State], decision: Decision, held: Mapping[str, Held], *, members: bool = True,
         hurried: bool = False,
-    ) -> Asking[list[Child]]:
-        """Return the children of all states, costed together; of very many, the cheapest (see `together`).
+    ) -> Offers:  # fmt: skip
+        """Return the options of all states; states that have none, though they need one, are left out.
 
         Args:
             beam: States.
             decision: What to decide.
             held: Decisions that are made already, by Func.
-            depth: Layers of structure by which options are told apart, where they are sampled.
-            size: Size of the beam that the children are for.
             members: Whether Funcs may be fused into the kernels of others.
             hurried: Whether roots get the tiles that stand for theirs until they are decided.
         """
         started = time.perf_counter()
-        offered: list[tuple[State, Sequence[Option]]] = []
-        children: list[Child] = []
+        found: Offers = []
         if members:
             self.decider.prefetch(beam, decision)
         for state in beam:
@@ -91,23 +90,51 @@ class Expander:
                 options = self.decider.provisional_tiling(state, decision)
             else:
                 options = self._offer(state, decision, held.get(decision.func), members)
-            if options:
+            if options or decision.group is not None:
                 self._count(options)
-                offered.append((state, options))
-            elif decision.group is not None:
-                children.append(Child(state.cost, partial(replace, state, steps=state.steps + 1, parent=state)))
+                found.append((state, options))
         self.evaluator.counts.seconds["enumeration"] += time.perf_counter() - started
-        accepted = yield from self.sampler.accept(offered, depth)
+        return found
+
+    def followed(self, offers: Offers, decision: Decision) -> list[State]:
+        """Return the states with their only options taken; kernels that are new cost NaN until `children`."""
+        return [
+            self.decider.after(state, decision, options[0], costed=False) if options else _passed(state)
+            for state, options in offers
+        ]
+
+    def children(self, offers: Offers, decision: Decision, *, depth: int, size: int) -> Asking[list[Child]]:
+        """Return the children of all states, costed together; of very many, the cheapest (see `together`).
+
+        Args:
+            offers: States with their options.
+            decision: What is decided.
+            depth: Layers of structure by which options are told apart, where they are sampled.
+            size: Size of the beam that the children are for.
+        """
+        gone = [self.decider.replaced(state, decision) for state, _ in offers]
+        missing = [_uncosted(state, g) for (state, _), g in zip(offers, gone, strict=True)]
+        wanted = [(p.structure, p.params) for pieces in missing for p in pieces]
+        choices = [(state, options) for state, options in offers if options]
+        accepted = iter((yield from with_others(wanted, self.sampler.accept(choices, depth))))
+        children: list[Child] = []
         found: list[tuple[State, Kept, Table, int, float]] = []
         totals: list[Floats] = [np.zeros(0)]
-        for (state, _), (table, positions) in zip(offered, accepted, strict=True):
+        most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
+        for (state, options), replaced, pieces in zip(offers, gone, missing, strict=True):
+            table, positions = next(accepted) if options else (None, None)
+            if not all(map(self._may_stay, pieces)):
+                continue
+            if pieces:
+                state = self._costed(state, replaced)
+            if table is None or positions is None:
+                children.append(Child(state.cost, partial(_passed, state)))
+                continue
             costs = table.cost[positions]
-            most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
             if len(positions) > most:
                 nearest = np.argsort(costs, kind="stable")[:most]
                 positions, costs = positions[nearest], costs[nearest]
-            gone = self.decider.replaced(state, decision)
-            kept = self.decider.kept(state, gone)
+            kept = self.decider.kept(state, replaced)
             totals.append(self._totals(kept, table, positions, costs))
             found += [(state, kept, table, *p) for p in zip(positions.tolist(), costs.tolist(), strict=True)]
         total = np.concatenate(totals)
@@ -117,6 +144,19 @@ class Expander:
         after = partial(self._after, decision)
         pairs = zip(chosen.tolist(), total[chosen].tolist(), strict=True)
         return children + [Child(cost, partial(after, *found[k])) for k, cost in pairs]
+
+    def _may_stay(self, piece: Piece) -> bool:
+        """Whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
+        s = piece.structure
+        return not (s.spots or s.inlined) or not self.evaluator.judged(s)[piece.params].reason
+
+    def _costed(self, state: State, gone: Sequence[int]) -> State:
+        """Return a state with the costs of all kernels but those that a decision replaces."""
+        costs = tuple(
+            cost if k in gone or not math.isnan(cost) else self.evaluator.known(p.structure, p.params).cost
+            for k, (p, cost) in enumerate(zip(state.pieces, state.costs, strict=True))
+        )
+        return replace(state, costs=costs, cost=sum(costs))
 
     def _totals(self, kept: Kept, table: Table, positions: Ints, costs: Floats) -> Floats:
         """Return what states cost in which some options are taken, summed kernel by kernel as states do."""
@@ -146,3 +186,16 @@ class Expander:
             considered["tile"] += len(options)
         else:
             considered.update(o.kind for o in options)
+
+
+def _passed(state: State) -> State:
+    """Return a state after a decision that does not concern it."""
+    return replace(state, steps=state.steps + 1, parent=state)
+
+
+def _uncosted(state: State, gone: Sequence[int]) -> list[Piece]:
+    """Return the kernels that cost NaN as yet, without those that a decision replaces."""
+    if not math.isnan(state.cost):
+        return []
+    costs = enumerate(zip(state.pieces, state.costs, strict=True))
+    return [p for k, (p, cost) in costs if math.isnan(cost) and k not in gone]

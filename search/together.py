@@ -14,6 +14,19 @@ Asking = Generator[Iterable[Kernel], None, T]
 """Something that yields the kernels whose verdicts it needs before it can go on, and returns its result in the end."""
 
 
+def with_others(others: Sequence[Kernel], search: Asking[T]) -> Asking[T]:
+    """Do what a search does, and ask for some other kernels with the first that it asks for."""
+    try:
+        first = next(search)
+    except StopIteration as end:
+        if others:
+            yield others
+        result: T = end.value
+        return result
+    yield [*others, *first]
+    return (yield from search)
+
+
 def finish(evaluator: Evaluator, search: Asking[T]) -> T:
     """Return the result of one search."""
     return finish_together(evaluator, [search])[0]

@@ -120,7 +120,8 @@ class WindowSearch:
         return next(iter(self._cheapest(1)), None)
 
     def _children(self, states: list[State], decision: Decision, held: Mapping[str, Held]) -> list[State]:
-        children = self.expander.children(states, decision, held, depth=EVERY_OPTION, size=self.size)
+        offers = self.expander.offers(states, decision, held)
+        children = self.expander.children(offers, decision, depth=EVERY_OPTION, size=self.size)
         return [child.make() for child in finish(self.expander.evaluator, children)]
 
     def _followed(self, states: list[State], decision: Decision, held: Held) -> list[State]:

@@ -1,0 +1,126 @@
+"""Decisions that leave no choice: they are followed without a look at the kernels between."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from autosched.schedule.types import Level
+from autosched.search.analytical import AnalyticalModel
+from autosched.search.beam import BeamSearch
+from autosched.search.cost import comparable
+from autosched.search.decide import start_state
+from autosched.search.evaluate import Evaluator
+from autosched.search.expand import Expander
+from autosched.search.hold import held_decisions
+from autosched.search.settings import SearchSettings
+from autosched.search.state import State
+from autosched.search.together import Asking, Kernel, finish, with_others
+from autosched.target import Target
+from tests.featurize.drawing import H200, bound_app
+
+PLAIN = SearchSettings(beam_size=4, passes=1, refine=0, freeze=False)
+
+
+def search_of(name: str, settings: SearchSettings = PLAIN, target: Target = H200) -> BeamSearch:
+    evaluator = Evaluator(bound_app(name), target, AnalyticalModel(target), settings)
+    return BeamSearch(evaluator, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", ["harris", "bilateral_grid", "conv_layer"])
+def test_what_is_held_whole_is_costed_once(name: str) -> None:
+    """A pass in which everything is held comes to the state that it was taken from, by one batch."""
+    first = search_of(name)
+    state = first.run()[0]
+    again = search_of(name)
+    again.frozen = held_decisions(first.expander.decider.places, state)
+    (found,) = again.run()
+    assert again.evaluator.counts.batches == 1
+    assert again.evaluator.counts.asked <= len(state.pieces)
+    assert found.cost == state.cost == pytest.approx(sum(found.costs))
+    assert {(p.structure, p.params) for p in found.pieces} == {(p.structure, p.params) for p in state.pieces}
+    assert found.levels == state.levels and found.steps == state.steps
+
+
+def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
+    """Half of the Funcs are held: each state that is left has the costs that a cold evaluator finds."""
+    first = search_of("camera_pipe")
+    state = first.run()[0]
+    held = held_decisions(first.expander.decider.places, state)
+    search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
+    search.frozen = {name: held[name] for name in list(held)[::2]}
+    found = search.run()
+    assert len(found) > 1
+    cold = search_of("camera_pipe").evaluator
+    for state in found:
+        alone = [cold.known(*_evaluated(cold, (p.structure, p.params))).cost for p in state.pieces]
+        assert list(state.costs) == pytest.approx(alone)
+        assert state.cost == pytest.approx(sum(alone))
+
+
+def _evaluated(evaluator: Evaluator, kernel: Kernel) -> Kernel:
+    evaluator.evaluate([kernel])
+    return kernel
+
+
+def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice() -> None:
+    """What is held takes more shared memory than a device has: nothing is left, though it was never a choice."""
+    settings = dataclasses.replace(PLAIN, locations=("block",))
+    first = search_of("unsharp", settings)
+    state = next(s for s in first.run() if s.levels["gray"] is Level.ROOT)
+    (output,) = (p for p in state.pieces if p.structure.func == "output")
+    assert output.structure.spots
+
+    def found(target: Target) -> list[State]:
+        search = search_of("unsharp", settings, target)
+        search.frozen = held_decisions(first.expander.decider.places, state)
+        del search.frozen["input_clamped"]  # the only choice; it does not concern the kernel of the output
+        return search.run()
+
+    assert found(H200)
+    assert found(dataclasses.replace(H200, shared_per_block_optin=64)) == []
+
+
+def test_only_options_are_taken_without_a_batch() -> None:
+    search = search_of("harris")
+    expander: Expander = search.expander
+    first = expander.decider.decisions()[0]
+    offers = expander.offers([start_state()], first, {})
+    (state,) = expander.followed(offers, first)
+    assert search.evaluator.counts.asked == 0
+    assert math.isnan(state.cost) and state.steps == 1
+    second = expander.decider.decisions()[1]
+    children = finish(
+        search.evaluator, expander.children(expander.offers([state], second, {}), second, depth=0, size=4)
+    )
+    assert children and all(math.isfinite(comparable(c.cost)) for c in children)
+    assert all(c.make().cost == pytest.approx(c.cost) for c in children)
+
+
+def test_other_kernels_are_asked_for_with_the_first() -> None:
+    kernel = next(iter(search_of("blur").run()[0].pieces))
+    one: Kernel = (kernel.structure, kernel.params)
+
+    def asking(times: int) -> Asking[int]:
+        for _ in range(times):
+            yield [one]
+        return times
+
+    def run(times: int, others: list[Kernel]) -> tuple[list[int], int]:
+        search = with_others(others, asking(times))
+        asked: list[int] = []
+        try:
+            while True:
+                wanted: Iterable[Kernel] = next(search)
+                asked.append(len(list(wanted)))
+        except StopIteration as end:
+            return asked, int(end.value)
+
+    assert run(3, [one, one]) == ([3, 1, 1], 3)
+    assert run(0, [one]) == ([1], 0)
+    assert run(0, []) == ([], 0)
+    assert run(2, []) == ([1, 1], 2)
