@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from autosched.apps import get_app
 from autosched.errors import InputError
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.problem import Problem
@@ -51,5 +52,5 @@ def samples_from(
 
 
 def family_of(problem: Problem) -> str:
-    """Return what a problem is held out with: the name of its app, whatever its sizes, or the random pipeline."""
-    return str(json.loads(problem.arguments)["name"]) if problem.kind == "app" else problem.title
+    """Return what a problem is held out with: its app with all sizes and variants, or the random pipeline."""
+    return get_app(json.loads(problem.arguments)["name"]).family if problem.kind == "app" else problem.title

@@ -2,12 +2,13 @@
 
     python scripts/regret_table.py [--apps harris,unsharp] [--model WEIGHTS.safetensors] [--target h200] [--json FILE]
     python scripts/regret_table.py --target cpu --rounds 20
+    python scripts/regret_table.py --held-out out/each  # of scripts/train.py 'hold_out=[each]' output=out/each
 
 Each search has the same settings and seed, and the same seconds if a limit is given. Of each the five schedules it
 ranks best are timed, on the simulated device for a GPU and through C on this machine's processor for a CPU; regret is
 what the best ranked one, or the best of the five, takes more than the fastest of all that were timed for the app. The
-apps must not be among those that the model was trained on; it says so if they are. With ``--json``, apps that the file
-has already are not searched again.
+apps must not be among those that the model was trained on; it says so if they are. ``--held-out`` takes another model
+for each app, one that was trained without it. With ``--json``, apps that the file has already are not searched again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.measure.simulated.version import simulated_source
 from autosched.model.learned import LearnedModel, load_model
+from autosched.model.runs import WEIGHTS_FILE
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
@@ -123,9 +125,16 @@ def table(rows: Sequence[Mapping[str, Any]], source: str) -> str:
 
 def check_unseen(model: LearnedModel, apps: Sequence[str]) -> None:
     """Say so if an app may be among those that the weights were trained on."""
-    seen = set(apps) & set(model.provenance.apps)
+    seen = {name for name in apps if get_app(name).family in model.provenance.apps}
     if seen:
         print(f"warning: {', '.join(sorted(seen))} are in the training data of {model.name}", file=sys.stderr)
+
+
+def model_for(app: str, target: Target, options: argparse.Namespace) -> LearnedModel:
+    """Return the learned model that the command line asks for, for an app."""
+    if options.held_out:
+        return load_model(options.held_out / get_app(app).family / WEIGHTS_FILE, target)
+    return load_model(options.model, target) if options.model else load_model(target)
 
 
 def main() -> int:
@@ -133,6 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=APPS, help="names, separated by commas")
     parser.add_argument("--model", help="file of weights; those shipped for the target when left out")
+    parser.add_argument("--held-out", type=Path, help="folder with a folder of weights for each app")
     parser.add_argument("--target", default="h200")
     parser.add_argument("--beam", type=int, default=8, help="states expanded at each decision")
     parser.add_argument("--passes", type=int, default=2)
@@ -147,12 +157,12 @@ def main() -> int:
         rows = {row["app"]: row for row in json.loads(options.json.read_text())}
     try:
         target = get_target(options.target)
-        learned = load_model(options.model, target) if options.model else load_model(target)
-        check_unseen(learned, names)
-        models: dict[str, CostModel] = {"learned": learned, "analytical": analytical_model(target)}
         for name in names:
+            learned = model_for(name, target, options)
+            check_unseen(learned, [name])
             if name in rows:
                 continue
+            models: dict[str, CostModel] = {"learned": learned, "analytical": analytical_model(target)}
             rows[name] = row_of(get_app(name), models, target, options)
             print(f"{name}: " + ", ".join(f"{m} {1e6 * rows[name][m][0]:.1f} us" for m in MODELS), file=sys.stderr)
             if options.json:
@@ -160,7 +170,8 @@ def main() -> int:
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     source = "measured: this machine's processor" if target.kind == "cpu" else simulated_source(target)
-    print(f"{learned.name}; beam {options.beam}, {options.passes} passes\n")
+    name = f"models of {options.held_out}" if options.held_out else learned.name
+    print(f"{name}; beam {options.beam}, {options.passes} passes\n")
     print(table([rows[n] for n in names], source))
     return 0
 

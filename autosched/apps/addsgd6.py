@@ -16,4 +16,4 @@ def build() -> Pipeline:
     return build_dissipation("addsgd6", ORDER)
 
 
-APP = dissipation_app("addsgd6", build, ORDER, nominal_flops=626)
+APP = dissipation_app("addsgd6", build, ORDER, nominal_flops=626, variant_of="addsgd4")

@@ -42,6 +42,8 @@ class App:
             alone; an input whose name is a keyword of Python has an underscore appended.
         tolerance: How far outputs may lie from those of ``compute``.
         nominal_flops: Operations per output point as the paper counts them, where it reports GFLOP/s.
+        variant_of: Another app that computes much the same; a model that is to be judged by one must not learn from the
+            other.
     """
 
     name: str
@@ -54,6 +56,12 @@ class App:
     compute: Callable[..., Arrays]
     tolerance: Tolerance = field(default=EXACT)
     nominal_flops: int | None = None
+    variant_of: str | None = None
+
+    @property
+    def family(self) -> str:
+        """The app that stands for it and its variants."""
+        return self.variant_of or self.name
 
     @property
     def summary(self) -> str:

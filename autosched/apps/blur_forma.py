@@ -52,4 +52,5 @@ APP = App(
     generate=generate,
     compute=compute,
     tolerance=Tolerance(rtol=1e-5, atol=1e-6),
+    variant_of="blur",
 )

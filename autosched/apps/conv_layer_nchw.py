@@ -61,4 +61,5 @@ APP = App(
     generate=generate,
     compute=compute,
     tolerance=TOLERANCE,
+    variant_of="conv_layer",
 )

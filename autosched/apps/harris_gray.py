@@ -46,4 +46,5 @@ APP = App(
     generate=generate,
     compute=compute,
     tolerance=TOLERANCE,
+    variant_of="harris",
 )

@@ -109,7 +109,9 @@ def compute_dissipation(
     return outputs
 
 
-def dissipation_app(name: str, build: Callable[[], Pipeline], order: int, nominal_flops: int) -> App:
+def dissipation_app(
+    name: str, build: Callable[[], Pipeline], order: int, nominal_flops: int, variant_of: str | None = None
+) -> App:
     """Return an application on a cube of 320 points a side.
 
     Args:
@@ -117,6 +119,7 @@ def dissipation_app(name: str, build: Callable[[], Pipeline], order: int, nomina
         build: See `App`.
         order: See `build_dissipation`.
         nominal_flops: Operations per point that the paper counts.
+        variant_of: See `App`.
     """
     return App(
         name=name,
@@ -129,6 +132,7 @@ def dissipation_app(name: str, build: Callable[[], Pipeline], order: int, nomina
         compute=functools.partial(compute_dissipation, order),
         tolerance=Tolerance(rtol=1e-10, atol=1e-11),
         nominal_flops=nominal_flops,
+        variant_of=variant_of,
     )
 
 

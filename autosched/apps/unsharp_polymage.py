@@ -75,4 +75,5 @@ APP = App(
     generate=generate,
     compute=compute,
     tolerance=Tolerance(rtol=2e-5, atol=2e-6, bad_fraction=1e-4),  # a pixel may lie on the threshold
+    variant_of="unsharp",
 )

@@ -65,6 +65,12 @@ def test_pipeline(app: App) -> None:
 
 
 @each_app
+def test_variants_are_of_an_app_that_is_none(app: App) -> None:
+    assert get_app(app.family).family == app.family
+    assert set(app.shapes()) == set(get_app(app.family).shapes())
+
+
+@each_app
 def test_float64_appears_only_where_the_program_is_in_double(app: App) -> None:
     if "Artemis" in app.papers:
         return

@@ -52,3 +52,16 @@ def test_row_of_equal_models(script: ModuleType, monkeypatch: pytest.MonkeyPatch
     assert row["learned"] == row["analytical"]
     assert row["roots"] == [1.0]
     assert row["learned_kernels"] == row["analytical_kernels"] > 0
+
+
+def test_each_app_has_a_model_that_was_trained_without_it(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = []
+    monkeypatch.setattr(script, "load_model", lambda *a: asked.append(a))
+    for app in ("unsharp", "blur_forma"):
+        script.model_for(app, H200, argparse.Namespace(held_out=tmp_path, model=None))
+    script.model_for("blur", H200, argparse.Namespace(held_out=None, model="weights"))
+    script.model_for("blur", H200, argparse.Namespace(held_out=None, model=None))
+    files = [tmp_path / family / "model.safetensors" for family in ("unsharp", "blur")]
+    assert asked == [(files[0], H200), (files[1], H200), ("weights", H200), (H200,)]

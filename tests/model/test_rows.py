@@ -67,3 +67,8 @@ def test_nothing_to_train_with(database: ResultsDatabase) -> None:
 def test_an_app_is_one_family_whatever_its_size() -> None:
     assert family_of(Problem.app("blur", small=True)) == family_of(Problem.app("blur")) == "blur"
     assert family_of(Problem.random(7)) == "random 7"
+
+
+def test_variants_of_an_app_are_one_family() -> None:
+    assert family_of(Problem.app("blur_forma")) == "blur"
+    assert family_of(Problem.app("harris_gray")) == family_of(Problem.app("harris")) == "harris"

@@ -49,9 +49,15 @@ def test_one_model(database: Path, tmp_path: Path) -> None:
 
 def test_a_model_for_each_app(database: Path, tmp_path: Path) -> None:
     module, config = script(), composed(*overrides(database, tmp_path))
-    rows = module.each_app(config, module.load_data(config), tmp_path)
+    rows = module.each_app(config, module.load_data(config), tmp_path, [])
     assert list(rows) == ["blur, learned", "blur, analytical", "unsharp, learned", "unsharp, analytical"]
     assert load_checkpoint(tmp_path / "unsharp" / "model.safetensors").provenance.held_out == ("unsharp",)
+
+
+def test_a_model_for_some_apps(database: Path, tmp_path: Path) -> None:
+    module, config = script(), composed(*overrides(database, tmp_path))
+    rows = module.each_app(config, module.load_data(config), tmp_path, ["unsharp"])
+    assert list(rows) == ["unsharp, learned", "unsharp, analytical"]
 
 
 def test_cross_validation_judges_every_pipeline(database: Path, tmp_path: Path) -> None:
