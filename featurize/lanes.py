@@ -8,14 +8,16 @@ repeatedly, as most do among the candidates of a search, are counted once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.alike import alike_rows
+from autosched.featurize.growing import Growing
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 WARP = 32
 SECTOR_BYTES = 32
@@ -30,26 +32,34 @@ QUOTIENT_COLUMNS = 6
 All zeros where there is no such index."""
 
 
-@dataclass
 class CountMemo:
-    """A function of integer rows that remembers what it has counted."""
+    """A function of integer rows that remembers what it has counted.
 
-    count: Callable[[Ints], Ints]
-    known: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    Args:
+        count: Returns the counts ``int64[M, width]`` of rows ``int64[M, K]``.
+        width: Numbers that are counted of a row.
+    """
+
+    def __init__(self, count: Callable[[Ints], Ints], width: int) -> None:
+        self._count = count
+        self._number: dict[int, int] = {}
+        self._counted = Growing((width,))
 
     def __call__(self, rows: Ints) -> Ints:
-        """Return the counts ``int64[M, C]`` of rows ``int64[M, K]``."""
+        """Return the counts ``int64[M, width]`` of rows ``int64[M, K]``."""
         keys, first, inverse = alike_rows(rows)
-        found = [self.known.get(k) for k in keys.tolist()]
-        missing = [k for k, f in enumerate(found) if f is None]
-        if missing:
-            counted = self.count(rows[first[missing]]).tolist()
-            for k, values in zip(missing, counted, strict=True):
-                found[k] = self.known[int(keys[k])] = tuple(values)
-        return np.array(found, np.int64)[inverse]
+        listed = keys.tolist()
+        number = np.fromiter(map(self._number.get, listed, repeat(-1)), np.int64, len(listed))
+        missing = np.flatnonzero(number < 0)
+        if len(missing):
+            start = self._counted.extend(self._count(rows[first[missing]]))
+            number[missing] = np.arange(start, start + len(missing))
+            self._number.update((listed[k], start + n) for n, k in enumerate(missing.tolist()))
+        found: Ints = self._counted.rows[number[inverse]]
+        return found
 
 
-def _lanes(rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _lanes(rows: Ints) -> tuple[Ints, Bools]:
     """Return each lane's byte address ``int64[M, 32]`` and whether it takes part."""
     lane = rows[:, FIRST_LANE, None] + np.arange(WARP)
     block_x, block_y = rows[:, BLOCK_X, None], rows[:, BLOCK_Y, None]
@@ -63,50 +73,59 @@ def _lanes(rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     return address, active
 
 
-def _distinct(values: Ints, active: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return values in order with inactive ones last, and which are the first of their kind."""
+def _ordered(values: Ints, active: Bools) -> tuple[Ints, Bools]:
+    """Return values in order with inactive ones last, and which are those of active lanes."""
     beyond = np.iinfo(np.int64).max
     ordered = np.sort(np.where(active, values, beyond), axis=1)
-    fresh = np.ones(ordered.shape, bool)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return ordered, fresh & (ordered != beyond)
+    return ordered, ordered != beyond
+
+
+def _distinct(ordered: Ints, present: Bools) -> Bools:
+    """Return which of values in order are there and the first of their kind."""
+    fresh = present.copy()
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return fresh
 
 
 def _sectors(rows: Ints) -> Ints:
     address, active = _lanes(rows)
-    sectors = _distinct(address // SECTOR_BYTES, active)[1].sum(axis=1)
-    elements = _distinct(address, active)[1].sum(axis=1)
-    return np.stack([sectors, elements, active.sum(axis=1)], axis=1)
+    ordered, present = _ordered(address, active)
+    sectors = _distinct(ordered // SECTOR_BYTES, present)
+    return np.stack([sectors.sum(axis=1), _distinct(ordered, present).sum(axis=1), active.sum(axis=1)], axis=1)
 
 
-def _fullest_bank(words: Ints, active: NDArray[np.bool_], banks: int) -> Ints:
-    ordered, fresh = _distinct(words, active)
-    slot = np.arange(len(words))[:, None] * banks + ordered % banks
-    counts = np.bincount(slot[fresh], minlength=len(words) * banks)
+def _fullest_bank(words: Ints, present: Bools, banks: int) -> Ints:
+    """Return the most different words in one bank, of words in order."""
+    slot = np.arange(len(words))[:, None] * banks + words % banks
+    counts = np.bincount(slot[_distinct(words, present)], minlength=len(words) * banks)
     most: Ints = counts.reshape(len(words), banks).max(axis=1)
     return most
 
 
 def _wavefronts_of_words(rows: Ints) -> Ints:
     address, active = _lanes(rows)
-    fullest = _fullest_bank(address // WORD_BYTES, active, BANKS)
-    return np.stack([fullest, _distinct(address, active)[1].sum(axis=1), active.sum(axis=1)], axis=1)
+    ordered, present = _ordered(address, active)
+    fullest = _fullest_bank(ordered // WORD_BYTES, present, BANKS)
+    return np.stack([fullest, _distinct(ordered, present).sum(axis=1), active.sum(axis=1)], axis=1)
+
+
+def _wavefronts_in_turns(rows: Ints, vector_bytes: int) -> Ints:
+    """Count wavefronts of accesses so wide that only some lanes of a warp, one after the other, go at a time."""
+    address, active = _lanes(rows)
+    together = WARP * WORD_BYTES // vector_bytes
+    turns = [slice(k, k + together) for k in range(0, WARP, together)]
+    ordered = (_ordered(address[:, t] // vector_bytes, active[:, t]) for t in turns)
+    fullest = sum(_fullest_bank(*o, BANKS * WORD_BYTES // vector_bytes) for o in ordered)
+    elements = _distinct(*_ordered(address, active)).sum(axis=1)
+    return np.stack([fullest, elements, active.sum(axis=1)], axis=1)
 
 
 def _wavefronts_of_doubles(rows: Ints) -> Ints:
-    address, active = _lanes(rows)
-    pairs = address // (2 * WORD_BYTES)
-    half = WARP // 2
-    fullest = sum(_fullest_bank(pairs[:, h], active[:, h], BANKS // 2) for h in (slice(half), slice(half, None)))
-    return np.stack([fullest, _distinct(address, active)[1].sum(axis=1), active.sum(axis=1)], axis=1)
+    return _wavefronts_in_turns(rows, 2 * WORD_BYTES)
 
 
 def _wavefronts_of_quads(rows: Ints) -> Ints:
-    address, active = _lanes(rows)
-    quads = address // (4 * WORD_BYTES)
-    quarters = [slice(k, k + WARP // 4) for k in range(0, WARP, WARP // 4)]
-    fullest = sum(_fullest_bank(quads[:, q], active[:, q], BANKS // 4) for q in quarters)
-    return np.stack([fullest, _distinct(address, active)[1].sum(axis=1), active.sum(axis=1)], axis=1)
+    return _wavefronts_in_turns(rows, 4 * WORD_BYTES)
 
 
 def _warps(rows: Ints) -> Ints:
@@ -123,18 +142,18 @@ def _warps(rows: Ints) -> Ints:
     return np.array(counted, np.int64).reshape(-1, 4)
 
 
-global_transactions = CountMemo(_sectors)
+global_transactions = CountMemo(_sectors, 3)
 """Rows to sectors, distinct elements and active lanes of one request to global memory."""
 
-shared_transactions = CountMemo(_wavefronts_of_words)
+shared_transactions = CountMemo(_wavefronts_of_words, 3)
 """Rows to wavefronts, distinct elements and active lanes of one request for elements of up to 4 bytes."""
 
-shared_transactions_of_doubles = CountMemo(_wavefronts_of_doubles)
+shared_transactions_of_doubles = CountMemo(_wavefronts_of_doubles, 3)
 """The same for elements or vectors of 8 bytes, which go half a warp at a time."""
 
-shared_transactions_of_quads = CountMemo(_wavefronts_of_quads)
+shared_transactions_of_quads = CountMemo(_wavefronts_of_quads, 3)
 """The same for vectors of 16 bytes, which go a quarter of a warp at a time."""
 
-warps_of_block = CountMemo(_warps)
+warps_of_block = CountMemo(_warps, 4)
 """Rows of block x, y, z and active x, y, z to active warps, active threads, the last active warp's first lane, and
 whether that warp has another number of active lanes than the first (a tail warp)."""

@@ -128,7 +128,7 @@ def test_a_memo_counts_each_row_once() -> None:
         asked.extend(rows[:, 0].tolist())
         return rows * 2
 
-    memo = CountMemo(count)
+    memo = CountMemo(count, 1)
     assert memo(np.array([[3], [4], [3]])).tolist() == [[6], [8], [6]]
     assert memo(np.array([[4], [5]])).tolist() == [[8], [10]]
     assert sorted(asked) == [3, 4, 5]
