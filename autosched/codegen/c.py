@@ -8,7 +8,7 @@ from importlib.resources import files
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
-from autosched.codegen.lanes import lanes_innermost, walks_along_memory
+from autosched.codegen.lanes import follows_data, lanes_innermost, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.shuffles import print_combined_lanes
@@ -169,6 +169,8 @@ class _Printer:
                 case For():
                     self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
                     self._pieces(s.body)
+                    if follows_data(s):
+                        self.w.line("ONE_BY_ONE;")
                     self.w.close()
                 case If() if any(isinstance(t, For) for t in s.then):
                     self.w.open(f"if ({condition_text(s)}) {{")

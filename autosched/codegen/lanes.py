@@ -143,6 +143,25 @@ def walks_along_memory(loop: For) -> bool:
     return True
 
 
+def follows_data(loop: For) -> bool:
+    """Whether addresses in a loop follow from what it loads.
+
+    gcc 12 takes what is the same in all lanes out of a lane loop, and then joins two iterations of the loop around it
+    into one (unroll and jam). What the second of them loads to find its addresses is loaded again in every lane then.
+    """
+    loaded: set[str] = set()
+    for s in walk(loop.body):
+        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        addresses: set[str] = set()
+        for index in (*(r.index for r in reads), *((s.index,) if isinstance(s, Store) else ())):
+            _collect_index(index, addresses)
+        if addresses & loaded:
+            return True
+        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
+            loaded.add(s.name)
+    return False
+
+
 class _Distributor:
     def __init__(self, lane: For) -> None:
         self.lane = lane

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Param, Pipeline, RDom, Var, float16, float32, int32, int64
+from autosched import Func, Input, Param, Pipeline, RDom, Var, clamp, float16, float32, int32, int64
 from autosched.analysis.bind import bind
 from autosched.codegen.c import CSource, print_c
 from autosched.lower.program import Program, lower
@@ -183,4 +183,21 @@ def test_sums_side_by_side_in_registers_lose_nothing() -> None:
     assert reasons(bound, found, H200) == []
     program = lower(bound, found)
     assert print_c(program).text.count("ONE_BY_ONE;") == 1
+    assert_backends_agree(bound, program)
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> None:
+    """Joined two by two, the second of them would load its address again in every lane."""
+    image, shift, out = Input("image", float32, 2), Input("shift", int32, 1), Func("out")
+    t = RDom("t", t=5)
+    row = clamp(shift[t.t], -3, 3) if follows else t.t
+    out[y, x] = 0.0
+    out[y, x] += image.clamped()[y + row, x + t.t]
+    bound = bind(
+        Pipeline(out.over(y=(0, 33), x=(0, 70)), name="terms"),
+        {"image": (33, 70)} | ({"shift": (5,)} if follows else {}),
+    )
+    program = lower(bound, schedule_roots(bound, CPU))
+    assert ("ONE_BY_ONE;" in print_c(program).text) == follows
     assert_backends_agree(bound, program)

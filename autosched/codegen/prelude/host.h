@@ -30,6 +30,7 @@
 #define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a & as_b)
 #define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a | as_b)
 #define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a ^ as_b)
-// Keeps gcc 12 from adding up several iterations at once where a loop adds to several registers: it loses some of them.
+// Keeps gcc 12 from doing several iterations at once: where a loop adds to several registers it loses some of them, and
+// where addresses follow from data it loads these again in every lane.
 #define ONE_BY_ONE __asm__ volatile("")
 #define UNROLL _Pragma("GCC unroll 64")
