@@ -88,6 +88,7 @@ class OptimiserSettings:
         patience: Passes without a better validation error before it stops early.
         schedules: Schedules of one pipeline that are compared in a step at most (64 in the paper's code).
         pipelines: Pipelines of a step.
+        apps: How often a pass takes the schedules of apps; it takes those of random pipelines once.
         seed: Of initial weights, order and split.
         threads: Threads of PyTorch.
     """
@@ -100,12 +101,13 @@ class OptimiserSettings:
     patience: int = 15
     schedules: int = 64
     pipelines: int = 8
+    apps: int = 1
     seed: int = 0
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.patience, self.pipelines, self.threads) < 1 or self.schedules < 2:
-            raise InputError("epochs, patience, pipelines and threads must be at least 1, schedules at least 2")
+        if min(self.epochs, self.patience, self.pipelines, self.apps, self.threads) < 1 or self.schedules < 2:
+            raise InputError("epochs, patience, pipelines, apps and threads must be at least 1, schedules at least 2")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from autosched.errors import InputError
 from autosched.model.batches import Batches, steps
 from autosched.model.checkpoint import Provenance, document_of, read_tensors, write_tensors
 from autosched.model.dataset import Dataset
-from autosched.model.holdout import Split
+from autosched.model.holdout import Ints, Split
 from autosched.model.loss import Labels, total_loss
 from autosched.model.network import CostNetwork
 from autosched.model.ragged import KernelBatch
@@ -145,7 +145,7 @@ class Training:
             group["lr"] = rate
         self.network.train()
         seen: list[dict[str, float]] = []
-        for samples in steps(self.dataset, self.split.training, o.schedules, o.pipelines, rng):
+        for samples in steps(self.dataset, self.pipelines_of_a_pass(), o.schedules, o.pipelines, rng):
             kernels, labels = self.batches.batch(torch.from_numpy(samples))
             loss, terms = total_loss(self.network(kernels), labels, self.settings.loss)
             self.adam.zero_grad()
@@ -160,6 +160,12 @@ class Training:
             self.progress.weights = {name: t.detach().clone() for name, t in self.network.state_dict().items()}
         training = {name: float(np.mean([s[name] for s in seen])) for name in seen[0]}
         return EpochReport(epoch + 1, o.epochs, training, validation, error, self.progress.best, rate)
+
+    def pipelines_of_a_pass(self) -> Ints:
+        """Return the pipelines of a pass, apps as often as asked for."""
+        pipelines, families = self.split.training, self.dataset.families
+        apps = [p for p in pipelines.tolist() if not families[p].startswith(RANDOM)]
+        return np.concatenate([pipelines, np.repeat(np.array(apps, np.int64), self.settings.optimiser.apps - 1)])
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, dict[str, float]]:

@@ -123,6 +123,15 @@ def test_it_stops_when_nothing_gets_better(dataset: Dataset, parts: Split) -> No
     assert len(reports) == 3  # the first is the best, as no step changes anything
 
 
+def test_a_pass_takes_apps_as_often_as_asked_for(dataset: Dataset, parts: Split) -> None:
+    trained = np.arange(len(dataset.pipelines))
+    whole = Split(trained, parts.validation, parts.held_out)
+    for often in (1, 3):
+        found = Training(dataset, whole, replace(SHORT, optimiser=OptimiserSettings(apps=often))).pipelines_of_a_pass()
+        for p, family in enumerate(dataset.families):
+            assert (found == p).sum() == (1 if family.startswith("random") else often)
+
+
 def test_a_run_writes_weights_figures_curves_and_plots(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
     outcome = train(dataset, parts, SHORT, tmp_path, curves=True, plots=True)
     assert outcome.provenance.held_out == ("unsharp",)
