@@ -117,6 +117,10 @@ class Evaluator:
         """Return what was found for kernels of a structure; those that were pruned at once cost NaN."""
         return self._known[structure]
 
+    def may_stay(self, structure: Structure, params: Params) -> bool:
+        """Return whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
+        return not (structure.spots or structure.inlined) or not self._known[structure][params].reason
+
     def evaluate(self, wanted: Iterable[tuple[Structure, Params]], *, prune: bool = False) -> None:
         """Work out the verdicts of kernels, those with one structure together.
 

@@ -21,8 +21,8 @@ from autosched.search.evaluate import Evaluator
 from autosched.search.hold import Held, offer
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.sampling import Floats, Ints, Sampler, Table
-from autosched.search.state import Piece, State
-from autosched.search.together import Asking, with_others
+from autosched.search.state import State
+from autosched.search.together import Asking, Kernel, with_others
 
 CHILDREN_OF_STATE = 2
 CHILDREN_OF_STEP = 16
@@ -113,19 +113,19 @@ class Expander:
             size: Size of the beam that the children are for.
         """
         gone = [self.decider.replaced(state, decision) for state, _ in offers]
-        missing = [_uncosted(state, g) for (state, _), g in zip(offers, gone, strict=True)]
-        wanted = [(p.structure, p.params) for pieces in missing for p in pieces]
-        choices = [(state, options) for state, options in offers if options]
+        uncosted = [_uncosted(state, g) for (state, _), g in zip(offers, gone, strict=True)]
+        wanted = [k for kept, _ in uncosted for k in kept]
+        choices = [(options, left) for (_, options), (_, left) in zip(offers, uncosted, strict=True) if options]
         accepted = iter((yield from with_others(wanted, self.sampler.accept(choices, depth))))
         children: list[Child] = []
         found: list[tuple[State, Kept, Table, int, float]] = []
         totals: list[Floats] = [np.zeros(0)]
         most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
-        for (state, options), replaced, pieces in zip(offers, gone, missing, strict=True):
+        for (state, options), replaced, (missing, _) in zip(offers, gone, uncosted, strict=True):
             table, positions = next(accepted) if options else (None, None)
-            if not all(map(self._may_stay, pieces)):
+            if not all(self.evaluator.may_stay(*k) for k in missing):
                 continue
-            if pieces:
+            if missing:
                 state = self._costed(state, replaced)
             if table is None or positions is None:
                 children.append(Child(state.cost, partial(_passed, state)))
@@ -144,11 +144,6 @@ class Expander:
         after = partial(self._after, decision)
         pairs = zip(chosen.tolist(), total[chosen].tolist(), strict=True)
         return children + [Child(cost, partial(after, *found[k])) for k, cost in pairs]
-
-    def _may_stay(self, piece: Piece) -> bool:
-        """Whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
-        s = piece.structure
-        return not (s.spots or s.inlined) or not self.evaluator.judged(s)[piece.params].reason
 
     def _costed(self, state: State, gone: Sequence[int]) -> State:
         """Return a state with the costs of all kernels but those that a decision replaces."""
@@ -193,9 +188,12 @@ def _passed(state: State) -> State:
     return replace(state, steps=state.steps + 1, parent=state)
 
 
-def _uncosted(state: State, gone: Sequence[int]) -> list[Piece]:
-    """Return the kernels that cost NaN as yet, without those that a decision replaces."""
-    if not math.isnan(state.cost):
-        return []
-    costs = enumerate(zip(state.pieces, state.costs, strict=True))
-    return [p for k, (p, cost) in costs if math.isnan(cost) and k not in gone]
+def _uncosted(state: State, gone: Sequence[int]) -> tuple[list[Kernel], list[Kernel]]:
+    """Return the kernels that cost NaN as yet: those that a decision keeps, and those that it replaces."""
+    kept: list[Kernel] = []
+    replaced: list[Kernel] = []
+    if math.isnan(state.cost):
+        for k, (p, cost) in enumerate(zip(state.pieces, state.costs, strict=True)):
+            if math.isnan(cost):
+                (replaced if k in gone else kept).append((p.structure, p.params))
+    return kept, replaced

@@ -15,7 +15,6 @@ from autosched.featurize.structure import Structure
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Option, TileOptions
-from autosched.search.state import State
 from autosched.search.together import Asking, Kernel
 
 Ints = NDArray[np.int64]
@@ -162,28 +161,33 @@ class Sampler:
             self._tiles[options.structure] = Table(options)
         return self._tiles[options.structure]
 
-    def accept(self, offered: Sequence[tuple[State, Sequence[Option]]], depth: int) -> Asking[list[tuple[Table, Ints]]]:
+    def accept(
+        self, offered: Sequence[tuple[Sequence[Option], Sequence[Kernel]]], depth: int
+    ) -> Asking[list[tuple[Table, Ints]]]:
         """Return for each state the table of its options and the positions of those that are looked at and legal.
 
         Args:
-            offered: States with their options.
+            offered: Options of each state, and the kernels that they replace if these have not been looked at.
             depth: Layers of structure by which options are told apart: the number of the pass.
         """
         if not offered:
             return []
-        tables = [self.table(options) for _, options in offered]
+        tables = [self.table(options) for options, _ in offered]
         if self.evaluator.settings.sampling == "exhaustive":
-            every = [np.arange(len(options)) for _, options in offered]
+            every = [np.arange(len(options)) for options, _ in offered]
             yield from self._evaluate(tables, every)
             chosen = [p[t.legal[p]] for t, p in zip(tables, every, strict=True)]
         else:
-            chosen = yield from self._sampled(tables, [options for _, options in offered], depth)
-        found = []
-        for table, positions, (_, options) in zip(tables, chosen, offered, strict=True):
-            if not len(positions):
-                positions = self._last_resort(table, options)
-            found.append((table, positions))
-        return found
+            chosen = yield from self._sampled(tables, [options for options, _ in offered], depth)
+        without = [k for k, positions in enumerate(chosen) if not len(positions)]
+        before = [kernel for k in without for kernel in offered[k][1]]
+        if before:
+            yield before
+        for k in without:
+            options, replaced = offered[k]
+            if all(self.evaluator.may_stay(*kernel) for kernel in replaced):
+                chosen[k] = self._last_resort(tables[k], options)
+        return list(zip(tables, chosen, strict=True))
 
     def _sampled(self, tables: Sequence[Table], offered: Sequence[Sequence[Option]], depth: int) -> Asking[list[Ints]]:
         sizes = np.array([len(options) for options in offered])

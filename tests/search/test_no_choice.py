@@ -20,14 +20,13 @@ from autosched.search.hold import held_decisions
 from autosched.search.settings import SearchSettings
 from autosched.search.state import State
 from autosched.search.together import Asking, Kernel, finish, with_others
-from autosched.target import Target
 from tests.featurize.drawing import H200, bound_app
 
 PLAIN = SearchSettings(beam_size=4, passes=1, refine=0, freeze=False)
 
 
-def search_of(name: str, settings: SearchSettings = PLAIN, target: Target = H200) -> BeamSearch:
-    evaluator = Evaluator(bound_app(name), target, AnalyticalModel(target), settings)
+def search_of(name: str, settings: SearchSettings = PLAIN) -> BeamSearch:
+    evaluator = Evaluator(bound_app(name), H200, AnalyticalModel(H200), settings)
     return BeamSearch(evaluator, np.random.default_rng(0))
 
 
@@ -67,22 +66,23 @@ def _evaluated(evaluator: Evaluator, kernel: Kernel) -> Kernel:
     return kernel
 
 
-def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice() -> None:
-    """What is held takes more shared memory than a device has: nothing is left, though it was never a choice."""
+@pytest.mark.parametrize("free", [("input_clamped",), ("gray", "input_clamped")])  # the output's kernel reads gray
+def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[str, ...]) -> None:
+    """What is held computes too much again: nothing is left, though it was never a choice."""
     settings = dataclasses.replace(PLAIN, locations=("block",))
     first = search_of("unsharp", settings)
     state = next(s for s in first.run() if s.levels["gray"] is Level.ROOT)
     (output,) = (p for p in state.pieces if p.structure.func == "output")
     assert output.structure.spots
 
-    def found(target: Target) -> list[State]:
-        search = search_of("unsharp", settings, target)
-        search.frozen = held_decisions(first.expander.decider.places, state)
-        del search.frozen["input_clamped"]  # the only choice; it does not concern the kernel of the output
+    def found(most: float) -> list[State]:
+        search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
+        held = held_decisions(first.expander.decider.places, state)
+        search.frozen = {name: h for name, h in held.items() if name not in free}
         return search.run()
 
-    assert found(H200)
-    assert found(dataclasses.replace(H200, shared_per_block_optin=64)) == []
+    assert found(settings.max_recompute)
+    assert found(1.0) == []
 
 
 def test_only_options_are_taken_without_a_batch() -> None:
