@@ -47,7 +47,7 @@ def tiled_steps(evaluator: Evaluator, decider: Decider, structure: Structure) ->
 def _block(model: KernelModel, threads: Ints) -> tuple[Ints, Ints]:
     """Return the threads along x, and along the other axes together, of candidates ``int64[N, dims]``."""
     order = thread_order(model.bound, model.structure.func, model.grid.dims)
-    x = threads[:, model.grid.dims.index(order[0])]
+    x = threads[:, model.grid.dims.index(order[0])] if order else np.ones(len(threads), np.int64)  # of one point
     return x, threads.prod(axis=1) // x
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched import Func, Input, Pipeline, float32
+from autosched import Func, Input, Pipeline, RDom, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.lang.expr import Expr
@@ -68,3 +68,18 @@ def test_searches_without_members_of_the_block_store_none() -> None:
     evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
     states = BeamSearch(evaluator, np.random.default_rng(0)).run()
     assert all(not stored(schedule) for schedule, _ in legal_schedules(evaluator, states))
+
+
+def test_a_reader_of_one_point_may_store_too() -> None:
+    """A kernel without dimensions has one thread in one block."""
+    image, base, total, k = Input("image", float32, 1), Func("base"), Func("total"), RDom("k", k=5)
+    base[x] = image[x] * 2.0 + 1.0
+    total[()] = 0.0
+    total[()] += base[k.k]
+    bound = bind(Pipeline([base.over(x=(0, 5)), total.over()]), {"image": (5,)})
+    for seed in range(3):
+        settings = SearchSettings(beam_size=4, passes=1)
+        evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+        found = BeamSearch(evaluator, np.random.default_rng(seed)).run()
+        schedule, _ = next(iter(legal_schedules(evaluator, found)))
+        assert_backends_agree(bound, lower(bound, schedule))
