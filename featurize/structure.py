@@ -221,11 +221,9 @@ def thread_order(
     """
     others = [d for d in dims if d not in bound.funcs[func].dims]
     lanes = lane_sizes(bound, (StageId(func, s.number) for s in bound.funcs[func].stages)) if others else {}
-    if lanes:
-        return (
-            *(d for d in others if d in lanes),
-            *thread_order(bound, func, [d for d in dims if d not in lanes], listed),
-        )
+    shared = [d for d in others if d in lanes]
+    if shared:  # lanes of a warp lie side by side
+        return (*shared, *thread_order(bound, func, [d for d in dims if d not in lanes], listed))
     vector = vector_dim(bound.funcs[func])
     first = vector if vector in dims else (dims[-1] if dims else None)
     usual = (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
