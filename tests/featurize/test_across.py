@@ -13,6 +13,7 @@ from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.structure import thread_order
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.across import lanes_of
@@ -103,3 +104,9 @@ def test_a_view_has_the_lanes_as_a_loop() -> None:
     assert describe_kernel(*(EVEN, CASES["whole warps"][1].kernels[0]))[0].lanes == (lanes,)
     assert EVEN.stage("f", 1).loop("r.k").extent == 256
     assert StageId("f", 1) in describe_kernel(EVEN, CASES["whole warps"][1].kernels[0])[0].stages
+
+
+def test_lanes_come_first_in_the_order_of_threads_where_a_stage_has_them() -> None:
+    view = with_lanes(EVEN, (Lanes("f", 1, "r.k", 32),))
+    assert thread_order(view, "f", ("y", "r.k.lane")) == ("r.k.lane", "y")
+    assert thread_order(view, "f", ("y", "r.k")) == ("y", "r.k")  # threads of another update share its terms
