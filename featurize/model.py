@@ -16,6 +16,7 @@ and loops around it, and the block runs the code of the kernel's interior. The a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -78,6 +79,7 @@ class Featurizer:
     _models: dict[Structure, KernelModel] = field(init=False, default_factory=dict)
     _facts: dict[tuple[object, ...], StructureFacts] = field(init=False, default_factory=dict)
     _views: dict[int, Featurizer] = field(init=False, default_factory=dict)
+    _like: Featurizer | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
@@ -101,8 +103,21 @@ class Featurizer:
         if bound is self.bound:
             return self
         if id(bound) not in self._views:
-            self._views[id(bound)] = replace(self, bound=bound)
+            like = self._like and self._like._for(structure)
+            self._views[id(bound)] = like.with_buffers_of(bound) if like else replace(self, bound=bound)
         return self._views[id(bound)]
+
+    def with_buffers_of(self, bound: BoundPipeline) -> Featurizer:
+        """Return the featurizer of a pipeline that differs in nothing but how many buffers are staged.
+
+        Both know what the other has worked out.
+
+        Args:
+            bound: The pipeline.
+        """
+        found = copy(self)
+        found.bound, found._like, found._models, found._views = bound, self, {}, {}
+        return found
 
     def facts(self, structure: Structure) -> StructureFacts:
         """Return what follows from a structure; those that differ in what is not placed yet share it."""

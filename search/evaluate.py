@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +83,7 @@ class Evaluator:
         settings: Pruning rules.
         counts: What was done.
         uneven: The new THREAD Member of structures where its reads may not become constant by unrolling.
+        like: Costs kernels of a pipeline that differs in nothing but how many buffers are staged, if one does.
     """
 
     bound: BoundPipeline
@@ -91,13 +92,16 @@ class Evaluator:
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
     uneven: dict[Structure, str] = field(default_factory=dict)
+    like: InitVar[Evaluator | None] = None
     featurizer: Featurizer = field(init=False)
     _wanted: frozenset[str] | None = field(init=False)
     _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.featurizer = Featurizer(self.bound, self.target)
+    def __post_init__(self, like: Evaluator | None) -> None:
+        self.featurizer = (
+            Featurizer(self.bound, self.target) if like is None else like.featurizer.with_buffers_of(self.bound)
+        )
         read = features_read(self.model)
         self._wanted = None if read is None else read | PRUNED_BY
 

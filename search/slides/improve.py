@@ -40,7 +40,8 @@ from autosched.search.settings import SearchSettings
 from autosched.search.slides.places import Place, places
 from autosched.search.state import Params
 from autosched.search.streams.cost import SteppedModel, evaluated
-from autosched.search.streams.improve import Filling, in_place_of
+from autosched.search.streams.improve import in_place_of
+from autosched.search.streams.step import Filling
 from autosched.search.streams.tiles import tiled_steps
 from autosched.search.together import finish_together
 from autosched.target import Target

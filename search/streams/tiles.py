@@ -25,23 +25,46 @@ def tiled_steps(evaluator: Evaluator, decider: Decider, structure: Structure) ->
         decider: Knows which tilings of the root are tried.
         structure: The kernel, with all that is staged as Members of the block.
     """
-    layout = decider.places.layout(structure)
-    model = evaluator.kernel_model(structure)
     tried = decider.tilings(structure)
     if not tried:
         return []
-    tilings = np.array(tried, np.int64)[:, : layout.root_serial.stop]
+    rows, _ = _filled(evaluator, decider, structure, tried)
+    found = [tuple(r) for r in rows.tolist()]
+    evaluator.evaluate(((structure, p) for p in found), prune=True)
+    known = evaluator.judged(structure)
+    return [p for _, p in sorted((comparable(known[p].cost), p) for p in found if not known[p].reason)]
+
+
+def points_loaded(
+    evaluator: Evaluator, decider: Decider, structure: Structure, tilings: Sequence[Params]
+) -> Ints:  # fmt: skip
+    """Return how many points of each Member a thread computes in a step, ``int64[N, Members]``.
+
+    Args:
+        evaluator: Knows what a step costs.
+        decider: Knows where tile sizes stand.
+        structure: The kernel, with all that is staged as Members of the block.
+        tilings: Tiles of its root.
+    """
+    rows, extents = _filled(evaluator, decider, structure, tilings)
+    layout = decider.places.layout(structure)
+    return np.stack([(-(-extents[f] // rows[:, where])).prod(axis=1) for f, where in layout.members], axis=1)
+
+
+def _filled(
+    evaluator: Evaluator, decider: Decider, structure: Structure, tilings: Sequence[Params]
+) -> tuple[Ints, dict[str, Ints]]:
+    """Return the tiles of kernels whose threads together fill each Member, and the extents of these."""
+    layout = decider.places.layout(structure)
+    model = evaluator.kernel_model(structure)
     rows = np.ones((len(tilings), layout.count), np.int64)
-    rows[:, : layout.root_serial.stop] = tilings
+    rows[:, : layout.root_serial.stop] = np.array(tilings, np.int64)[:, : layout.root_serial.stop]
     extents = model.member_extents(rows)
     block = _block(model, rows[:, layout.root_threads])
     for func, where in layout.members:
         dims = model.bound.funcs[func].dims
         rows[:, where] = _filling(extents[func], block, thread_order(model.bound, func, dims), dims)
-    found = [tuple(r) for r in rows.tolist()]
-    evaluator.evaluate((structure, p) for p in found)
-    legal = [(comparable(v.cost), p) for p in found if not (v := evaluator.known(structure, p)).reason]
-    return [p for _, p in sorted(legal)]
+    return rows, extents
 
 
 def _block(model: KernelModel, threads: Ints) -> tuple[Ints, Ints]:

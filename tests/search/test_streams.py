@@ -15,8 +15,9 @@ from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.derived import MAX_UNROLL
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.modes.batches import predicted_seconds
@@ -25,6 +26,8 @@ from autosched.search.settings import SearchSettings
 from autosched.search.strategy import Beam
 from autosched.search.streams.improve import Streamer
 from autosched.search.streams.places import places, steps_of
+from autosched.search.streams.step import Filling, StepSearch
+from autosched.search.streams.tiles import points_loaded
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.streams import product
@@ -139,6 +142,57 @@ def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRe
     assert any(m.asynchronous for m in kernel.members) is past
     assert reasons(bound, found[0], target) == []
     assert_backends_agree(bound, lower(bound, found[0]))
+
+
+def column_sums(rows: int, columns: int) -> BoundPipeline:
+    """Sums over the rows of an array: one row of copies is read at every step."""
+    a, total = Input("a", float32, 2), Func("total")
+    r = RDom("r", y=rows)
+    total[x] = 0.0
+    total[x] += a[r.y, x]
+    return bind(Pipeline(total.over(x=(0, columns)), name="columns"), {"a": (rows, columns)})
+
+
+def searches(bound: BoundPipeline, *, shared: bool) -> list[StepSearch]:
+    """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
+    (place,) = places(bound, schedule_roots(bound, H200))
+    found = []
+    for terms in steps_of(bound.stage(*place.host)):
+        same: StepSearch | None = None
+        for how in Filling:
+            like = same if shared else None
+            one = StepSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), place, terms, how, like)
+            one.tile()
+            same = same or one
+            found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("bound", [product(161, 200, 48), column_sums(96, 4096)], ids=["product", "columns"])
+def test_all_that_is_refined_is_legal(bound: BoundPipeline) -> None:
+    found = [(search.how, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
+    assert {how for how, _ in found} == set(Filling)
+    for how, kernel in found:
+        assert kernel_reasons(bound, kernel, H200) == []
+        assert kernel.ahead is (how is not Filling.IN_STEP)
+
+
+def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
+    bound = product(161, 200, 48)
+    for one, other in zip(searches(bound, shared=True), searches(bound, shared=False), strict=True):
+        assert one.tiled == other.tiled
+        known, expected = one.evaluator.judged(one.structure), other.evaluator.judged(other.structure)
+        assert known == expected
+
+
+def test_threads_load_no_more_ahead_than_they_hold() -> None:
+    bound = product(161, 200, 48)
+    for search in searches(bound, shared=True):
+        among = search.roots
+        search.tile(among)
+        loaded = points_loaded(search.evaluator, search.decider, search.structure, among)
+        few = [p for p, n in zip(among, loaded, strict=True) if (n <= MAX_UNROLL).all()]
+        assert set(search.roots) == set(few if search.how is Filling.AHEAD else among)
 
 
 def test_a_beam_search_takes_steps_where_they_pay() -> None:
