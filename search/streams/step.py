@@ -173,7 +173,7 @@ class StepSearch:
         if self.how is not Filling.AHEAD or not among:
             return list(among)
         loaded = points_loaded(self.evaluator, self.decider, self.structure, among)
-        few = np.asarray(is_unrolled(loaded)).all(axis=1)
+        few: list[bool] = is_unrolled(loaded).all(axis=1).tolist()
         return [p for p, held in zip(among, few, strict=True) if held]
 
     def _structure(self, view: BoundPipeline) -> Structure:
