@@ -35,13 +35,15 @@ class BeamSearch:
         evaluator: Costs kernels.
         rng: Source of randomness.
         deadline: Time by `time.perf_counter` at which the search must end, or None.
-        decider: Of another search with the same evaluator and settings; a new one if left out.
+        decider: Of another search with the same evaluator; a new one if left out.
+        passes: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
     """
 
     evaluator: Evaluator
     rng: np.random.Generator
     deadline: float | None = None
     decider: Decider | None = None
+    passes: SearchSettings | None = None
     expander: Expander = field(init=False)
     frozen: dict[str, Held] = field(init=False, default_factory=dict)
     cut_short: bool = field(init=False, default=False)
@@ -53,17 +55,23 @@ class BeamSearch:
     @property
     def settings(self) -> SearchSettings:
         """Settings of the search."""
-        return self.evaluator.settings
+        return self.passes or self.evaluator.settings
 
     def run(self) -> list[State]:
         """Return complete states, cheapest first, from all passes and the refinement."""
         return finish(self.evaluator, self.steps())
 
     def steps(self) -> Asking[list[State]]:
-        """Do the same step by step, so that other searches can go on at the same time.
+        """Do the same step by step, so that other searches can go on at the same time."""
+        found = yield from self._passes()
+        return self.refined(found)
 
-        With more than one pass and freezing on, the first pass is the pre-pass.
-        """
+    def run_passes(self) -> list[State]:
+        """Return complete states, cheapest first, from all passes."""
+        return finish(self.evaluator, self._passes())
+
+    def _passes(self) -> Asking[list[State]]:
+        """Do the same step by step; with more than one pass and freezing on, the first pass is the pre-pass."""
         found: list[State] = []
         s = self.settings
         passes = s.passes
@@ -77,7 +85,15 @@ class BeamSearch:
             found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
             if self.late():
                 break
-        found.sort(key=lambda state: comparable(state.cost))
+        return sorted(found, key=lambda state: comparable(state.cost))
+
+    def refined(self, found: list[State]) -> list[State]:
+        """Return the states of passes and what their refinement adds, cheapest first.
+
+        Args:
+            found: The states, cheapest first.
+        """
+        s = self.settings
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
             found = sorted(refinement.run(found) + found, key=lambda state: comparable(state.cost))

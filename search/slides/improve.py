@@ -57,7 +57,9 @@ USUAL_STEPS = 32
 ROUGH = 2
 """Tiles that are refined, for each way to walk."""
 CHOSEN = 4
-"""Refined tiles, the best ones, of which all numbers of steps are tried."""
+"""Refined tiles, the best ones, of which all ways to fill windows are tried."""
+PROMISING = 1.1
+"""Tiles are worth that whose predicted time is at most so many times that of what they would replace."""
 WORTHWHILE = 0.05
 """Share of a schedule's predicted time that kernels must take for others to be looked for."""
 
@@ -72,11 +74,24 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Tiled:
+    """A kernel of one step, with its predicted time in so many steps."""
+
+    seconds: float
+    walk: Walk
+    steps: int
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
 class Sliding:
-    """A kernel whose windows slide, with its predicted time."""
+    """A kernel whose windows slide, with its predicted time, and what made it."""
 
     kernel: Kernel
     seconds: float
+    tiled: Tiled
+    steps: int
+    how: Filling
 
 
 @dataclass
@@ -97,6 +112,7 @@ class Slider:
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
     _found: dict[Place, Sliding | None] = field(init=False, default_factory=dict)
+    _tiles: dict[tuple[object, ...], tuple[Place, list[Tiled]]] = field(init=False, default_factory=dict)
     _alike: dict[tuple[object, ...], Sliding | None] = field(init=False, default_factory=dict)
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
@@ -129,58 +145,80 @@ class Slider:
 
         Args:
             place: The place.
-            now: Seconds that the kernels take which it would replace. Where one for a place like this one takes as
-                long, none is looked for.
+            now: Seconds that the kernels take which it would replace. Where tiles for a place like this one promise
+                little more, none is looked for.
         """
         key = replace(place, kernels=())
+        if key in self._found:
+            return self._found[key]
+        shape = place.shape(self.bound)
+        if shape not in self._tiles:
+            self._tiles[shape] = place, self._rough(place)
+        first, tiles = self._tiles[shape]
+        if not tiles or tiles[0].seconds > PROMISING * now:
+            return None
+        if shape not in self._alike:
+            self._alike[shape] = self._found[replace(first, kernels=())] = self._chosen(first, tiles)
+        like = self._alike[shape]
         if key not in self._found:
-            shape = place.shape(self.bound)
-            if shape not in self._alike:
-                self._alike[shape] = self._searched(place, ROWS_OF_STEP)
-                self._found[key] = self._alike[shape]
-            else:
-                first = self._alike[shape]
-                if first is None or first.seconds >= now:
-                    return None
-                self._found[key] = self._searched(place, _rows(first.kernel), like=first)
+            if like is None or like.seconds >= now:
+                return None
+            alike = [(t, like.steps, like.how) for t in self._rough(place, like.tiled.walk)[:1]]
+            self._found[key] = self._fastest(place, alike)
         return self._found[key]
 
-    def _searched(self, place: Place, rows: Sequence[int], like: Sliding | None = None) -> Sliding | None:
-        """Compare tiles for every way to walk, then numbers of steps and ways to fill windows for the best of them.
+    def _rough(self, place: Place, like: Walk | None = None) -> list[Tiled]:
+        """Return kernels of one step for every way to walk, those predicted to be fastest in all steps first.
 
         Args:
             place: The place.
-            rows: Rows of a step that are tried.
-            like: What is best for a place like this one: only its dimension is walked.
+            like: What is best for a place like this one: only its dimension is walked, with as many rows in a step.
         """
-        rough: list[tuple[float, int, Walk, Kernel]] = []
-        dims = None if like is None else {p.dim for p in like.kernel.walked}
         ways = (
-            Walk(dim, n, windows) for dim, windows in place.walked(self.bound) if dims is None or dim in dims
-            for n in rows
+            Walk(dim, n, windows)
+            for dim, windows in place.walked(self.bound) if like is None or dim == like.dim
+            for n in (ROWS_OF_STEP if like is None else (like.rows,))
         )  # fmt: skip
-        for walk in itertools.takewhile(lambda _: not self.late(), ways):
-            for seconds, kernel in self._tiled(place, walk):
-                rough.append((comparable(seconds), len(rough), walk, kernel))
+        found = [t for walk in itertools.takewhile(lambda _: not self.late(), ways) for t in self._tiled(place, walk)]
+        return sorted(found, key=lambda t: comparable(t.seconds))
+
+    def _chosen(self, place: Place, tiles: Sequence[Tiled]) -> Sliding | None:
+        """Return the fastest kernel of all steps: of the best tiles the way to fill windows, then the number of steps.
+
+        Args:
+            place: The place.
+            tiles: Kernels of one step, the best first.
+        """
+        first = self._fastest(place, [(t, t.steps, how) for t in tiles[:CHOSEN] for how in Filling])
+        if first is None:
+            return None
+        others = [n for n in self._numbers_of_steps(place, first.tiled.walk) if n != first.steps]
+        more = self._fastest(place, [(first.tiled, n, first.how) for n in others])
+        return min((s for s in (first, more) if s is not None), key=lambda s: comparable(s.seconds))
+
+    def _fastest(self, place: Place, tried: Sequence[tuple[Tiled, int, Filling]]) -> Sliding | None:
+        """Return the fastest of the kernels that tiles, numbers of steps and ways to fill windows make."""
         featurizer = Featurizer(self.bound, self.target)
         found: list[Sliding] = []
-        for _, _, walk, step in sorted(rough, key=lambda r: r[:2])[: CHOSEN if like is None else 1]:
-            for kernel in self._kernels(place, walk, step):
-                if like is not None and (kernel.walked, kernel.ahead) != (like.kernel.walked, like.kernel.ahead):
-                    continue
-                if self.late():
-                    break
-                if not kernel_reasons(self.bound, kernel, self.target):
-                    found.append(Sliding(kernel, evaluated(featurizer, kernel).seconds(self.model)))
+        for tiled, steps, how in tried:
+            kernel = self._kernel(place, tiled, steps, how)
+            if not kernel_reasons(self.bound, kernel, self.target):
+                seconds = evaluated(featurizer, kernel).seconds(self.model)
+                found.append(Sliding(kernel, seconds, tiled, steps, how))
+            if self.late():
+                break
         return min(found, key=lambda s: comparable(s.seconds), default=None)
 
-    def _tiled(self, place: Place, walk: Walk) -> Iterator[tuple[float, Kernel]]:
-        """Yield the best kernels of one step with their predicted times in all steps."""
-        viewed = with_staged(self.bound, place.staged)
-        extent = dict(zip(viewed.funcs[place.root.func].dims, viewed.funcs[place.root.func].extents, strict=True))
-        steps = max(steps_of(extent[walk.dim], walk.rows), default=1, key=lambda n: -abs(n - USUAL_STEPS))
+    def _numbers_of_steps(self, place: Place, walk: Walk) -> list[int]:
+        func = with_staged(self.bound, place.staged).funcs[place.root.func]
+        return steps_of(func.extents[func.dims.index(walk.dim)], walk.rows)
+
+    def _tiled(self, place: Place, walk: Walk) -> Iterator[Tiled]:
+        """Yield the best kernels of one step, by their predicted times in the usual number of steps."""
+        steps = max(self._numbers_of_steps(place, walk), default=1, key=lambda n: -abs(n - USUAL_STEPS))
         if steps == 1:
             return
+        viewed = with_staged(self.bound, place.staged)
         probe = self._probe(place, walk, viewed, steps)
         try:
             slides = slides_of(viewed, probe, plan_kernel(viewed, probe), probe.walked[0])
@@ -196,7 +234,7 @@ class Slider:
         refined = finish_together(evaluator, [retiler.descend(structure, p) for p in rough])
         for _, params in dict.fromkeys(refined):
             kernel = build_kernel(evaluator.kernel_model(structure), np.array(params, np.int64))
-            yield evaluator.known(structure, params).cost, kernel
+            yield Tiled(evaluator.known(structure, params).cost, walk, steps, kernel)
 
     def _inlined(self, viewed: BoundPipeline, place: Place) -> frozenset[str]:
         return frozenset(inlined_in(viewed, _stages(viewed, place), set(place.inlined)))
@@ -221,8 +259,9 @@ class Slider:
         calls = inlined_in(viewed, _stages(viewed, place), set(place.inlined))
         return tuple(Inlined(f, calls[f]) for f in viewed.funcs if f in calls)
 
-    def _kernels(self, place: Place, walk: Walk, step: Kernel) -> Iterator[Kernel]:
-        """Yield the kernels of all steps that one step's makes: all numbers of steps, all ways to fill windows."""
+    def _kernel(self, place: Place, tiled: Tiled, steps: int, how: Filling) -> Kernel:
+        """Return the kernel of so many steps that one step's makes, with windows filled in one way."""
+        walk, step = tiled.walk, tiled.kernel
         tiling = step.roots[0].tiling
         blocks = tiling.of_kind(LoopKind.BLOCK)
         rest = tiling.loops[len(blocks) :]
@@ -230,24 +269,15 @@ class Slider:
         extent = func.extents[func.dims.index(walk.dim)]
         at = At(Level.STREAM, place.root, len(blocks) + 1)
         members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.members)
-        for steps, how in itertools.product(steps_of(extent, walk.rows), Filling):
-            outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
-            loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
-            kernel = replace(step, roots=(Root(StageTiling(place.root, loops)),), members=members)
-            yield how.applied(kernel)
+        outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
+        loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
+        return how.applied(replace(step, roots=(Root(StageTiling(place.root, loops)),), members=members))
 
 
 def steps_of(extent: int, rows: int) -> list[int]:
     """Return the numbers of steps to try of a block that walks a dimension of so many points, so many rows a step."""
     most = extent // (LEAST_BLOCKS * rows)
     return sorted({*(n for n in STEPS if n <= most), *([most] if 1 < most < min(STEPS) else [])})
-
-
-def _rows(kernel: Kernel) -> tuple[int, ...]:
-    """Return how many rows of its root a kernel computes in a step."""
-    (walked,) = kernel.walked
-    tiling = kernel.roots[0].tiling
-    return (tiling.stride(tiling.loops.index(walked)),)
 
 
 class _RowsDecider(Decider):

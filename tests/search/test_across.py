@@ -94,7 +94,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
     bound, inputs = bind(app.build(), app.shapes(sizes)), app.make_inputs(sizes)
     expected = interpret(app.build(), inputs)["output"]
     (view,) = lane_views([bound], H200)
-    found = Beam(replace(SHARED, beam_size=2))._search(view, H200, cost=None, seconds=None, seed=0, count=3)
+    found = Beam(replace(SHARED, beam_size=2)).search(view, H200, seed=0, count=3)
     assert not found.note
     for r in found.ranked:
         assert reasons(bound, r.schedule, H200) == []
@@ -112,7 +112,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
 def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
     bound = layer_norm(4096, 1024)
     (view,) = lane_views([bound], H200)
-    found = Beam(replace(SHARED, beam_size=4))._search(view, H200, cost=None, seconds=None, seed=0, count=1)
+    found = Beam(replace(SHARED, beam_size=4)).search(view, H200, seed=0, count=1)
     assert Level.BLOCK in {found.best.computed["total"], found.best.computed["squares"]}
 
 
@@ -134,7 +134,7 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
 def test_kernels_with_lanes_as_loops_and_back() -> None:
     bound = layer_norm()
     (view,) = lane_views([bound], H200)
-    found = Beam(SHARED)._search(view, H200, cost=None, seconds=None, seed=1, count=1)
+    found = Beam(SHARED).search(view, H200, seed=1, count=1)
     lanes = [Lanes(*one) for one in view.lanes]
     for kernel in found.best.kernels:
         assert with_lanes_in_warps(with_loops_over_lanes(kernel, lanes), lanes) == kernel

@@ -12,17 +12,23 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
 from autosched.api import ScheduledPipeline
+from autosched.apps import get_app
 from autosched.apps.registry import NAMES
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Level
+from autosched.search import ways
+from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch
+from autosched.search.joins import searched_views
 from autosched.search.roots import schedule_roots
-from autosched.search.settings import GREEDY
+from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.splits import LEAST_SHARE, split_views
 from autosched.search.state import State
 from autosched.search.strategy import Beam
+from autosched.search.ways import Way
 from autosched.target import get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
@@ -118,21 +124,46 @@ def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None
     assert "part" in found.text()
 
 
-def test_no_further_way_is_tried_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = []
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, BoundPipeline]]:
+    """What is searched by the following searches: greedily, or with all passes."""
+    found: list[tuple[str, BoundPipeline]] = []
 
     class Noted(BeamSearch):
         def run(self) -> list[State]:
-            searched.append(self.evaluator.bound)
+            found.append(("greedy", self.evaluator.bound))
             return super().run()
 
-    monkeypatch.setattr("autosched.search.strategy.BeamSearch", Noted)
+        def run_passes(self) -> list[State]:
+            found.append(("passes", self.evaluator.bound))
+            return super().run_passes()
+
+    monkeypatch.setattr("autosched.search.ways.BeamSearch", Noted)
+    return found
+
+
+def test_no_further_way_is_tried_once_the_time_is_over(searched: list[tuple[str, BoundPipeline]]) -> None:
     bound = bind(mean(), {"image": (2560, 1536)})
     found = Beam().search(bound, H200, seconds=1e-3)
-    assert searched == [bound] and found.cut_short
+    assert searched == [("greedy", bound), ("passes", bound)] and found.cut_short
     searched.clear()
     assert not Beam(GREEDY_WITH_PIECES).search(bound, H200).cut_short
-    assert len(searched) == len(split_views(bound, H200)) > 1
+    assert [how for how, _ in searched] == ["passes"] * len(split_views(bound, H200)) and len(searched) > 1
+
+
+@pytest.mark.parametrize("app", ["mean", "hist", "layer_norm"])
+def test_ways_that_are_left_out_are_slower(app: str, searched: list[tuple[str, BoundPipeline]]) -> None:
+    settings = SearchSettings(beam_size=4, passes=2)
+    one = None if app == "mean" else get_app(app)
+    bound = bind(mean(), {"image": (2560, 1536)}) if one is None else bind(one.build(), one.shapes())
+    model = analytical_model(H200)
+    found = Beam(settings).search(bound, H200)
+    tried = {id(b): b for how, b in searched if how == "greedy"}
+    whole = {id(b) for how, b in searched if how == "passes"}
+    views = searched_views(bound, H200, settings)
+    assert set(tried) == {id(v) for v in views} and whole < set(tried)
+    alone = [f.ranked[0].seconds for v in views for f in ways.searched([Way(v, H200, model, settings, 0)], None, 1)]
+    assert min(alone) == pytest.approx(found.ranked[0].seconds)
 
 
 def test_every_kind_of_search_explains_itself() -> None:

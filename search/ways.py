@@ -1,0 +1,141 @@
+"""Searches several ways of computing one pipeline, and goes further with those that are predicted to be fastest.
+
+Where reductions are tried in pieces, or shared by lanes, most ways are several times slower than the best one. A greedy
+search of each, in a fraction of the time of a whole one, shows which these are; of the others the passes of the beam
+search, before anything is refined. What the greedy search finds is refined like the rest, as it may be better: it
+freezes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.search.baseline import baseline_first
+from autosched.search.beam import BeamSearch
+from autosched.search.cost import CostModel, comparable
+from autosched.search.evaluate import Evaluator
+from autosched.search.finish import legal_schedules
+from autosched.search.ranked import Found, Ranked
+from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
+from autosched.search.state import State
+from autosched.search.walking import Walking
+from autosched.target import Target
+
+GREEDY_WITHIN = 3.0
+"""Ways are searched whose greedy search finds something that takes at most so many times as long as the best of all."""
+PASSES_WITHIN = 1.2
+"""Ways are refined whose passes find something that takes at most so many times as long as the best of all."""
+GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
+"""Shares of the time that is left that greedy searches, and then passes, of several ways may take."""
+
+
+@dataclass
+class Way:
+    """One way of computing a pipeline's reductions.
+
+    Args:
+        bound: The pipeline, computed in this way.
+        target: Device limits.
+        cost: Predicts times.
+        settings: What a search tries.
+        seed: Source of randomness.
+
+    Attributes:
+        greedy: Search with one state and one pass.
+        search: The search.
+        states: What both have found, the cheapest first.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    cost: CostModel
+    settings: SearchSettings
+    seed: int
+    greedy: BeamSearch = field(init=False)
+    search: BeamSearch = field(init=False)
+    states: list[State] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        evaluator = Evaluator(self.bound, self.target, self.cost, self.settings)
+        self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
+        least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
+        decider = self.search.expander.decider
+        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), decider=decider, passes=least)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the time budget ended one of the searches early."""
+        return self.greedy.cut_short or self.search.cut_short
+
+    def greedy_cost(self, deadline: float | None) -> float:
+        """Return the predicted time of what a greedy search finds, infinite if that is nothing."""
+        self.greedy.deadline = deadline
+        return self._cost_with(self.greedy.run())
+
+    def cost_of_passes(self, deadline: float | None) -> float:
+        """Run the passes of the search, too, and return the predicted time of the best that was found until now."""
+        self.search.deadline = deadline
+        return self._cost_with(self.search.run_passes())
+
+    def _cost_with(self, found: list[State]) -> float:
+        self.states = sorted([*self.states, *found], key=lambda state: comparable(state.cost))
+        return self.states[0].cost if self.states else float("inf")
+
+    def finished(self, deadline: float | None, count: int) -> Found:
+        """Refine the states of the passes and return up to ``count`` schedules."""
+        started = time.perf_counter()
+        self.search.deadline = deadline
+        evaluator = self.search.evaluator
+        states = self.search.refined(self.states)
+        legal = itertools.islice(legal_schedules(evaluator, states), count)
+        walking = Walking(self.settings, self.search.late)
+        ranked = walking.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
+        ranked = baseline_first(ranked, evaluator, count, self.settings.baseline)
+        note = ""
+        if not ranked:
+            ranked = [Ranked(schedule_roots(self.bound, self.target), float("nan"))]
+            note = "no state of the search was legal in the end; this is the baseline schedule"
+        seconds = time.perf_counter() - started
+        return Found(tuple(ranked), evaluator.counts, seconds, self.search.cut_short, note, evaluator)
+
+
+def searched(ways: Sequence[Way], seconds: float | None, count: int) -> Iterator[Found]:
+    """Yield what the searches of the ways find that are gone through to the end; at least one.
+
+    Args:
+        ways: Ways of computing one pipeline, at least one.
+        seconds: Time budget for all of them; what has none left is not searched further.
+        count: How many schedules are wanted of each.
+    """
+    end = None if seconds is None else time.perf_counter() + seconds
+    several, settings = len(ways) > 1, ways[0].settings
+    chosen = list(ways)
+    if settings.beam_size > 1 and (several or settings.refine):  # what it finds is refined, too
+        chosen = _near([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
+    share = PASSES_SHARE if several else 1.0
+    chosen = _near([(w, w.cost_of_passes(t)) for w, t in _in_time(chosen, end, share)], PASSES_WITHIN)
+    for way, deadline in _in_time(chosen, end):
+        yield way.finished(deadline, count)
+
+
+def _in_time(ways: Sequence[Way], end: float | None, share: float = 1.0) -> Iterator[tuple[Way, float | None]]:
+    """Yield ways, each with the time by which it must have gone a step further; the first, and others in time."""
+    for k, way in enumerate(ways):
+        now = time.perf_counter()
+        if end is None:
+            yield way, None
+        elif k == 0 or now < end:
+            yield way, now + (end - now) * share / (len(ways) - k)
+
+
+def _near(costs: Sequence[tuple[Way, float]], within: float) -> list[Way]:
+    """Return the ways that cost little more than the best of them, the best first."""
+    ordered = sorted(costs, key=lambda found: found[1])
+    return [way for way, cost in ordered if cost <= within * ordered[0][1]]
