@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autosched.featurize.alike import alike_rows
 from autosched.featurize.rows import Bools, Ints
 from autosched.schedule.vectors import MAX_VECTOR_BYTES, joined
 
@@ -38,9 +39,9 @@ def joined_accesses(together: Ints | Bools, start: Ints, itemsize: int, aligned:
     """
     chosen: list[int] = []
     lengths: list[int] = []
-    _, which = np.unique(together, axis=0, return_inverse=True)
-    for k in range(int(which.max(initial=-1)) + 1):
-        rows = np.flatnonzero(which.reshape(-1) == k)
+    _, first, which = alike_rows(together.astype(np.int64))
+    for k in range(len(first)):
+        rows = np.flatnonzero(which == k)
         places = (start[rows] + rest) // itemsize
         position = dict(zip(places.tolist(), rows.tolist(), strict=True))
         for group in joined(position.keys(), aligned // itemsize):

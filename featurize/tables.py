@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from autosched.featurize.alike import alike_rows
+from autosched.featurize.alike import alike_rows, distinct
 from autosched.featurize.joining import joined_accesses
 from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.nests import Bools, Ints
@@ -101,20 +101,20 @@ class OffsetTable(LoopedAccesses):
             again = _not_shared(visit, repeated | apart, apart)
         start = (every // self.quotients * steps).sum(axis=1)
         width = np.ones(len(start), np.int64)
-        apart_moves = [int((visit.loops[k].change * steps // self.quotients).sum()) for k in apart & repeated]
-        twice = len(np.unique(np.stack([start, iteration]), axis=1).T) < len(start)
-        apart_moves += [1] * twice  # what is accessed twice is not joined
-        if vectors is not None and not any(m % vectors.aligned for m in apart_moves):
+        moves = {k: int((visit.loops[k].change * steps // self.quotients).sum()) for k in sorted(apart & repeated)}
+        joins = vectors is not None and not any(m % vectors.aligned for m in moves.values())
+        if vectors is not None and joins and not _any_twice(start, iteration):
             together = np.concatenate([full, iteration[:, None]], axis=1)
             chosen, width = joined_accesses(together, start, vectors.itemsize, vectors.aligned, vectors.rest)
             every, full, start = every[chosen], full[chosen], start[chosen]
         start %= SECTOR_BYTES
         left = every % self.quotients
         times = np.full(len(start), again, np.int64)
-        for k in sorted(apart & repeated):
-            p = visit.loops[k]
-            byte = int((p.change * steps // self.quotients).sum())
-            along, counts = np.unique((p.values - p.values[0]) * byte % SECTOR_BYTES, return_counts=True)
+        for k, byte in moves.items():
+            values = visit.loops[k].values
+            counts = np.bincount((values - values[0]) * byte % SECTOR_BYTES)
+            along = np.flatnonzero(counts)
+            counts = counts[along]
             start = (start[:, None] + along).reshape(-1) % SECTOR_BYTES
             times = (times[:, None] * counts).reshape(-1)
             full, left = np.repeat(full, len(along), axis=0), np.repeat(left, len(along), axis=0)
@@ -130,6 +130,11 @@ class OffsetTable(LoopedAccesses):
         remainders[:, self.known] = alike[:, c + 1 : -1]
         summed = np.bincount(inverse, weights=times, minlength=len(first)).astype(np.int64)
         return Entries(alike[:, :c].astype(bool), alike[:, c], remainders, summed, alike[:, -1])
+
+
+def _any_twice(start: Ints, iteration: Ints) -> bool:
+    """Return whether an iteration accesses an address twice; what is accessed so is not joined."""
+    return len(distinct(start * (int(iteration.max(initial=0)) + 1) + iteration)) < len(start)
 
 
 def _apart(visit: Visit, how: Counting) -> set[int]:

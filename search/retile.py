@@ -65,24 +65,34 @@ class Retiler:
 
         With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors.
         """
-        layout = self.decider.places.layout(structure)
+        start = structure, params
+        found = yield from self._descended(start, vectors=vectors)
+        if found == start or self.is_legal(*found):
+            return found
+        return (yield from self._descended(start, vectors=vectors, checked=True))
+
+    def _descended(self, now: Kernel, *, vectors: bool, checked: bool = False) -> Asking[Kernel]:
+        """Do the same; kernels on the way pass all checks only with ``checked``, which few do not."""
+        layout = self.decider.places.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
-            before = structure, params
-            _, params = yield from self._cheapest((structure, params), self._root_variants(structure, layout, params))
+            before = now
+            now = yield from self._cheapest(now, self._root_variants(now[0], layout, now[1]), checked)
             for func, where in layout.members:
-                variants = self._member_variants(structure, func, where, params, vectors)
-                structure, params = yield from self._cheapest((structure, params), variants)
-            if (structure, params) == before:
+                variants = self._member_variants(now[0], func, where, now[1], vectors)
+                now = yield from self._cheapest(now, variants, checked)
+            if now == before:
                 break
-        return structure, params
+        return now
 
-    def _cheapest(self, now: Kernel, variants: list[Kernel]) -> Asking[Kernel]:
+    def _cheapest(self, now: Kernel, variants: list[Kernel], checked: bool) -> Asking[Kernel]:
         yield now, *variants
         verdicts = [(self.evaluator.judged(v[0])[v[1]], v) for v in variants]
         cost = self.evaluator.known(*now).cost
         cheaper = [(comparable(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
+        if not checked:
+            return min(cheaper, key=lambda found: (found[0], found[1][1]), default=(cost, now))[1]
         cheaper.sort(key=lambda found: (found[0], found[1][1]))
         return next((v for _, v in cheaper if self.is_legal(*v)), now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
@@ -162,7 +163,8 @@ class StepSearch:
 
     def refined(self) -> Iterator[Streamed]:
         """Yield legal kernels, from the best of the tiles that were tried."""
-        rough = [p for p in self.tiled[:LOOKED_AT] if self.retiler.is_legal(self.structure, p)][:ROUGH]
+        legal = (p for p in self.tiled[:LOOKED_AT] if self.retiler.is_legal(self.structure, p))
+        rough = itertools.islice(legal, ROUGH)
         for best in finish_together(self.evaluator, [self.retiler.descend(self.structure, p) for p in rough]):
             kernel = self.kernel(*best)
             besides = besides_seconds(self.bound, kernel, self.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -13,13 +14,14 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.cost import comparable
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import PAPER, SearchSettings
-from autosched.search.slides.improve import Slider, steps_of
+from autosched.search.slides.improve import HOPEFUL, Slider
 from autosched.search.slides.places import Place, places
+from autosched.search.slides.walk import steps_of
 from autosched.search.strategy import Beam
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
@@ -30,11 +32,14 @@ z, y, x = Var("z"), Var("y"), Var("x")
 QUICK = SearchSettings(beam_size=2, passes=1, refine=0, streams=False)
 
 
-def sweeps(planes: int = 64, count: int = 2, size: tuple[int, int] = (40, 72)) -> BoundPipeline:
+def sweeps(
+    planes: int = 64, count: int = 2, size: tuple[int, int] = (40, 72), *, clamped: bool = False
+) -> BoundPipeline:  # fmt: skip
     """Return stages of which each reads its neighbours in three dimensions of the one before."""
     last: Func | Input = Input("volume", float32, 3)
     for k in range(1, count + 1):
-        edge = last.clamped() if k == 1 else last
+        ranges = {} if k == 1 else {"z": (0, planes), "y": (0, size[0]), "x": (0, size[1])}
+        edge = last.clamped(**ranges) if k == 1 or clamped else last
         f = Func(f"sweep_{k}" if k < count else "out")
         near = edge[z - 1, y, x] + edge[z + 1, y, x] + edge[z, y - 1, x] + edge[z, y + 1, x]
         f[z, y, x] = edge[z, y, x] * 0.5 + 0.1 * (near + edge[z, y, x - 1] + edge[z, y, x + 1])
@@ -84,6 +89,20 @@ def test_places_that_differ_in_names_alone_are_searched_once() -> None:
     assert best is not None
     same = own.best(Place(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
     assert same is best  # what is known needs no search
+
+
+def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
+    bound = sweeps(planes=96, count=6, clamped=True)
+    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    best = slider(bound).best(place)
+    assert best is not None
+    own = slider(bound)
+    assert own.best(place, now=best.seconds / (2 * HOPEFUL)) is None
+    found = own.best(alike, now=10 * best.seconds)  # the first place that is worth it, though not the first seen
+    assert found is not None and comparable(found.seconds) == comparable(best.seconds)
+    assert found.kernel.root_funcs == (alike.root.func,) and not kernel_reasons(bound, found.kernel, H200)
+    again = own.best(place, now=10 * best.seconds)
+    assert again is not None and again.kernel == best.kernel
 
 
 @pytest.mark.parametrize("broken", ["output", "update", "short", "read twice"])
