@@ -171,16 +171,15 @@ class Accesses:
         shift = self.base[earlier] - self.base[later]
         alike = (self.step[earlier] == self.step[later]).all(axis=(1, 2))
         with np.errstate(over="ignore"):
-            one = mixed(
-                [nest[earlier][:, None], kinds["table"][earlier][:, None], shift, alike[:, None].astype(np.int64)],
-                PAIR_COLUMNS,
-            )
+            same = batch.readers[earlier] == batch.readers[later]  # one nest, whose loops stay loops together
+            flags = np.stack([alike, same], axis=1).astype(np.int64)
+            one = mixed([nest[earlier][:, None], kinds["table"][earlier][:, None], shift, flags], PAIR_COLUMNS)
             np.add.at(keys, later, one * coefficients(table[:, 2]))
         first = np.searchsorted(later, np.arange(len(keys) + 1))
 
         distinct = (kinds["own"] == 0) & ~guarded[batch.readers]
         unrolled, short, listed = self._unrolled(pool, layouts, distinct)
-        unrolled[later[~listed[earlier]]] = False
+        unrolled[later[~listed[earlier] | (alike & ~short[later])]] = False
 
         def several(rows: Ints) -> tuple[Entries, Ints]:
             position = np.full(len(keys), -1)
@@ -195,8 +194,9 @@ class Accesses:
             reads = Reads(
                 distinct[rows], kinds["quotient"][rows], self.rest[rows], steps, size, aligned[rows], lead[rows]
             )  # fmt: skip
-            before = self._visits(pool.tables, earlier[chosen])
-            return unrolled_entries(pool.tables, self._visits(pool.tables, rows), reads, before, whose, shift[chosen])
+            before = self._visits(pool.tables, earlier[chosen], layouts, np.zeros(len(chosen), bool))
+            visits = self._visits(pool.tables, rows, layouts, ~short[rows] & distinct[rows])
+            return unrolled_entries(pool.tables, visits, reads, before, whose, shift[chosen])
 
         def single(row: int) -> Entries:
             before = [
@@ -234,14 +234,20 @@ class Accesses:
         plain = ~(reducing[reader] | (terms > 0))
         short = plain | (length <= MAX_UNROLLED_REDUCTION)
         listed = terms <= MOST_REDUCTIONS
-        whole = np.where(self.kinds["own"] > 0, plain | (length <= MOST_POINTS), short)
+        whole = np.where(self.kinds["own"] > 0, plain | (length <= MOST_POINTS), short | distinct)
         return np.asarray(whole & listed & pool.amortised), short, listed
 
-    def _visits(self, tables: TableRows, rows: Ints) -> Visits:
+    def _visits(self, tables: TableRows, rows: Ints, layouts: Ints, long: Bools) -> Visits:
+        """Return the visits of some groups, in those that are ``long`` with reductions apart."""
         nests, nest = self.nests, self.batch.readers[rows]
         loops, serial, limits = nests.loops[nest], nests.serial[nest], nests.limits[nest]
-        rolled = self.rolled[nest]
-        return Visits.of(self.kinds["table"][rows], tables, loops, self.factors[rows], serial, limits, rolled, nest)
+        rolled, table = self.rolled[nest], self.kinds["table"][rows]
+        apart = np.zeros_like(rolled)
+        around = loops.shape[1]
+        apart[:, :around] = self.demands.reduces(layouts[nest], around)
+        apart[:, around : around + MOST_REDUCTIONS] = np.arange(MOST_REDUCTIONS) < tables.terms.rows[table][:, None]
+        apart &= long[:, None]
+        return Visits.of(table, tables, loops, self.factors[rows], serial, limits, rolled, nest, apart)
 
     def _visit(self, row: int, reader: int, guarded: Bools, shift: Ints | int = 0) -> Visit:
         """Return what a thread does at a group of accesses, its indices compared with those of a reader."""
@@ -261,7 +267,7 @@ class Accesses:
         if not isinstance(shift, int):
             shift = shift[:rank]
         rest = self.rest[reader, :rank] if self.kinds["divides"][reader] else -1
-        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]), self._rolled(nest, n, table))
+        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]), self._rolled(nest, n, table), nest)
 
     def _rolled(self, nest: int, around: int, table: OffsetTable) -> frozenset[int]:
         """Return the positions of a visit's loops that stay loops."""

@@ -66,6 +66,7 @@ class Visits:
         limits: ``int64[N, J, C]``, iterations that the last active thread of a dimension runs.
         rolled: ``bool[N, J]``, which loops stay loops in compiled code, whose iterations share nothing.
         alone: ``int64[N]``, the nest where one of its own loops does, so that it shares nothing with others; or -1.
+        apart: ``bool[N, J]``, reductions that are too long to be unrolled, and so not enumerated.
     """
 
     tables: Ints
@@ -75,11 +76,12 @@ class Visits:
     limits: Ints
     rolled: Bools
     alone: Ints
+    apart: Bools
 
     @classmethod
     def of(
         cls, tables: Ints, rows: TableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints, rolled: Bools,
-        nest: Ints,
+        nest: Ints, apart: Bools,
     ) -> Visits:  # fmt: skip
         """Return the visits of nests.
 
@@ -92,6 +94,7 @@ class Visits:
             limits: ``int64[N, C, D]``, points of the last active threads.
             rolled: ``bool[N, J]``, which loops stay loops.
             nest: ``int64[N]``, the nests.
+            apart: ``bool[N, J]``, which loops are not enumerated.
         """
         n, _, d = factors.shape
         terms = rows.reductions.rows[tables]
@@ -106,14 +109,20 @@ class Visits:
             np.concatenate(last, axis=1),
             rolled,
             np.where(rolled[:, loops.shape[1] :].any(axis=1), nest, -1),
+            apart,
         )
 
     def take(self, rows: slice) -> Visits:
         """Return some of the visits."""
         return Visits(
             self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows],
-            self.rolled[rows], self.alone[rows],
+            self.rolled[rows], self.alone[rows], self.apart[rows],
         )  # fmt: skip
+
+    @property
+    def length(self) -> Ints:
+        """Iterations of all loops that are enumerated, ``int64[N]``."""
+        return np.asarray(np.where(self.apart, 1, self.extents).prod(axis=1))
 
     @property
     def moving(self) -> Bools:

@@ -164,7 +164,7 @@ def _distinct(visit: Visit, earlier: Sequence[Visit], apart: set[int]) -> tuple[
     every, full, iteration = every[first], full[first], iteration[first]
     loops = [_signature(visit, k) for k in sorted(apart)]
     for v in earlier:
-        if (visit.alone or v.alone) and v.accesses.nest != visit.accesses.nest:
+        if (visit.alone or v.alone) and v.nest != visit.nest:
             continue
         before = _apart(v, Counting.DISTINCT)
         if [_signature(v, k) for k in sorted(before)] == loops:

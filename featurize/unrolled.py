@@ -1,8 +1,9 @@
-"""Entries of many visits at once, where all loops of a thread are followed; see `autosched.featurize.tables`.
+"""Entries of many visits at once, see `autosched.featurize.tables`.
 
 A search meets thousands of different visits, most of them of few points, so that what each costs is the calls of NumPy.
-Here the points of all of them are rows of one table. What is counted is the same as by `OffsetTable.entries` for a
-visit none of whose reductions is too long to be unrolled.
+Here the points of all of them are rows of one table. What is counted is the same as by `OffsetTable.entries`, for
+visits all of whose loops are followed, and for those with reductions too long to be unrolled, if the thread holds
+nothing yet of what they read.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def unrolled_entries(
         later: ``int64[E]``, these later visits, ascending.
         shift: ``int64[E, Q]``, what to add to the indices of an earlier visit to compare them.
     """
-    points = visits.extents.prod(axis=1) * rows.count.rows[visits.tables]
+    points = visits.length * rows.count.rows[visits.tables]
     found: list[tuple[Entries, Ints]] = []
     first = 0
     while first < len(points):
@@ -94,8 +95,10 @@ def unrolled_entries(
 def _entries(
     rows: TableRows, visits: Visits, reads: Reads, earlier: Visits, later: Ints, shift: Ints
 ) -> tuple[Entries, Ints]:
+    # what counts at every iteration is joined within those that are written out, see `Accesses.alignment`
+    visits = replace(visits, rolled=visits.rolled & reads.distinct[:, None])
     folded = ~reads.distinct & (reads.aligned == reads.itemsize) & (reads.quotient == 1).all(axis=1)
-    repeated = visits.moving | ~reads.distinct[:, None]
+    repeated = (visits.moving | ~reads.distinct[:, None]) & ~visits.apart
     points = visits.enumerate(rows, repeated, folded | reads.distinct, folded, reads.steps)
     once = reads.distinct[points.owner]
     if once.any():
@@ -105,11 +108,16 @@ def _entries(
     start = (points.every // quotient * steps[points.owner]).sum(axis=1)
     width = np.ones(len(start), np.int64)
     joins = reads.aligned > reads.itemsize
+    moved = _moved_apart(visits, reads)
+    joins &= (moved % reads.aligned[:, None] == 0).all(axis=1)
     if joins.any():
         again = ~first_of_alike(mixed([points.owner[:, None], start[:, None], points.iteration[:, None]]))
         joins &= np.bincount(points.owner, again, len(joins)) == 0  # what is accessed twice is not joined
         chosen, width = _joined(reads, points, start, joins)
         points, start, quotient = points.take(chosen), start[chosen], quotient[chosen]
+    if visits.apart.any():
+        row, start, times = _along_apart(visits, moved, points, start)
+        points, width, quotient = replace(points.take(row), times=times), width[row], quotient[row]
     owner, start, left = points.owner, start % SECTOR_BYTES, points.every % quotient
     _, first, which = alike_rows(
         np.concatenate([owner[:, None], points.full, start[:, None], left, width[:, None]], axis=1)
@@ -119,6 +127,42 @@ def _entries(
     chosen = first[order]
     entries = Entries(points.full[chosen], start[chosen], left[chosen], times[order], width[chosen])
     return entries, np.bincount(owner[chosen], minlength=len(visits.tables))
+
+
+def _moved_apart(visits: Visits, reads: Reads) -> Ints:
+    """Return by how many bytes reductions apart move an address a step, floor divisions aside, ``int64[N, J]``."""
+    bytes_ = (visits.change * reads.steps[:, None] // reads.quotient[:, None]).sum(axis=2)
+    return np.where(visits.apart & visits.moving, bytes_, 0)
+
+
+def _along_apart(visits: Visits, moved: Ints, points: Points, start: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return accesses at every iteration of the reductions apart, those that begin at one byte of a sector together.
+
+    Args:
+        visits: ``N`` visits.
+        moved: ``int64[N, J]``, bytes that their loops apart move an address.
+        points: ``E`` accesses.
+        start: ``int64[E]``, byte address.
+
+    Returns:
+        ``int64[F]`` each: the access, its byte address and how often it is made.
+    """
+    counted = visits.moving | visits.apart
+    inside = np.cumsum(visits.apart[:, ::-1], axis=1)[:, ::-1]  # reductions apart at each loop and inside it
+    outside = inside - visits.apart > 0
+    again = np.where(outside & ~counted, visits.extents, 1).prod(axis=1)  # loops around are in each unrolled one
+    row, owner, times = np.arange(len(start)), points.owner, points.times * again[points.owner]
+    walked = visits.apart & visits.moving
+    for k in np.flatnonzero(walked.any(axis=0)).tolist():
+        extent = np.where(walked[:, k], visits.extents[:, k], 1)
+        period = SECTOR_BYTES // np.gcd(moved[:, k], SECTOR_BYTES)
+        each = np.minimum(extent, period)[owner]
+        more = np.repeat(np.arange(len(row)), each)
+        at = np.arange(len(more)) - np.repeat(np.cumsum(each) - each, each)
+        row, owner = row[more], owner[more]
+        start = start[more] + at * moved[owner, k]
+        times = times[more] * ((extent[owner] - 1 - at) // period[owner] + 1)
+    return row, start, times
 
 
 def _first_loads(

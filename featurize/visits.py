@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,12 +79,21 @@ class LoopedAccesses:
                     found[k, list(dims).index(name)] = c
         return found
 
-    def loops(self, tile: Tile, around: Sequence[Hashable], reduces: Sequence[bool]) -> list[Loop]:
-        """Return the loops of a visit, outermost first: those around the nest, its reductions, its own points."""
+    def loops(self, tile: Tile, around: Sequence[Hashable], reduces: Sequence[bool], nest: Hashable) -> list[Loop]:
+        """Return the loops of a visit, outermost first: those around the nest, its reductions, its own points.
+
+        Args:
+            tile: The thread's points.
+            around: Names of the loops around the nest.
+            reduces: Which of these are reductions.
+            nest: A name for the nest.
+        """
         found = [Loop(around[k], np.arange(n), self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
-        found += self.reduced
+        found += [
+            replace(loop, name=(nest, name)) for loop, (name, *_) in zip(self.reduced, self.reductions, strict=True)
+        ]
         for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
-            found.append(Loop((self.nest, d), np.arange(n), self._own[:, k], False))
+            found.append(Loop((nest, d), np.arange(n), self._own[:, k], False))
         return found
 
     def canonical(self, every: Ints, rest: Ints | int) -> Ints:
@@ -115,6 +124,7 @@ class Visit:
             same for all threads and blocks; otherwise -1.
         guarded: Whether it stands behind a guard.
         rolled: Positions of loops that stay loops in compiled code, whose iterations share nothing.
+        nest: A name for the nest, where that of the accesses is of another one that accesses alike; or None.
         loops: All loops inside the thread, outermost first.
     """
 
@@ -126,10 +136,13 @@ class Visit:
     rest: Ints | int = -1
     guarded: bool = False
     rolled: frozenset[int] = frozenset()
+    nest: Hashable = None
     loops: list[Loop] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loops", self.accesses.loops(self.tile, self.around, self.reduces))
+        own = self.accesses.nest if self.nest is None else self.nest
+        object.__setattr__(self, "nest", own)
+        object.__setattr__(self, "loops", self.accesses.loops(self.tile, self.around, self.reduces, own))
 
     @property
     def length(self) -> int:

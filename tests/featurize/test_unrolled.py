@@ -8,10 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from autosched.analysis.bind import bind
+from autosched.apps import get_app
+from autosched.featurize import unrolled
+from autosched.featurize.kinds import Kinds
 from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.points import Visits
 from autosched.featurize.pool import EntryPool
 from autosched.featurize.rows import Bools, Ints
 from autosched.featurize.tables import Entries
+from autosched.featurize.unrolled import Reads
+from autosched.search.settings import SearchSettings
+from autosched.search.strategy import Beam
 from tests.featurize.drawing import H200, bound_app, drawn_states
 
 APPS = ("harris", "unsharp", "interpolate", "conv_layer", "bilateral_grid", "max_filter", "hist")
@@ -60,3 +68,27 @@ def test_many_visits_at_once(name: str, vectors: bool) -> None:
             chosen.setdefault(featurizer.model(piece.structure), set()).add(piece.params)
     featurizer.evaluate(list(chosen), [np.array(sorted(params)) for params in chosen.values()])
     assert pool.compared > 20
+
+
+@pytest.mark.parametrize("name", ["sgemm", "conv_layer", "learned_demosaic", "depthwise_separable_conv"])
+def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of reductions have more terms than are unrolled, and refined tiles loops that stay loops."""
+    pools: list[ComparedPool] = []
+    apart: list[Visits] = []
+
+    class Noted(ComparedPool):
+        def __init__(self, kinds: Kinds, *, amortised: bool, vectors: bool = False) -> None:
+            super().__init__(kinds, amortised=amortised, vectors=vectors)
+            pools.append(self)
+
+    def noted(visits: Visits, reads: Reads) -> Ints:
+        if visits.apart.any():
+            apart.append(visits)
+        return moved_apart(visits, reads)
+
+    moved_apart = unrolled._moved_apart
+    monkeypatch.setattr(unrolled, "_moved_apart", noted)
+    monkeypatch.setattr("autosched.featurize.model.EntryPool", Noted)
+    one = get_app(name)
+    Beam(SearchSettings(beam_size=1, passes=1)).search(bind(one.build(), one.shapes()), H200)
+    assert sum(pool.compared for pool in pools) > 100 and apart
