@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,15 +19,15 @@ from autosched.search.streams.improve import in_place_of
 from autosched.search.streams.step import Filling
 from autosched.target import Target
 
-ROWS_OF_STEP = (1, 2, 4, 8)
-"""Rows of the root in a step that are tried."""
+ROWS_OF_STEP = (4, 2, 1, 8)
+"""Rows of the root in a step that are tried, the usual number first."""
 MOST_REFINED = 3
 """Ways to walk, the best ones, whose tiles are refined."""
 CHOSEN = 4
 """Refined tiles, the best ones, of which all ways to fill windows are tried."""
-HOPEFUL, PROMISING = 1.2, 1.1
-"""Tiles are refined whose predicted time is at most so many times that of what they would replace, and walked with
-once they are refined."""
+HOPELESS, HOPEFUL, PROMISING = 1.4, 1.2, 1.1
+"""Other rows than the usual ones are tried if their tiles are predicted to take at most so many times as long as what
+they would replace; tiles are refined, and then walked with, if they take at most so many times as long."""
 WORTHWHILE = 0.05
 """Share of a schedule's predicted time that kernels must take for others to be looked for."""
 
@@ -62,8 +61,8 @@ class Slider:
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
     _found: dict[Place, Sliding | None] = field(init=False, default_factory=dict)
-    _ways: dict[tuple[object, ...], list[WalkSearch]] = field(init=False, default_factory=dict)
-    _tiles: dict[tuple[object, ...], list[Tiled]] = field(init=False, default_factory=dict)
+    _places: dict[tuple[object, ...], Place] = field(init=False, default_factory=dict)
+    _ways: dict[tuple[object, ...], dict[Walk, WalkSearch]] = field(init=False, default_factory=dict)
     _alike: dict[tuple[object, ...], Sliding | None] = field(init=False, default_factory=dict)
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
@@ -103,42 +102,47 @@ class Slider:
         if key in self._found:
             return self._found[key]
         shape = place.shape(self.bound)
-        if shape not in self._ways:
-            self._ways[shape] = self._searches(place)
-        ways = self._ways[shape]
+        ways = self._searches(self._places.setdefault(shape, place), shape, now)
         if not ways or ways[0].rough_seconds > HOPEFUL * now:
             return None
-        if shape not in self._tiles:
-            self._tiles[shape] = _refined(ways[:MOST_REFINED])
-        if self._tiles[shape][0].seconds > PROMISING * now:
+        tiles = _refined(ways[:MOST_REFINED])
+        if tiles[0].seconds > PROMISING * now:
             return None
         if shape not in self._alike:
-            first = ways[0].place
-            self._alike[shape] = self._found[replace(first, kernels=())] = self._chosen(first, self._tiles[shape])
+            first = self._places[shape]
+            self._alike[shape] = self._found[replace(first, kernels=())] = self._chosen(first, tiles)
         like = self._alike[shape]
         if key not in self._found:
             if like is None or like.seconds >= now:
                 return None
-            tiles = _refined(self._searches(place, like.tiled.walk)[:1])
+            windows = dict(place.walked(self.bound))[like.tiled.walk.dim]
+            tiles = _refined([self._search(place, replace(like.tiled.walk, windows=windows))])
             self._found[key] = self._fastest(place, [(t, like.steps, like.how) for t in tiles[:1]])
         return self._found[key]
 
-    def _searches(self, place: Place, like: Walk | None = None) -> list[WalkSearch]:
+    def _searches(self, place: Place, shape: tuple[object, ...], now: float) -> list[WalkSearch]:
         """Return the ways to walk that have legal tiles, those that are predicted to be fastest first.
 
+        Where tiles of the usual rows promise nothing, others are not tried.
+
         Args:
-            place: The place.
-            like: What is best for a place like this one: only its dimension is walked, with as many rows in a step.
+            place: The first place of a shape.
+            shape: The shape.
+            now: Seconds that the kernels take which it would replace.
         """
-        ways = (
-            Walk(dim, n, windows)
-            for dim, windows in place.walked(self.bound) if like is None or dim == like.dim
-            for n in (ROWS_OF_STEP if like is None else (like.rows,))
-        )  # fmt: skip
-        given = self.bound, self.target, self.model, self.settings, place
-        in_time = itertools.takewhile(lambda _: not self.late(), ways)
-        found = [w for w in (WalkSearch(*given, walk, self.late) for walk in in_time) if w.tiled]
-        return sorted(found, key=lambda w: comparable(w.rough_seconds))
+        ways = self._ways.setdefault(shape, {})
+        for dim, windows in place.walked(self.bound):
+            for rows in ROWS_OF_STEP:
+                if self.late():
+                    break
+                walk = Walk(dim, rows, windows)
+                found = ways[walk] if walk in ways else ways.setdefault(walk, self._search(place, walk))
+                if found.tiled and rows == ROWS_OF_STEP[0] and found.rough_seconds > HOPELESS * now:
+                    break
+        return sorted((w for w in ways.values() if w.tiled), key=lambda w: comparable(w.rough_seconds))
+
+    def _search(self, place: Place, walk: Walk) -> WalkSearch:
+        return WalkSearch(self.bound, self.target, self.model, self.settings, place, walk, self.late)
 
     def _chosen(self, place: Place, tiles: Sequence[Tiled]) -> Sliding | None:
         """Return the fastest kernel of all steps: of the best tiles the way to fill windows, then the number of steps.
@@ -170,4 +174,4 @@ class Slider:
 
 def _refined(ways: Sequence[WalkSearch]) -> list[Tiled]:
     """Return kernels of one step for some ways to walk, those predicted to be fastest in all steps first."""
-    return sorted((t for way in ways for t in way.refined()), key=lambda t: comparable(t.seconds))
+    return sorted((t for way in ways for t in way.refined), key=lambda t: comparable(t.seconds))

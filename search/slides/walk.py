@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -114,8 +115,9 @@ class WalkSearch:
         """Predicted time with the best tiles that were tried, infinite if there are none."""
         return self._evaluator.known(self._structure, self.tiled[0]).cost if self.tiled else float("inf")
 
+    @cached_property
     def refined(self) -> list[Tiled]:
-        """Return kernels of one step, from the best tiles that were tried."""
+        """Kernels of one step, from the best tiles that were tried."""
         if not self.tiled:
             return []
         retiler = _WindowRetiler(self._evaluator, self._decider, self.late)
