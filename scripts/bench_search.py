@@ -5,11 +5,12 @@
     python scripts/bench_search.py --ablation --apps harris,unsharp [--json FILE]
 
 ``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes; ``exhaustive``
-is that without either, ``refined`` that with our refinement after it, which is the default. Halide's counterparts are
-its autotuning script's settings, its defaults, and the script's again. DIR holds the programs that
-build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an interpreter that has the package
-``halide``. Every search runs in a process of its own, ours and theirs in turn; times are of the search alone,
-processor seconds too, as machines are shared.
+is that without either, ``choices`` with all further choices that we have (reductions in pieces, in steps, shared by
+lanes; windows), ``refined`` that with our refinement after it, which is the default. Halide's counterparts are its
+autotuning script's settings, for exhaustive search its defaults; ``default`` is ``refined`` beside these. DIR holds the
+programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an interpreter that has
+the package ``halide``. Every search runs in a process of its own, ours and theirs in turn; times are of the search
+alone, processor seconds too, as machines are shared.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from autosched.target import get_target
 TARGET = "h200"
 SETTINGS = {
     "sampling": PAPER,
+    "choices": SearchSettings(refine=0),
     "refined": SearchSettings(),
+    "default": SearchSettings(),
     "exhaustive": dataclasses.replace(PAPER, sampling="exhaustive", freeze=False),
     "all candidates": dataclasses.replace(PAPER, sampling="exhaustive"),
     "no freezing": dataclasses.replace(PAPER, freeze=False),
@@ -51,7 +54,10 @@ ABLATION = (
     "sampling", "all candidates", "no freezing", "exhaustive", "1 pass", "1 phase", "greedy", "refined",
     "refined 1 pass",
 )  # fmt: skip
-HALIDE_SETTINGS = {"sampling": "anderson2021_script", "refined": "anderson2021_script", "exhaustive": "anderson2021"}
+HALIDE_SETTINGS = {
+    "sampling": "anderson2021_script", "choices": "anderson2021_script", "refined": "anderson2021_script",
+    "default": "anderson2021", "exhaustive": "anderson2021",
+}  # fmt: skip
 HALIDE_NAMES = {"blur": "blur3x3", "conv_layer_nchw": "conv_layer_xyzn"}
 HALIDE_HAS = (
     "blur", "unsharp", "harris", "stencil_chain", "max_filter", "nl_means", "bilateral_grid", "local_laplacian",
