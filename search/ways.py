@@ -115,12 +115,15 @@ def searched(ways: Sequence[Way], seconds: float | None, count: int) -> Iterator
         count: How many schedules are wanted of each.
     """
     end = None if seconds is None else time.perf_counter() + seconds
-    several, settings = len(ways) > 1, ways[0].settings
-    chosen = list(ways)
-    if settings.beam_size > 1 and (several or settings.refine):  # what it finds is refined, too
-        chosen = _near([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
-    share = PASSES_SHARE if several else 1.0
-    chosen = _near([(w, w.cost_of_passes(t)) for w, t in _in_time(chosen, end, share)], PASSES_WITHIN)
+    chosen, greedy = list(ways), ways[0].settings.beam_size > 1
+    if len(ways) > 1:
+        if greedy:
+            chosen = _near([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
+        chosen = _near([(w, w.cost_of_passes(t)) for w, t in _in_time(chosen, end, PASSES_SHARE)], PASSES_WITHIN)
+    else:
+        chosen[0].cost_of_passes(end)
+        if greedy and ways[0].settings.refine and not chosen[0].search.late():
+            chosen[0].greedy_cost(end)  # what it finds is refined, too
     for way, deadline in _in_time(chosen, end):
         yield way.finished(deadline, count)
 
