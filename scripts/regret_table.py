@@ -164,14 +164,17 @@ def main() -> int:
             check_unseen(learned, [name])
             models: dict[str, CostModel] = {"learned": learned, "analytical": analytical_model(target)}
             rows[name] = row_of(get_app(name), models, target, options)
+            rows[name]["weights"] = str(options.held_out or options.model or learned.name)
             print(f"{name}: " + ", ".join(f"{m} {1e6 * rows[name][m][0]:.1f} us" for m in MODELS), file=sys.stderr)
             if options.json:
-                options.json.write_text(json.dumps(list(rows.values()), indent=1))
+                beside = options.json.with_suffix(".new")
+                beside.write_text(json.dumps(list(rows.values()), indent=1))
+                beside.replace(options.json)
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     source = "measured: this machine's processor" if target.kind == "cpu" else simulated_source(target)
-    name = f"models of {options.held_out}" if options.held_out else learned.name
-    print(f"{name}; beam {options.beam}, {options.passes} passes\n")
+    weights = ", ".join(dict.fromkeys(rows[n].get("weights", "unknown") for n in names))
+    print(f"weights: {weights}; beam {options.beam}, {options.passes} passes\n")
     print(table([rows[n] for n in names], source))
     return 0
 
