@@ -70,7 +70,10 @@ def test_many_visits_at_once(name: str, vectors: bool) -> None:
     assert pool.compared > 20
 
 
-@pytest.mark.parametrize("name", ["sgemm", "conv_layer", "learned_demosaic", "depthwise_separable_conv"])
+LONG = [pytest.param(name, marks=pytest.mark.fuzz) for name in ("learned_demosaic", "depthwise_separable_conv")]
+
+
+@pytest.mark.parametrize("name", ["sgemm", "conv_layer", *LONG])
 def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of reductions have more terms than are unrolled, and refined tiles loops that stay loops."""
     pools: list[ComparedPool] = []
