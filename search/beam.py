@@ -36,14 +36,14 @@ class BeamSearch:
         rng: Source of randomness.
         deadline: Time by `time.perf_counter` at which the search must end, or None.
         decider: Of another search with the same evaluator; a new one if left out.
-        passes: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
+        own: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
     """
 
     evaluator: Evaluator
     rng: np.random.Generator
     deadline: float | None = None
     decider: Decider | None = None
-    passes: SearchSettings | None = None
+    own: SearchSettings | None = None
     expander: Expander = field(init=False)
     frozen: dict[str, Held] = field(init=False, default_factory=dict)
     cut_short: bool = field(init=False, default=False)
@@ -55,7 +55,7 @@ class BeamSearch:
     @property
     def settings(self) -> SearchSettings:
         """Settings of the search."""
-        return self.passes or self.evaluator.settings
+        return self.own or self.evaluator.settings
 
     def run(self) -> list[State]:
         """Return complete states, cheapest first, from all passes and the refinement."""

@@ -32,11 +32,13 @@ class Retiler:
         evaluator: Costs kernels.
         decider: Knows which tile sizes there are.
         late: Whether the time budget has ended, so that what was found until now is taken.
+        aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
     """
 
     evaluator: Evaluator
     decider: Decider
     late: Callable[[], bool] = lambda: False
+    aligns: bool = True
     _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
@@ -126,7 +128,7 @@ class Retiler:
 
     def _alignments(self, structure: Structure, func: str) -> list[Structure]:
         spot = structure.spot(func)
-        if spot is None or self.evaluator.target.kind == "cpu":
+        if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
             return [structure]
         model = self.evaluator.kernel_model(self.decider.places.bare(structure))
         chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]

@@ -67,7 +67,7 @@ class Way:
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
         decider = self.search.expander.decider
-        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), decider=decider, passes=least)
+        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), decider=decider, own=least)
 
     @property
     def cut_short(self) -> bool:

@@ -120,7 +120,7 @@ class WalkSearch:
         """Kernels of one step, from the best tiles that were tried."""
         if not self.tiled:
             return []
-        retiler = _WindowRetiler(self._evaluator, self._decider, self.late)
+        retiler = Retiler(self._evaluator, self._decider, self.late, aligns=False)
         asking = [retiler.descend(self._structure, p) for p in self.tiled[:ROUGH]]
         found = []
         for structure, params in dict.fromkeys(finish_together(self._evaluator, asking)):
@@ -196,10 +196,3 @@ class _RowsDecider(Decider):
         dims = self.evaluator.kernel_model(self.places.bare(structure)).grid.dims
         k = dims.index(self._walk.dim)
         return [p for p in super().tilings(structure) if p[k] * p[len(dims) + k] == self._walk.rows]
-
-
-class _WindowRetiler(Retiler):
-    """Finds tiles of one step; windows begin where their rows do."""
-
-    def _alignments(self, structure: Structure, func: str) -> list[Structure]:
-        return [structure]

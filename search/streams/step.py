@@ -128,7 +128,7 @@ class StepSearch:
         like_it = None if like is None else like.evaluator
         self.evaluator = Evaluator(view, self.target, SteppedModel(self.model, steps), settings, like=like_it)
         self.decider = _StepDecider(self.evaluator)
-        self.retiler = _StepRetiler(self.evaluator, self.decider, search=self)
+        self.retiler = _StepRetiler(self.evaluator, self.decider, aligns=False, search=self)
         self.structure = self.decider.places.one(structure)
 
     @property
@@ -236,7 +236,7 @@ class _StepDecider(Decider):
 
 @dataclass
 class _StepRetiler(Retiler):
-    """Finds tiles of one step with which the kernel of all steps is legal; copies begin where the host's tiles do."""
+    """Finds tiles of one step with which the kernel of all steps is legal."""
 
     search: StepSearch = field(kw_only=True)
 
@@ -244,9 +244,6 @@ class _StepRetiler(Retiler):
         """Return whether the kernel of all steps passes all checks."""
         kernel = self.search.kernel(structure, params)
         return not kernel_reasons(self.search.bound, kernel, self.search.target)
-
-    def _alignments(self, structure: Structure, func: str) -> list[Structure]:
-        return [structure]
 
 
 def _worthwhile(tilings: Ints, layout: Columns) -> Ints:
