@@ -115,8 +115,11 @@ class Slider:
         if key not in self._found:
             if like is None or like.seconds >= now:
                 return None
-            windows = dict(place.walked(self.bound))[like.tiled.walk.dim]
-            tiles = _refined([self._search(place, replace(like.tiled.walk, windows=windows))])
+            walks = (
+                replace(like.tiled.walk, windows=windows)
+                for dim, windows in place.walked(self.bound) if dim == like.tiled.walk.dim
+            )  # fmt: skip
+            tiles = _refined([self._search(place, walk) for walk in walks])
             self._found[key] = self._fastest(place, [(t, like.steps, like.how) for t in tiles[:1]])
         return self._found[key]
 
