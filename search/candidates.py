@@ -35,6 +35,7 @@ from autosched.target import Target
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
 """One of the many different samples of a tuning round: one state, one pass, states dropped at random."""
 BEAM = SearchSettings(beam_size=8, passes=2, refine=0)
+REFINED = SearchSettings(beam_size=8, passes=2)
 VIEWS = SearchSettings(splits=True, shuffles=True, atomics="all", joins=True)
 """All ways to rewrite a pipeline."""
 
@@ -59,6 +60,7 @@ class Mix:
         steps: Schedules of the kinds above but for mutations, with reductions in steps or windows that slide.
         views: Greedy ones and random states of what else a search looks at: reductions in pieces, by atomic operations
             or shared by lanes, outputs together.
+        refined: The best of a beam search with refinement, which finds what a model is most wrong about.
     """
 
     beam: int = 2
@@ -68,6 +70,7 @@ class Mix:
     mutations: int = 14
     steps: int = 2
     views: int = 0
+    refined: int = 0
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -117,6 +120,7 @@ class Candidates:
         kinds: Mapping[str, tuple[int, Callable[[], Iterator[Schedule]]]] = {
             "roots": (1, lambda: iter((schedule_roots(self.bound, self.target),))),
             "beam": (mix.beam, lambda: self._searched(BEAM, 0)),
+            "refined": (mix.refined, lambda: self._searched(REFINED, 0)),
             "greedy": (mix.greedy, self._greedy),
             "state": (mix.states, self._states),
             "legal": (mix.legal, self._legal),

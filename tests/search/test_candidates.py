@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -12,12 +13,16 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app
 from autosched.errors import InputError
+from autosched.featurize.describe import describe_kernel
 from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import SMALL
 from autosched.schedule.types import LoopKind, Schedule
 from autosched.schedule.validate import reasons
+from autosched.search.analytical import analytical_model
 from autosched.search.candidates import Candidates, Mix
+from autosched.search.evaluate import Evaluator
 from autosched.search.roots import schedule_roots
+from autosched.search.settings import SearchSettings
 from autosched.target import Target, get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
@@ -67,6 +72,20 @@ def test_gpu_candidates_of_every_kind_copy_sources_and_align_tiles() -> None:
 def test_cpu_candidates_have_no_use_for_either() -> None:
     drawn = Candidates(pipelines()[0], CPU, 0).draw(Mix(beam=1, greedy=1, states=2, legal=2, mutations=10))
     assert {copies_and_alignments(schedule) for _, schedule in drawn} == {(0, 0)}
+
+
+def test_refined_candidates_are_predicted_to_take_no_longer_than_those_of_passes() -> None:
+    app = get_app("unsharp")
+    bound = bind(app.build(), app.shapes(app.sizes({})), {})
+    evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
+    seconds: dict[str, float] = {}
+    mix = Mix(beam=1, greedy=0, states=0, legal=0, mutations=0, refined=4)
+    for kind, schedule in Candidates(bound, CPU, 0).draw(mix):
+        described = [describe_kernel(bound, k) for k in schedule.kernels]
+        evaluator.evaluate(described)
+        took = sum(evaluator.known(*k).cost for k in described)
+        seconds[kind] = min(took, seconds.get(kind, math.inf))
+    assert seconds["refined"] < seconds["beam"] < seconds["roots"]
 
 
 def test_mutations_change_one_kernel_in_every_way() -> None:
