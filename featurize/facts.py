@@ -25,6 +25,7 @@ class StructureFacts:
         dims: Dimensions of each row outside reductions, outermost first.
         lifetimes: First and last step that touch each BLOCK Member's buffer.
         carriers: Stages with threads of their own: all but those of THREAD Members.
+        overflow: Whether a stage evaluates inlined Funcs at too many points to be looked at.
         earlier: For each stage those that the same threads run before it without a barrier in between, in order.
     """
 
@@ -43,6 +44,7 @@ class StructureFacts:
         self.lifetimes = self._lifetimes()
         threads = {p.func for p in structure.spots if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)
+        self.overflow = any(a.overflow for a in self.accesses.values())
         self._across: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
 

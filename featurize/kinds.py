@@ -6,7 +6,8 @@ Dimensions are padded to the pipeline's largest number of them, by loops of one 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
@@ -77,6 +78,7 @@ class Kinds:
         self._table_of: dict[object, int] = {}
         self._entries: dict[object, int] = {}
         self._arrays: dict[tuple[str, int], int] = {}
+        self._anywhere: dict[object, dict[str, Any]] = {}
 
     def dims_of(self, level: int, stages: Sequence[StageId], nest: StageId | None = None) -> tuple[str, ...]:
         """Return the loops of a nest that threads divide, outermost first; ``stages`` share its threads."""
@@ -185,13 +187,30 @@ class Kinds:
         key = place, id(group), store, memory, placed
         found = self.access.find(key)
         if found is None:
-            found = self._new_access(key, *self.places[place][:3], group, store, memory, placed)
+            anywhere = place, id(group), store
+            if anywhere not in self._anywhere:
+                self._anywhere[anywhere] = self._access(*self.places[place][:3], group, store)
+            known = self._anywhere[anywhere]
+            found = self.access.add(key, **known, **self._from_memory(known, memory, placed))
         return found
 
-    def _new_access(
-        self, key: object, id_: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool,
-        memory: int, placed: bool,
-    ) -> int:  # fmt: skip
+    def _from_memory(self, known: Mapping[str, Any], memory: int, placed: bool) -> dict[str, int]:
+        """Return what a memory, and a place in it, add to what is known of a kind of accesses anywhere."""
+        size, strides = known["itemsize"], known["strides"][: known["rank"]]
+        phased = memory == SHARED and placed and size < WORD_BYTES
+        steps = tuple(s * size for s in strides) if memory == GLOBAL else (0,) * len(strides)
+        entries = known["table"], bool(known["own"]), None if phased else steps
+        return {
+            "entries": self._entries.setdefault(entries, len(self._entries)),
+            "memory": memory,
+            "placed": int(placed),
+            "phased": int(phased),
+        }
+
+    def _access(
+        self, id_: StageId, level: int, stages: tuple[StageId, ...], group: AccessGroup, store: bool
+    ) -> dict[str, Any]:
+        """Return what is known of a group of accesses in a nest, whatever memory they are from."""
         func = self.bound.funcs[id_.func]
         stage = self.bound.stage(id_.func, id_.number)
         dims = self.dims_of(level, stages, id_)
@@ -201,8 +220,6 @@ class Kinds:
         reductions = [(d, loops[d].lo, loops[d].hi) for d in inner_reductions(stage, dims) if loops[d].reduction]
         table = self._table(group, id_, dims, [] if again else reductions)
         size, strides, origin = self._array(group.source, group.component)
-        phased = memory == SHARED and placed and size < WORD_BYTES
-        steps = tuple(s * size for s in strides) if memory == GLOBAL else (0,) * len(strides)
         coefficients, reach = self._coefficients(group, dims, {n: hi - lo + 1 for n, lo, hi in reductions})
         constants = list(zip(*group.offsets, strict=True))
         spread = [max(c) - min(c) for c in constants]
@@ -211,19 +228,14 @@ class Kinds:
         touched = id_ == (stages[-1] if store else stages[0])
         q = self.ranks
         elements, lines = _at_one_point(group, spread)
-        return self.access.add(
-            key,
+        return dict(
             table=table,
-            entries=self._entries.setdefault((table, own, None if phased else steps), len(self._entries)),
-            memory=memory,
-            placed=int(placed),
             store=int(store),
             own=int(own),
             affine=int(group.is_affine),
             exact=int(group.is_exact),
             everywhere=int(group.everywhere),
             divides=int(bool(divided)),
-            phased=int(phased),
             itemsize=size,
             rank=len(group.rows),
             count=len(group.offsets),

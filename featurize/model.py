@@ -260,7 +260,7 @@ class KernelModel:
     @property
     def overflow(self) -> bool:
         """Whether a stage evaluates inlined Funcs at too many points to be looked at."""
-        return any(a.overflow for a in self.facts.accesses.values())
+        return self.facts.overflow
 
     def accesses_of(self, stage: StageId) -> StageAccesses:
         """Return what one evaluation of a stage touches."""

@@ -79,7 +79,13 @@ class Decider:
         Those that read the Func, for its place; its untiled kernel, for a tiling.
         """
         if decision.group is None:
-            return tuple(k for k, p in enumerate(state.pieces) if decision.func in self.places.reads(p.structure))
+            found = []
+            for k, p in enumerate(state.pieces):
+                if p.sources is None:
+                    p.sources = self.places.reads(p.structure)
+                if decision.func in p.sources:
+                    found.append(k)
+            return tuple(found)
         if state.levels.get(decision.func) is not Level.ROOT:
             return ()
         own = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)

@@ -199,7 +199,7 @@ class Places:
             placed: A Func that gets one now.
             elsewhere: Funcs inlined into other kernels.
         """
-        undecided = frozenset(name for name in self.reads(structure) if name not in levels and name != placed)
+        undecided = self.reads(structure).difference(levels, (placed,))
         key = structure, undecided, elsewhere & structure.inlined
         if key not in self._settled:
             self._settled[key] = self.one(self._with_status(structure, undecided, elsewhere))

@@ -18,21 +18,23 @@ Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Piece:
-    """A kernel of a state, shared by all states that have it.
+    """A kernel of a state, shared by all states that have it; not changed but for what it remembers.
 
     Attributes:
         structure: What it computes where.
         params: Tile sizes.
         tiled: Whether the root's tile is chosen yet.
         layers: Hash of what it looks like, by depth, as far as it was asked for.
+        sources: The Funcs that it reads, once this was asked for (`Decider.replaced`).
     """
 
     structure: Structure
     params: Params
     tiled: bool
     layers: dict[int, int] = field(default_factory=dict, repr=False)
+    sources: frozenset[str] | None = field(default=None, repr=False)
 
     def layer(self, layout: Callable[[Structure], Columns], depth: int) -> int:
         """Return a hash of what the kernel looks like down to a depth (see `layer_key`)."""

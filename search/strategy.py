@@ -10,6 +10,7 @@ from typing import Protocol
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.search.analytical import analytical_model
+from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts
 from autosched.search.joins import searched_views
@@ -78,7 +79,8 @@ class Beam:
         model = cost or analytical_model(target)
         views = searched_views(bound, target, self.settings)
         ways = [Way(view, target, model, self.settings, seed) for view in views]
-        results = list(searched(ways, seconds, count))
+        with collecting_rarely():
+            results = list(searched(ways, seconds, count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
         taken = time.perf_counter() - started
         late = seconds is not None and taken > seconds

@@ -95,6 +95,11 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
             value = add(value, scale(known, c))
         return value
 
+    for t, _ in e.terms:
+        if isinstance(t, Atom):
+            break
+    else:  # a sum of loop variables, as most are
+        return total(e)
     for atom in inner_first(e):
         done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
     return total(e)

@@ -14,6 +14,7 @@ from autosched.errors import InputError
 from autosched.schedule.types import Schedule
 from autosched.search.baseline import baseline_first
 from autosched.search.beam import BeamSearch
+from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel, comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -93,6 +94,7 @@ def samplers_of(
     return [Sampler(view, target, model, settings) for view in searched_views(bound, target, settings)]
 
 
+@collecting_rarely()
 def draw_samples(
     samplers: Sequence[Sampler],
     *,

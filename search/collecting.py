@@ -1,0 +1,51 @@
+"""Fewer passes of Python's cycle collector while a search runs.
+
+A search makes many small objects that live as long as it does and next to no cycles. With Python's own thresholds the
+collector goes through all of them again and again, and from time to time through everything that the program around has
+in memory: a sixth of the time of a search of local_laplacian.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+THRESHOLDS = (50_000, 20, 100)
+"""New objects before the collector looks at these, such looks before one at those that outlived one, and so on."""
+
+
+@dataclass
+class _Running:
+    """How many searches run, in all threads, and the thresholds that there were before the first of them."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    count: int = 0
+    before: tuple[int, int, int] = (0, 0, 0)
+
+
+_RUNNING = _Running()
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Raise the collector's thresholds, and set them back when no search is left that wants this.
+
+    Thresholds that are higher already stay, and so does a collector that is switched off.
+    """
+    with _RUNNING.lock:
+        if _RUNNING.count == 0:
+            _RUNNING.before = gc.get_threshold()
+            if _RUNNING.before[0]:  # 0 is never
+                raised = (max(pair) for pair in zip(_RUNNING.before, THRESHOLDS, strict=True))
+                gc.set_threshold(*raised)
+        _RUNNING.count += 1
+    try:
+        yield
+    finally:
+        with _RUNNING.lock:
+            _RUNNING.count -= 1
+            if _RUNNING.count == 0:
+                gc.set_threshold(*_RUNNING.before)

@@ -1,0 +1,83 @@
+"""Searches raise the thresholds of Python's cycle collector for as long as they run."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.apps import get_app
+from autosched.search.analytical import analytical_model
+from autosched.search.collecting import THRESHOLDS, collecting_rarely
+from autosched.search.modes.samples import draw_samples, samplers_of
+from autosched.search.strategy import Beam
+from autosched.target import get_target
+
+USUAL = (700, 10, 10)
+
+
+@pytest.fixture(autouse=True)
+def usual_thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*USUAL)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize("how", ["one-shot", "samples"])
+def test_a_search_collects_rarely_and_leaves_the_thresholds_as_they_were(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = get_app("blur")
+    bound = bind(app.build(), app.shapes(app.small_sizes), {})
+    target = get_target("h200")
+    model = analytical_model(target)
+    seen: set[tuple[int, int, int]] = set()
+    cost = type(model).cost
+
+    def watched(self: object, *args: object) -> object:
+        seen.add(gc.get_threshold())
+        return cost(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(model), "cost", watched)
+    if how == "one-shot":
+        Beam().search(bound, target, cost=model)
+    else:
+        draw_samples(samplers_of(bound, target, model), samples=2)
+    assert seen == {THRESHOLDS}
+    assert gc.get_threshold() == USUAL
+
+
+def test_of_searches_side_by_side_the_last_one_sets_them_back() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collecting_rarely():
+            begun.set()
+            may_end.wait(60)
+
+    thread = threading.Thread(target=other)
+    with collecting_rarely():
+        thread.start()
+        assert begun.wait(60)
+    assert gc.get_threshold() == THRESHOLDS
+    may_end.set()
+    thread.join(60)
+    assert gc.get_threshold() == USUAL
+
+
+def test_an_error_sets_them_back() -> None:
+    with pytest.raises(ValueError, match="any"), collecting_rarely():
+        raise ValueError("any")
+    assert gc.get_threshold() == USUAL
+
+
+@pytest.mark.parametrize(("before", "during"), [((0, 10, 10), (0, 10, 10)), ((90_000, 5, 5), (90_000, 20, 100))])
+def test_who_wants_fewer_passes_still_gets_these(before: tuple[int, int, int], during: tuple[int, int, int]) -> None:
+    gc.set_threshold(*before)
+    with collecting_rarely():
+        assert gc.get_threshold() == during
+    assert gc.get_threshold() == before
