@@ -22,7 +22,8 @@ from autosched.featurize.structure import (
     spot_storage,
     thread_order,
 )
-from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
 

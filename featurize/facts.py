@@ -6,7 +6,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
 from autosched.featurize.structure import Structure, member_dims, spot_storage, tiled_dims
 from autosched.schedule.banks import walked_across_by
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
 
 

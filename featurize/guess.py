@@ -1,6 +1,6 @@
 """What Members cover in one block, in plain integers: faster for one kernel than the arrays of a batch.
 
-The exact plan of a kernel (`autosched.schedule.plan`) holds for all blocks and needs the loops of its Members first.
+The exact plan of a kernel (`autosched.schedule.planner`) holds for all blocks and needs the loops of its Members first.
 This is where they come from; where a block needs more than the one looked at, the plan says so.
 """
 

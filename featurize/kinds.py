@@ -19,7 +19,7 @@ from autosched.featurize.structure import inner_reductions, lane_sizes, member_d
 from autosched.featurize.tables import OffsetTable
 from autosched.featurize.work import DOUBLE, FLOAT, INTEGER, UNITS, WorkTable, code_size
 from autosched.schedule.derived import array_strides
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.tiles import calls_through, loop_sizes
 from autosched.schedule.types import Level, StageId
 

@@ -18,7 +18,8 @@ from autosched.analysis.staging import with_staged
 from autosched.analysis.stepping import with_rows_of_step
 from autosched.featurize.schema import INDEX
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes, copied_past_registers
-from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sliding import moving_dims
 from autosched.schedule.types import At, Kernel, Level, Loop, Member, Root, StageId, StageTiling
 

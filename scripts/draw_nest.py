@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.nest import NestNode, NodeKind, kernel_nest
 from autosched.schedule.placement import shared_layout
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
 
 COLOURS = {

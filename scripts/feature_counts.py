@@ -26,7 +26,7 @@ from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
 from autosched.schedule.placement import shared_layout
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Block = tuple[int, int, int]

@@ -19,7 +19,7 @@ from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.featurize.grid import Grid
 from autosched.schedule.across import accumulated
 from autosched.schedule.checks.across import SHUFFLED_BYTES
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import StageId
 from autosched.search.settings import SearchSettings
 from autosched.target import Target

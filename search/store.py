@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.featurize.structure import Spot, Structure
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level
 from autosched.search.cost import comparable
 from autosched.search.retile import Retiler

@@ -20,7 +20,8 @@ from autosched.lang.dtypes import bool_
 from autosched.lower.held import Held, fetch_if_read, hold, update, write_back
 from autosched.lower.ir import Alloc, CompareIndex, ConstValue, If, Memory, Op, Shuffle, Store
 from autosched.schedule.across import accumulated
-from autosched.schedule.plan import Nest, threads_of
+from autosched.schedule.plan import Nest
+from autosched.schedule.thread_groups import threads_of
 from autosched.schedule.types import StageId
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ from autosched.lower.streamed import emit_streamed, held_from
 from autosched.lower.values import Point, ValueLowerer
 from autosched.lower.verify import verify
 from autosched.schedule.placement import SharedLayout, shared_layout
-from autosched.schedule.plan import Allocation, KernelPlan, plan_kernel
+from autosched.schedule.plan import Allocation, KernelPlan
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel
 
 Arrays = Mapping[tuple[str, int], GlobalArray]

@@ -16,7 +16,8 @@ from autosched.lower.scope import Condition
 from autosched.lower.values import Point
 from autosched.schedule.derived import is_promoted, is_unrolled
 from autosched.schedule.owned import Owned
-from autosched.schedule.plan import Nest, NestLoop, owns_tile, threads_of
+from autosched.schedule.plan import Nest, NestLoop
+from autosched.schedule.thread_groups import owns_tile, threads_of
 from autosched.schedule.types import LoopKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from enum import Enum
 
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.placement import SharedLayout
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop, threads_of
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.thread_groups import threads_of
 from autosched.schedule.types import IN_SHARED_MEMORY, Aligned, LoopKind
 
 

@@ -13,10 +13,11 @@ from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
-from autosched.schedule.plan import owns_tile, plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sample_across import Lanes, across_kernel
 from autosched.schedule.sample_slides import sliding_kernel
 from autosched.schedule.sample_stream import held_kernel, streamed_kernel
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.tiles import (
     calls_through,
     factor,

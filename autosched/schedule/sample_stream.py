@@ -12,7 +12,7 @@ from autosched.analysis.staging import staged_name, staged_source, with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.streams import why_not_held
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tiles import member_tiling
 from autosched.schedule.types import (
     At,

@@ -10,7 +10,8 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.nest import NestNode, box_text, kernel_nest
 from autosched.schedule.placement import SharedLayout, shared_layout
-from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Aligned, Inlined, Kernel, Member, Root, Schedule, StageTiling
 from autosched.schedule.views import as_scheduled
 

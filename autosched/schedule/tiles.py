@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Loop, LoopKind, StageId
 from autosched.target import Target
 

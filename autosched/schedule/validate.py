@@ -11,7 +11,8 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import across, loops, members, resources, streams, structure
-from autosched.schedule.plan import KernelPlan, plan_kernel
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.views import as_scheduled, view_error
 from autosched.target import Target

@@ -10,8 +10,8 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_source, with_staged
 from autosched.featurize.structure import vector_dim
 from autosched.schedule.placement import sources_of
-from autosched.schedule.plan import owns_tile
 from autosched.schedule.sliding import moving_dims
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 
 LEAST_ROWS = 32

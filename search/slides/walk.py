@@ -14,7 +14,7 @@ from autosched.errors import ScheduleError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.sliding import slides_of
 from autosched.featurize.structure import Spot, Structure
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
 from autosched.search.cost import CostModel

@@ -9,7 +9,7 @@ from math import prod
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
 from autosched.schedule.checks.streams import why_not_held
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, Schedule, StageId
 
 LEAST_TERMS = 16

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autosched.featurize.storage import first_fit, shared_strides
 from autosched.schedule.banks import walked_across
 from autosched.schedule.placement import Placed, place, shared_layout
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Level
 from tests.featurize.drawing import drawn_kernels
 

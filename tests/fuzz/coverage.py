@@ -13,7 +13,7 @@ from autosched.lower.ir import For, If, KernelIR, LoopRole
 from autosched.lower.ir import walk as walk_statements
 from autosched.lower.program import Program
 from autosched.schedule.across import lanes_of
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 
 LEVELS = (Level.ROOT, Level.BLOCK, Level.THREAD, Level.INLINE)

@@ -26,7 +26,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.program import lower
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, Loop, LoopKind, Schedule, StageTiling
 from autosched.schedule.validate import reasons
 from autosched.search.roots import inlined_funcs

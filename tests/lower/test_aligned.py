@@ -18,7 +18,7 @@ from autosched.lower.ir import LetVector, Memory, walk
 from autosched.lower.program import lower
 from autosched.lower.vectors import vectorise
 from autosched.runtime.host_compiler import have_compiler
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.structural_hash import structural_hash
 from autosched.schedule.text import canonical_text, schedule_text

@@ -13,7 +13,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.lower.filled import filled_members
 from autosched.lower.ir import For, If, KernelIR, LoopRole, walk
 from autosched.lower.program import lower
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.types import Kernel
 from autosched.schedule.validate import reasons

@@ -14,7 +14,7 @@ from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, KernelIR
 from autosched.lower.program import Program, lower
 from autosched.schedule.placement import Placed, place, shared_layout
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
 from autosched.target import get_target

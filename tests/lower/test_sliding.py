@@ -17,7 +17,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Barrier, For, If, LoopRole, walk
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.text import schedule_text

@@ -12,7 +12,8 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.errors import ScheduleError
-from autosched.schedule.plan import KernelPlan, Nest, plan_kernel
+from autosched.schedule.plan import KernelPlan, Nest
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, StageTiling
 from tests.schedule.brute_force import DIMS, Access, Box, Chain, block_depth, iterations, limited, points
 from tests.schedule.building import (

@@ -10,7 +10,7 @@ from autosched import Func, Input, Pipeline, Var, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.placement import shared_layout, workspace_layout
-from autosched.schedule.plan import plan_kernel
+from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.across import accumulated, lane_loops, lanes_of
 from autosched.schedule.derived import is_promoted
-from autosched.schedule.plan import KernelPlan, owns_tile
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, LoopKind, StageTiling
 from autosched.target import Target
 

@@ -9,7 +9,8 @@ from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
 from autosched.schedule.owned import left_out
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop, owns_tile
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.tiles import calls_through
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
 from autosched.target import Target

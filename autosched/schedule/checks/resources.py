@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.derived import array_strides
 from autosched.schedule.placement import shared_layout, workspace_layout
-from autosched.schedule.plan import KernelPlan, threads_of
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.thread_groups import threads_of
 from autosched.schedule.types import Schedule
 from autosched.target import Target
 

@@ -11,7 +11,7 @@ from autosched.analysis.staging import staged_source
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.structure import points_of_threads
 from autosched.schedule.derived import is_promoted, is_unrolled
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, Level, LoopKind, StageId
 from autosched.target import Target
 

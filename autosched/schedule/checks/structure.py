@@ -8,7 +8,7 @@ from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
 from autosched.schedule.across import without_lanes
 from autosched.schedule.placement import sources_of
-from autosched.schedule.plan import owns_tile
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, LoopKind, Schedule, StageId, StageTiling
 from autosched.target import Target
 

@@ -1,0 +1,239 @@
+"""Makes the plan of a kernel: regions from what its roots compute, then loops, storage and the order of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.naming import Namer
+from autosched.analysis.regions import Region, WholeGroups, demanded_region, demanded_regions, loop_ranges
+from autosched.analysis.staging import with_staged
+from autosched.errors import ScheduleError
+from autosched.schedule.banks import walked_across
+from autosched.schedule.derived import shared_pitch
+from autosched.schedule.owned import owned_part
+from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
+from autosched.schedule.sliding import Sliding, Window
+from autosched.schedule.thread_groups import lanes_of, same_points, share_threads, threads_of
+from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
+
+
+def plan_kernel(
+    bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]] | None = None
+) -> KernelPlan:
+    """Return the plan of one kernel.
+
+    Args:
+        bound: The pipeline.
+        kernel: Its schedule, already checked for well-formedness.
+        block_ranges: Narrower inclusive ranges of block loops by name (the interior of a split kernel).
+
+    Raises:
+        ScheduleError: If a Member's region does not follow from its host, or which block owns which part of one that is
+            stored does not follow from the blocks.
+    """
+    plan = _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
+    stored = [m.func for m in kernel.members if m.stored]
+    if not stored:
+        return plan
+    if block_ranges:  # a range of one block is no variable, so that what all of them own is needed
+        whole = plan_kernel(bound, kernel).owned
+        return replace(plan, owned={f: whole[f].narrowed(block_ranges) for f in stored})
+    return replace(plan, owned={f: owned_part(plan.allocations[f].base, plan.grid, f) for f in stored})
+
+
+class _Planner:
+    def __init__(self, bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> None:
+        self.bound = bound
+        self.kernel = kernel
+        self.block_ranges = block_ranges
+        self.names = Namer(bound.taken_labels)
+        self.order = {name: k for k, name in enumerate(bound.funcs)}
+        self.inlined = {i.func for i in kernel.inlined}
+        self.members = sorted(kernel.members, key=lambda m: self.order[m.func])
+        self.nests: dict[StageId, Nest] = {}
+        self.across = walked_across(bound, kernel)
+
+    def run(self) -> KernelPlan:
+        first = self.kernel.roots[0].tiling
+        grid = self._grid(first)
+        roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
+        inside = {m.func for m in self.members} | self.inlined
+        grouped = {m.func: g for m in self.members if (g := self._groups_of_points(m)) is not None}
+        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, grouped)
+        steps: list[tuple[Nest, ...]] = []
+        allocations: dict[str, Allocation] = {}
+        self._shared_members(Level.BLOCK, regions, steps, allocations)
+        repeated, warm_up = range(0), 0
+        if self.kernel.stream is None:
+            steps += self._groups(roots)
+        elif self.kernel.slides:
+            sliding = Sliding(self.bound, self.kernel, self.inlined, roots[0], regions)
+            begin, warm_up = len(steps), sliding.warm_up
+            for m, window in sliding.windows:
+                nests = [self._window_nest(m, t, window) for t in m.tilings]
+                allocations[m.func] = self._allocation(m, window.region, window)
+                steps += self._groups(nests)
+            steps.append((roots[0],))
+            repeated = range(begin, len(steps))
+        else:
+            repeated = self._stream(self.kernel.stream, roots, steps, allocations)
+        threads = self._thread_members(allocations)
+        block = [1, 1, 1]
+        for group in steps:
+            for axis, loop in zip(range(3), threads_of(group), strict=False):
+                block[axis] = max(block[axis], loop.extent)
+        return KernelPlan(
+            self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
+            regions, repeated, warm_up,
+        )  # fmt: skip
+
+    def _shared_members(
+        self, level: Level, regions: Mapping[str, Region], steps: list[tuple[Nest, ...]],
+        allocations: dict[str, Allocation],
+    ) -> None:  # fmt: skip
+        """Add the steps of the Members at one level in shared memory."""
+        for m in (m for m in self.members if m.at.level is level):
+            region = _required(m, regions.get(m.func))
+            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, region)
+            steps += self._groups(nests)
+
+    def _stream(
+        self, at: At, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
+    ) -> range:
+        """Add the steps of STREAM Members and root stages; return those that are repeated."""
+        sharing = [share_threads(roots[0], n) for n in roots]
+        self.nests.update({n.id: n for n in sharing})
+        place = [n.id for n in sharing].index(at.host)
+        before, host, after = sharing[:place], sharing[place], sharing[place + 1 :]
+        if before:
+            steps.append(tuple(before))
+        begin = len(steps)
+        inside = {m.func for m in self.members if m.at.level in (Level.STREAM, Level.THREAD)} | self.inlined
+        regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(at.depth))], inside)
+        self._shared_members(Level.STREAM, regions, steps, allocations)
+        steps.append((host,))
+        end = len(steps)
+        if after:
+            steps.append(tuple(after))
+        return range(begin, end)
+
+    def _groups_of_points(self, m: Member) -> WholeGroups | None:
+        """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
+        if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
+            return None
+        return WholeGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
+
+    def _grid(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
+        loops = []
+        for k, loop in enumerate(tiling.loops):
+            if loop.kind is LoopKind.BLOCK:
+                name = self.names(loop.dim, "b")
+                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, tiling.stride(k)))
+        return tuple(loops)
+
+    def _loops(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
+        suffix = {LoopKind.THREAD: "t", LoopKind.SERIAL: "s", LoopKind.REDUCTION: ""}
+        loops = []
+        for k, loop in enumerate(tiling.loops):
+            if loop.kind is not LoopKind.BLOCK:
+                name = self.names(loop.dim, suffix[loop.kind])
+                loops.append(NestLoop(name, loop.dim, loop.kind, loop.extent, tiling.stride(k)))
+        return tuple(loops)
+
+    def _root_nest(self, tiling: StageTiling, grid: Sequence[NestLoop]) -> Nest:
+        stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
+        func = self.bound.funcs[stage.func]
+        whole = loop_ranges(stage, func, func.region)
+        base, limit, extents = {}, {}, {}
+        for dim, (lo, hi) in whole.items():
+            start: ix.Index = lo
+            for loop in grid:
+                if loop.dim == dim:
+                    start = ix.add(start, loop.index(self.block_ranges))
+            span = prod(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
+            base[dim], limit[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
+        own = self._loops(tiling)
+        at = self.kernel.stream
+        streamed = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
+        nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed)
+        self.nests[nest.id] = nest
+        return nest
+
+    def _member_nest(self, m: Member, tiling: StageTiling, region: Region) -> Nest:
+        stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
+        ranges = loop_ranges(stage, self.bound.funcs[stage.func], region)
+        base = {dim: lo for dim, (lo, _) in ranges.items()}
+        limit = {dim: hi for dim, (_, hi) in ranges.items()}
+        extents = {dim: ix.extent(*r) for dim, r in ranges.items()}
+        nest = Nest(stage, self._loops(tiling), base, limit, extents, m.at)
+        self.nests[nest.id] = nest
+        return nest
+
+    def _window_nest(self, m: Member, tiling: StageTiling, window: Window) -> Nest:
+        """Return the nest that computes the points of a sliding window that come in."""
+        nest = replace(
+            self._member_nest(m, tiling, window.region), floor={window.dim: window.floor}, starts=window.starts
+        )
+        self.nests[nest.id] = nest
+        return nest
+
+    def _thread_members(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
+        """Plan THREAD members, consumers before producers; return their nests producers first."""
+        groups: list[tuple[Nest, ...]] = []
+        threads = {m.func for m in self.members if m.at.level is Level.THREAD}
+        for m in reversed([m for m in self.members if m.func in threads]):
+            host = self.nests.get(m.at.host)
+            if host is None:
+                raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
+            consumer = host.stage, host.ranges_at(m.at.depth)
+            region = _required(m, demanded_region(self.bound, [consumer], m.func, threads | self.inlined))
+            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            allocations[m.func] = self._allocation(m, region)
+            groups.append(tuple(nests))
+        return groups[::-1]
+
+    def _allocation(self, m: Member, region: Region, window: Window | None = None) -> Allocation:
+        func = self.bound.funcs[m.func]
+        by_dim = dict(zip(func.dims, region, strict=True))
+        base = {d: by_dim[d][0] for d in func.dims}
+        extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
+        if window is not None:
+            base[window.dim] = window.first
+            extents[m.storage_order.index(window.dim)] = window.extent
+        strides: list[int] = []
+        total = 1
+        for k in reversed(range(len(extents))):
+            strides.insert(0, total)
+            length = extents[k]
+            if k == len(extents) - 1 > 0 and m.at.level in IN_SHARED_MEMORY:
+                streamed = self.kernel.stream is not None
+                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, streamed)
+            total *= length
+        buffers, rolling = (1, window.dim) if window is not None else (m.buffers, None)
+        return Allocation(
+            func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling
+        )
+
+    def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
+        """Group consecutive stages of one Func in which every thread touches only its own points."""
+        groups: list[list[Nest]] = []
+        for n in nests:
+            if not n.stage.values or n.stage.is_empty:
+                continue
+            if groups and groups[-1][0].stage.func == n.stage.func and same_points(self.bound, groups[-1], n):
+                n = self.nests[n.id] = share_threads(groups[-1][0], n, lanes_of(groups[-1]))
+                groups[-1].append(n)
+            else:
+                groups.append([n])
+        return [tuple(g) for g in groups]
+
+
+def _required(m: Member, region: Region | None) -> Region:
+    if region is None:
+        raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
+    return region
