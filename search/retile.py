@@ -22,6 +22,8 @@ from autosched.search.together import Asking, Kernel, finish_together
 
 SWEEPS = 3
 """How often root and Members are gone through at most."""
+SIZES_AT_ONCE = 2
+"""Sizes of a root's tile (threads and points of a thread, by dimension) that change at most from step to step."""
 
 
 @dataclass
@@ -33,12 +35,14 @@ class Retiler:
         decider: Knows which tile sizes there are.
         late: Whether the time budget has ended, so that what was found until now is taken.
         aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
+        far: Whether all tiles of the root are tried at once, for kernels that start from those of another one.
     """
 
     evaluator: Evaluator
     decider: Decider
     late: Callable[[], bool] = lambda: False
     aligns: bool = True
+    far: bool = False
     _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
@@ -63,7 +67,7 @@ class Retiler:
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def descend(self, structure: Structure, params: Params, *, vectors: bool = False) -> Asking[Kernel]:
-        """Return the kernel that no change of the root's tiles alone or of one Member's makes cheaper.
+        """Return the kernel that no small change of the root's tiles alone and no change of one Member's makes cheaper.
 
         With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors.
         """
@@ -104,10 +108,16 @@ class Retiler:
         return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 
     def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Kernel]:
-        """Return all tiles of the root, each with the threads that Members have now, as far as their regions allow."""
-        members = params[layout.root_serial.stop :]
-        tilings = [(*t[: layout.root_serial.stop], *members) for t in self.decider.tilings(structure)]
-        rows = np.array(tilings, np.int64).reshape(len(tilings), -1)
+        """Return tiles of the root near its own, with the threads that Members have now, as far as regions allow.
+
+        If none is near, as the root has tiles that no search tries, they are all tiles that are tried.
+        """
+        own = layout.root_serial.stop
+        tilings = self.decider.tilings(structure)
+        tried = np.array([t[:own] for t in tilings], np.int64).reshape(len(tilings), own)
+        near = (tried != np.array(params[:own], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
+        chosen = tried if self.far or not near.any() else tried[near]
+        rows = np.concatenate([chosen, np.tile(np.array(params[own:], np.int64), (len(chosen), 1))], axis=1)
         extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
         for func, where in layout.members:
             rows[:, where] = np.minimum(rows[:, where], extents[func])

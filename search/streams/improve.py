@@ -21,7 +21,7 @@ MOST_OF_FILLING = 32
 """Tilings, the best ones of steps filled in one way, that are tried with another way."""
 NEAR = 1.1
 """Lengths and fillings are refined whose best tiling takes at most so many times as long as the best of all."""
-MOST_REFINED = 4
+MOST_REFINED = 3
 """Lengths and fillings, the best ones, that are refined."""
 
 

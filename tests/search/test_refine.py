@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -217,6 +218,23 @@ def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
         assert [places(p.structure) for p in retiled.pieces] == [places(p.structure) for p in state.pieces]
         assert reasons(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
+
+
+def test_tiles_of_a_root_change_by_two_sizes_at_a_time_unless_none_is_near() -> None:
+    expander, found = searched(bound_app("unsharp"))
+    piece = found[0].pieces[-1]
+    own = expander.decider.places.layout(piece.structure).root_serial.stop
+    near = Retiler(expander.evaluator, expander.decider)
+    far = Retiler(expander.evaluator, expander.decider, far=True)
+    odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
+
+    def changed(retiler: Retiler, params: tuple[int, ...]) -> list[int]:
+        asked = itertools.islice(next(retiler.descend(piece.structure, params)), 1, None)  # the kernel itself is first
+        return [sum(a != b for a, b in zip(p[:own], params[:own], strict=True)) for _, p in asked]
+
+    assert {1, 2} <= set(changed(near, piece.params)) <= {0, 1, 2}
+    assert max(changed(far, piece.params)) > 2
+    assert len(changed(near, odd)) == len(changed(far, odd)) == len(changed(far, piece.params))
 
 
 def test_rounds_are_bounded() -> None:
