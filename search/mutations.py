@@ -40,7 +40,7 @@ class Mutator:
 
     def __post_init__(self) -> None:
         self._decider = Decider(self.evaluator)
-        self._stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider, far=True))
+        self._stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
 
     def mutated(self, schedule: Schedule, rng: np.random.Generator) -> Schedule | None:
         """Return a legal schedule with one other kernel, or None if some tries find none.

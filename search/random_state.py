@@ -92,7 +92,7 @@ class RandomStates:
 
     def _with_other_tiles(self, state: State, rng: np.random.Generator) -> State:
         """Return a complete state with tiles aligned and sources copied at random, where that is legal."""
-        stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider, far=True))
+        stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
         pieces = []
         for piece in state.pieces:
             structure, params = piece.structure, piece.params

@@ -50,9 +50,8 @@ class Refinement:
 
     def __post_init__(self) -> None:
         self._retiler = Retiler(self._evaluator, self.expander.decider, self.late)
-        far = Retiler(self._evaluator, self.expander.decider, self.late, far=True)
-        self._stager = Stager(self._evaluator, self.expander.decider, far)
-        self._storer = Storer(self._stager, far, self.late)
+        self._stager = Stager(self._evaluator, self.expander.decider, self._retiler)
+        self._storer = Storer(self._stager, self._retiler, self.late)
 
     @property
     def _evaluator(self) -> Evaluator:

@@ -35,14 +35,12 @@ class Retiler:
         decider: Knows which tile sizes there are.
         late: Whether the time budget has ended, so that what was found until now is taken.
         aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
-        far: Whether all tiles of the root are tried at once, for kernels that start from those of another one.
     """
 
     evaluator: Evaluator
     decider: Decider
     late: Callable[[], bool] = lambda: False
     aligns: bool = True
-    far: bool = False
     _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
@@ -66,25 +64,28 @@ class Retiler:
         costs = tuple(self.evaluator.known(*kernel).cost for kernel in best)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
-    def descend(self, structure: Structure, params: Params, *, vectors: bool = False) -> Asking[Kernel]:
+    def descend(
+        self, structure: Structure, params: Params, *, vectors: bool = False, far: bool = False
+    ) -> Asking[Kernel]:
         """Return the kernel that no small change of the root's tiles alone and no change of one Member's makes cheaper.
 
-        With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors.
+        With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors. With
+        ``far``, all tiles of the root are tried at once: those that it starts from were chosen for another kernel.
         """
         start = structure, params
-        found = yield from self._descended(start, vectors=vectors)
+        found = yield from self._descended(start, vectors=vectors, far=far)
         if found == start or self.is_legal(*found):
             return found
-        return (yield from self._descended(start, vectors=vectors, checked=True))
+        return (yield from self._descended(start, vectors=vectors, far=far, checked=True))
 
-    def _descended(self, now: Kernel, *, vectors: bool, checked: bool = False) -> Asking[Kernel]:
+    def _descended(self, now: Kernel, *, vectors: bool, far: bool, checked: bool = False) -> Asking[Kernel]:
         """Do the same; kernels on the way pass all checks only with ``checked``, which few do not."""
         layout = self.decider.places.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
             before = now
-            now = yield from self._cheapest(now, self._root_variants(now[0], layout, now[1]), checked)
+            now = yield from self._cheapest(now, self._root_variants(*now, layout, far), checked)
             for func, where in layout.members:
                 variants = self._member_variants(now[0], func, where, now[1], vectors)
                 now = yield from self._cheapest(now, variants, checked)
@@ -107,7 +108,7 @@ class Retiler:
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
 
-    def _root_variants(self, structure: Structure, layout: Columns, params: Params) -> list[Kernel]:
+    def _root_variants(self, structure: Structure, params: Params, layout: Columns, far: bool) -> list[Kernel]:
         """Return tiles of the root near its own, with the threads that Members have now, as far as regions allow.
 
         If none is near, as the root has tiles that no search tries, they are all tiles that are tried.
@@ -116,7 +117,7 @@ class Retiler:
         tilings = self.decider.tilings(structure)
         tried = np.array([t[:own] for t in tilings], np.int64).reshape(len(tilings), own)
         near = (tried != np.array(params[:own], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
-        chosen = tried if self.far or not near.any() else tried[near]
+        chosen = tried if far or not near.any() else tried[near]
         rows = np.concatenate([chosen, np.tile(np.array(params[own:], np.int64), (len(chosen), 1))], axis=1)
         extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
         for func, where in layout.members:

@@ -66,7 +66,7 @@ class Stager:
             for name, structure in self._places(best[0], source, once):
                 found = self._cheapest(self._at_block(best, structure, name), PROMISING * limit)
                 if found is not None:
-                    found = finish(self.evaluator, self.retiler.descend(*found, vectors=True))
+                    found = finish(self.evaluator, self.retiler.descend(*found, vectors=True, far=True))
                     if self._pays(found, best, limit):
                         best = found
         return piece if best == (piece.structure, piece.params) else Piece(*best, tiled=True)

@@ -100,7 +100,7 @@ class Storer:
         structure = decider.places.one(self._with_stored(reader.structure, own.structure))
         rough = [*tiled_steps(evaluator, decider, structure)[:ROUGH], *self._as_it_is(structure, reader, own)]
         near = [p for p in rough if evaluator.known(structure, p).cost < PROMISING * now]
-        found = finish_together(evaluator, [self.retiler.descend(structure, p, vectors=True) for p in near])
+        found = finish_together(evaluator, [self.retiler.descend(structure, p, vectors=True, far=True) for p in near])
         legal = [k for k in found if self.retiler.is_legal(*k)]
         if not legal:
             return None

@@ -163,7 +163,7 @@ class Mender:
                 limited.evaluate([first])
                 if start is starts[0] and np.isfinite(limited.known(*first).cost):
                     continue  # it is within these limits, and spills
-                (best,) = finish_together(limited, [Retiler(limited, decider, far=True).descend(*first)])
+                (best,) = finish_together(limited, [Retiler(limited, decider).descend(*first, far=True)])
                 cost = limited.known(*best).cost
                 if np.isfinite(cost):
                     yield build_kernel(limited.kernel_model(best[0]), np.array(best[1], np.int64)), cost - before

@@ -224,17 +224,17 @@ def test_tiles_of_a_root_change_by_two_sizes_at_a_time_unless_none_is_near() -> 
     expander, found = searched(bound_app("unsharp"))
     piece = found[0].pieces[-1]
     own = expander.decider.places.layout(piece.structure).root_serial.stop
-    near = Retiler(expander.evaluator, expander.decider)
-    far = Retiler(expander.evaluator, expander.decider, far=True)
+    retiler = Retiler(expander.evaluator, expander.decider)
     odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
 
-    def changed(retiler: Retiler, params: tuple[int, ...]) -> list[int]:
-        asked = itertools.islice(next(retiler.descend(piece.structure, params)), 1, None)  # the kernel itself is first
+    def changed(params: tuple[int, ...], *, far: bool = False) -> list[int]:
+        asking = retiler.descend(piece.structure, params, far=far)
+        asked = itertools.islice(next(asking), 1, None)  # the kernel itself is first
         return [sum(a != b for a, b in zip(p[:own], params[:own], strict=True)) for _, p in asked]
 
-    assert {1, 2} <= set(changed(near, piece.params)) <= {0, 1, 2}
-    assert max(changed(far, piece.params)) > 2
-    assert len(changed(near, odd)) == len(changed(far, odd)) == len(changed(far, piece.params))
+    assert {1, 2} <= set(changed(piece.params)) <= {0, 1, 2}
+    assert max(changed(piece.params, far=True)) > 2
+    assert len(changed(odd)) == len(changed(odd, far=True)) == len(changed(piece.params, far=True))
 
 
 def test_rounds_are_bounded() -> None:

@@ -45,7 +45,7 @@ def wide() -> BoundPipeline:
 def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
     evaluator = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
     decider = Decider(evaluator)
-    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider, far=True))
+    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
 
 
 def state_with(evaluator: Evaluator, structure: Structure, params: tuple[int, ...]) -> State:

@@ -46,7 +46,7 @@ def rows_of_taps(count: int, dear: int = 0) -> BoundPipeline:
 def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
     evaluator = Evaluator(bound, H200, AnalyticalModel(H200), SETTINGS)
     decider = Decider(evaluator)
-    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider, far=True))
+    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
 
 
 def inlined(evaluator: Evaluator) -> State:
