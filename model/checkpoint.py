@@ -40,6 +40,7 @@ class Provenance:
         held_out: Families of pipelines that were held out.
         apps: Suite apps that were not held out; of these a model knows more than of a user's pipeline.
         metrics: How well they do on pipelines that were held out, by name.
+        least_share: Share of its analytical time below which no kernel is predicted (`autosched.model.bounds`).
     """
 
     target: Target
@@ -48,6 +49,7 @@ class Provenance:
     held_out: tuple[str, ...] = ()
     apps: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
+    least_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def document_of(settings: ModelSettings, provenance: Provenance) -> dict[str, An
         "held_out": list(provenance.held_out),
         "apps": list(provenance.apps),
         "metrics": dict(provenance.metrics),
+        "least_share": provenance.least_share,
         "autosched": __version__,
     }
 
@@ -165,6 +168,7 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
             target_from(document["target"]), str(document["source"]), str(document["data"]),
             tuple(document["held_out"]), tuple(document["apps"]),
             {str(k): float(v) for k, v in document["metrics"].items()},
+            float(document.get("least_share", 0.0)),  # files of earlier releases have none
         )  # fmt: skip
         chosen = target or provenance.target
         if chosen.kind != provenance.target.kind:

@@ -61,21 +61,22 @@ class LearnedModel:
         return self.provenance.source
 
     def cost(self, found: BatchEvaluation) -> Floats:
-        """Return the predicted seconds of each candidate, ``float64[M]``."""
-        seconds: Floats = self._predicted(found).seconds.numpy()
-        return seconds
+        """Return the predicted seconds of each candidate, ``float64[M]``, none far below the analytical time."""
+        parts = self._network.prior.parts(found)
+        seconds: Floats = self._predicted(found, parts).seconds.numpy()
+        return np.maximum(seconds, self.provenance.least_share * parts[:, -1])
 
     def resources(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
         """Return predicted registers of a thread and bytes it spills, ``float64[M]`` each."""
-        predicted = self._predicted(found)
+        predicted = self._predicted(found, self._network.prior.parts(found))
         spills = torch.expm1(predicted.log_spills.clamp(min=0, max=20))
         return predicted.registers.clamp(min=1).numpy(), spills.numpy()
 
-    def _predicted(self, found: BatchEvaluation) -> Predicted:
+    def _predicted(self, found: BatchEvaluation, parts: Floats) -> Predicted:
         with torch.no_grad(), torch_threads(1):
-            return self._forward(found)
+            return self._forward(found, parts)
 
-    def _forward(self, found: BatchEvaluation) -> Predicted:
+    def _forward(self, found: BatchEvaluation, parts: Floats) -> Predicted:
         table = self._embedded(found.models[0])
         own = [self._rows(m, table) for m in found.models]
         lengths = np.array([len(rows) for rows in own])
@@ -89,7 +90,7 @@ class LearnedModel:
         batch = KernelBatch(
             torch.from_numpy(found.features[valid]), table.algorithm, stage,
             torch.from_numpy(np.repeat(np.arange(len(count)), count)), torch.from_numpy(np.cumsum(count) - count),
-            torch.from_numpy(self._network.prior.parts(found)),
+            torch.from_numpy(parts),
         )  # fmt: skip
         return self._network.predicted(batch, self._network.encoder.stacked(table.embedding[stage], batch.schedule))
 

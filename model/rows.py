@@ -1,4 +1,4 @@
-"""Samples from the results database."""
+"""Samples from the results of measurements."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 
 from autosched.apps import get_app
 from autosched.errors import InputError
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.labels import Labels
 from autosched.measure.problem import Problem
 from autosched.model.samples import Sample
 
 
 def samples_from(
-    database: ResultsDatabase, target: str, *, source: str | None = None, generator: str | None = None
+    labels: Labels, target: str, *, source: str | None = None, generator: str | None = None
 ) -> list[Sample]:
-    """Return what a database knows of schedules for a target.
+    """Return what is known of schedules for a target.
 
     Args:
-        database: The results.
+        labels: The results, in a database or in Parquet files.
         target: Name of the target.
         source: Where labels come from; when left out there must be one source.
         generator: Version of the code generator; the latest when left out, as another generator's times are of other
@@ -25,29 +25,27 @@ def samples_from(
 
     Raises:
         InputError: There are no such results, or they come from several sources.
-        DatabaseError: The file cannot be read.
+        DatabaseError: The database cannot be read.
     """
-    sources = sorted({r.source for r in database.rows(target=target)}) if source is None else [source]
+    sources = sorted({r.source for r in labels.rows(target=target)}) if source is None else [source]
     if len(sources) > 1:
-        raise InputError(f"{database.path} has labels of {' and '.join(sources)} for {target}; choose a source")
-    generators = database.generators(sources[0]) if sources and generator is None else [generator]
+        raise InputError(f"{labels.path} has labels of {' and '.join(sources)} for {target}; choose a source")
+    generators = labels.generators(sources[0]) if sources and generator is None else [generator]
     chosen = generators[0] if generators else None
     found = [
         Sample(
             problem, family_of(problem), row.schedule, row.source, row.seconds, row.kernel_seconds, row.registers,
             row.spill_bytes,
         )
-        for row in (database.rows(source=sources[0], target=target, generator=chosen) if sources else ())
+        for row in (labels.rows(source=sources[0], target=target, generator=chosen) if sources else ())
         if row.seconds is not None
         for problem in (row.problem,)
     ]  # fmt: skip
     if not found:
         of = f" from {source}" if source else ""
-        known = ", ".join(sorted(database.sources()))
+        known = ", ".join(sorted(labels.sources()))
         has = f" (it has labels of {known})" if known else ""
-        raise InputError(
-            f"{database.path} has no times{of} for {target}; measure some with scripts/make_dataset.py{has}"
-        )
+        raise InputError(f"{labels.path} has no times{of} for {target}; measure some with scripts/make_dataset.py{has}")
     return found
 
 

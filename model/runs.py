@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from autosched.model.bounds import least_share
 from autosched.model.checkpoint import Provenance, save_checkpoint
 from autosched.model.dataset import Dataset
 from autosched.model.ensemble import Ensemble, Network
@@ -85,7 +86,8 @@ def train(
         "learned": predictions.summary(),
         "analytical": predict_analytically(dataset, judged).summary(),
     }
-    provenance = replace(trainings[0].provenance, metrics=summaries["learned"].metrics())
+    least = least_share(dataset, split.training)
+    provenance = replace(trainings[0].provenance, metrics=summaries["learned"].metrics(), least_share=least)
     weights = directory / WEIGHTS_FILE
     save_checkpoint(weights, network, settings.model, provenance)
     outcome = Outcome(weights, provenance, summaries, predictions)

@@ -13,6 +13,7 @@ import torch
 
 from autosched.errors import InputError
 from autosched.model.batches import Batches, steps
+from autosched.model.bounds import least_share
 from autosched.model.checkpoint import Checkpoint, Provenance, load_checkpoint, save_checkpoint
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.ensemble import Network
@@ -119,7 +120,9 @@ class TunedWeights:
         with torch_threads(1):
             loss = self._fit(network.train(), dataset, number)
         network.requires_grad_(False)
-        provenance = replace(self._checkpoint.provenance, source=self.source, data=dataset.summary(), metrics={})
+        before = self._checkpoint.provenance
+        least = min(before.least_share, least_share(dataset, np.arange(len(dataset.pipelines))))
+        provenance = replace(before, source=self.source, data=dataset.summary(), metrics={}, least_share=least)
         self._checkpoint = replace(self._checkpoint, network=network.eval(), provenance=provenance)
         return loss
 

@@ -6,6 +6,7 @@
     python scripts/train.py data.path=results.sqlite 'hold_out=[each]'
     python scripts/train.py data.path=results.sqlite 'hold_out=[each,blur,harris]'
     python scripts/train.py data.path=results.sqlite output=out/train resume=true
+    python scripts/train.py 'data.path=[samples.parquet,samples-2.parquet]'
 
 Weights, figures on pipelines that were held out (with those of the analytical model beside them), TensorBoard's curves
 and plots go into the output directory.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autosched.errors import AutoschedError
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.labels import open_labels
 from autosched.measure.simulated.version import other_simulation
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.evaluation import PipelineScore, Summary, summarise, table
@@ -60,10 +62,9 @@ def bar(unit: str) -> Progress:
 def load_data(config: DictConfig) -> Dataset:
     """Return the data set that the configuration asks for."""
     data, target = config.data, get_target(config.target)
-    if not Path(data.path).exists():
-        raise AutoschedError(f"there is no results database {data.path}; make one with scripts/make_dataset.py")
-    with ResultsDatabase(data.path) as database:
-        samples = samples_from(database, target.name, source=data.source, generator=data.generator)
+    paths = [data.path] if isinstance(data.path, str) else list(data.path)
+    with closing(open_labels(paths)) as labels:
+        samples = samples_from(labels, target.name, source=data.source, generator=data.generator)
     with bar("pipelines") as progress:
         task = progress.add_task("features", note="")
         return build_dataset(

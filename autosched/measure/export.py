@@ -15,7 +15,9 @@ from autosched.measure.job import Status
 FORMAT = "autosched-samples"
 VERSION = 1
 
-_ROWS_AT_A_TIME = 1000
+_ROWS_AT_A_TIME = 10_000
+_COMPRESSION = 19
+"""Schedules of a pipeline are much alike: the best level takes a third less space than the usual one."""
 
 
 def export_parquet(
@@ -80,7 +82,7 @@ def _write(path: Path, rows: Iterable[Row]) -> int:
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     count = 0
     try:
-        with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(beside, schema, compression="zstd", compression_level=_COMPRESSION) as writer:
             batch: list[dict[str, Any]] = []
             for row in rows:
                 batch.append(_fields(row))

@@ -20,7 +20,7 @@ from autosched.model.settings import ModelSettings
 from autosched.target import get_target
 
 H200 = get_target("h200")
-PROVENANCE = Provenance(H200, "simulated:H200", "40 schedules", ("blur",), ("harris",), {"spearman": 0.9})
+PROVENANCE = Provenance(H200, "simulated:H200", "40 schedules", ("blur",), ("harris",), {"spearman": 0.9}, 0.4)
 
 
 @pytest.fixture
@@ -53,6 +53,11 @@ def test_round_trip(weights: Path) -> None:
     expected = CostNetwork(ModelSettings(hidden=8), H200).state_dict()
     for name, tensor in found.network.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
+
+
+def test_files_of_earlier_releases_have_no_bound(weights: Path) -> None:
+    rewritten(weights, document=lambda d: {name: value for name, value in d.items() if name != "least_share"})
+    assert load_checkpoint(weights).provenance.least_share == 0.0
 
 
 def test_only_the_file_itself_is_left(weights: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from autosched.model.learned import LearnedModel, load_model
 from autosched.model.network import CostNetwork
 from autosched.model.settings import Form, ModelSettings
 from autosched.model.store import FeatureStore
+from autosched.search.analytical import AnalyticalModel
 from autosched.search.cost import comparable
 from autosched.search.evaluate import Evaluator
 from autosched.search.random_state import RandomStates
@@ -75,6 +77,20 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, tmp_path: Pa
         pieces = [describe_kernel(evaluator.bound, k) for k in kernels]
         evaluator.evaluate(pieces)
         assert sum(evaluator.known(*p).cost for p in pieces) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_no_prediction_is_far_below_the_analytical_time(tmp_path: Path) -> None:
+    """But where a network says more than the bound, it is as it was."""
+    model = load_model(weights(tmp_path / "w.safetensors"))
+    found = max(batches(model), key=lambda b: len(b.features))
+    free, analytical = model.cost(found), AnalyticalModel(H200).cost(found)
+    share = float(np.median(free / analytical))
+    model.provenance = dataclasses.replace(model.provenance, least_share=share)
+    bounded = model.cost(found)
+    raised = free < share * analytical
+    assert 0 < raised.sum() < len(raised)
+    np.testing.assert_allclose(bounded[raised], (share * analytical)[raised], rtol=1e-12)
+    np.testing.assert_array_equal(bounded[~raised], free[~raised])
 
 
 def test_costs_do_not_depend_on_what_is_costed_together(model: LearnedModel) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from autosched.errors import AutoschedError
 from autosched.measure.database import ResultsDatabase
+from autosched.measure.export import export_parquet
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
 from autosched.model.checkpoint import load_checkpoint
@@ -70,6 +71,17 @@ def test_cross_validation_judges_every_pipeline(database: Path, tmp_path: Path) 
     assert (tmp_path / "folds.md").read_text().startswith("Labels: simulated:formula")
 
 
+def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    with ResultsDatabase(database) as results:
+        export_parquet(results, path)
+    module = script()
+    from_database = module.load_data(composed(*overrides(database, tmp_path)))
+    from_file = module.load_data(composed(*overrides(path, tmp_path), f"data.path=[{path},{path}]"))
+    assert from_file.summary() == from_database.summary()
+    assert (from_file.seconds == from_database.seconds).all()
+
+
 def test_no_database(tmp_path: Path) -> None:
-    with pytest.raises(AutoschedError, match=r"there is no results database .*none.sqlite; make one"):
+    with pytest.raises(AutoschedError, match=r"there is no file .*none.sqlite with labels; make one"):
         script().load_data(composed(f"data.path={tmp_path / 'none.sqlite'}"))

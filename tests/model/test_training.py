@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from autosched.errors import InputError
+from autosched.model.bounds import least_share
+from autosched.model.checkpoint import load_checkpoint
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.holdout import Split, split
 from autosched.model.judging import predict, predict_analytically
@@ -137,6 +139,8 @@ def test_a_run_writes_weights_figures_curves_and_plots(dataset: Dataset, parts: 
     assert outcome.provenance.held_out == ("unsharp",)
     assert outcome.provenance.source == "simulated:formula"
     assert set(outcome.summaries) == {"learned", "analytical"}
+    least = load_checkpoint(outcome.weights).provenance.least_share
+    assert least == outcome.provenance.least_share == least_share(dataset, parts.training) > 0
     written = {p.name for p in tmp_path.iterdir()}
     assert written == {"model.safetensors", "last.safetensors", "figures.json", "figures.md", "figures.png", "curves"}
     assert (tmp_path / "figures.png").read_bytes().startswith(b"\x89PNG")

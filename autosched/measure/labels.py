@@ -1,0 +1,133 @@
+"""Labels in Parquet files, as `autosched.measure.export` writes them: training needs no database beside them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from autosched.errors import DatabaseError, InputError
+from autosched.measure.database import ResultsDatabase, Row
+from autosched.measure.export import FORMAT, VERSION
+from autosched.measure.job import Status
+
+PARQUET = ".parquet"
+
+
+class Labels(Protocol):
+    """Results of measurements, wherever they are; a `ResultsDatabase` is one."""
+
+    @property
+    def path(self) -> Path:
+        """The file, for messages; the first one if there are several."""
+
+    def rows(
+        self, *, source: str | None = None, status: Status | None = Status.OK, target: str | None = None,
+        generator: str | None = None,
+    ) -> Iterator[Row]:  # fmt: skip
+        """Yield results in the order they arrived; see `ResultsDatabase.rows`."""
+
+    def sources(self) -> Counter[str]:
+        """Return how many times there are from each source."""
+
+    def generators(self, source: str) -> list[str]:
+        """Return the versions of the code generator that a source's times are of, the latest first."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class LabelFiles:
+    """Results in Parquet files. Of a candidate that is in several, the last one counts.
+
+    Args:
+        paths: The files.
+
+    Raises:
+        DatabaseError: If one is damaged, was written by another program or in another version, or cannot be read.
+        InputError: If PyArrow is not installed.
+    """
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+        self.path = Path(paths[0])
+        found: dict[tuple[Any, ...], Row] = {}
+        for path in paths:
+            for fields in _read(Path(path)):
+                row = _row(fields)
+                found[fields["problem_hash"], row.schedule, row.target, row.source, row.generator] = row
+        self._rows = list(found.values())
+
+    def rows(
+        self, *, source: str | None = None, status: Status | None = Status.OK, target: str | None = None,
+        generator: str | None = None,
+    ) -> Iterator[Row]:  # fmt: skip
+        """Yield results in the order of the files; see `ResultsDatabase.rows`."""
+        wanted = {"source": source, "status": status, "target": target, "generator": generator}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return (r for r in self._rows if all(getattr(r, name) == value for name, value in given.items()))
+
+    def sources(self) -> Counter[str]:
+        """Return how many times there are from each source."""
+        return Counter(r.source for r in self.rows())
+
+    def generators(self, source: str) -> list[str]:
+        """Return the versions of the code generator that a source's times are of, the latest first."""
+        latest: dict[str, str] = {}
+        for r in self.rows(source=source):
+            latest[r.generator] = max(latest.get(r.generator, ""), r.date)
+        return sorted(latest, key=latest.__getitem__, reverse=True)
+
+    def close(self) -> None:
+        """Do nothing; the files are read whole."""
+
+
+def open_labels(paths: Sequence[str | os.PathLike[str]]) -> Labels:
+    """Return the results in a database, or in one or several Parquet files.
+
+    Args:
+        paths: One database, or files whose names end in ``.parquet``.
+
+    Raises:
+        DatabaseError: If a file is missing, damaged or something else.
+        InputError: If several files are not all Parquet.
+    """
+    for path in map(Path, paths):
+        if not path.exists():
+            raise DatabaseError(f"there is no file {path} with labels; make one with scripts/make_dataset.py")
+    if paths and all(Path(p).suffix == PARQUET for p in paths):
+        return LabelFiles(paths)
+    if len(paths) != 1:
+        raise InputError(f"labels are read from one results database, or from {PARQUET} files; these are {list(paths)}")
+    return ResultsDatabase(paths[0])
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InputError("Parquet files need pyarrow: pip install 'autosched[train]'") from error
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DatabaseError(f"cannot read labels from {path}: {error}; write the file again") from error
+    metadata = table.schema.metadata or {}
+    if metadata.get(b"format") != FORMAT.encode():
+        raise DatabaseError(f"{path} holds no labels of this program; make_dataset.py writes them with parquet=FILE")
+    if metadata.get(b"version") != str(VERSION).encode():
+        version = metadata.get(b"version", b"?").decode()
+        raise DatabaseError(f"{path} is of version {version}, not {VERSION}; write it again from its database")
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    return Row(
+        fields["problem"], fields["schedule"], fields["pipeline_hash"], fields["target"], fields["source"],
+        fields["generator"], Status(fields["status"]), fields["seconds"], fields["spread"],
+        tuple(fields["kernel_seconds"]), tuple(fields["kernel_keys"]), tuple(fields["registers"]),
+        tuple(fields["spill_bytes"]), fields["error"], fields["origin"], 0, fields["compiler"], fields["driver"], {},
+        fields["date"],
+    )  # fmt: skip

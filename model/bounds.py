@@ -1,0 +1,38 @@
+"""How far below the analytical time a prediction may be.
+
+A search finds the schedules about which its model is most wrong: among thousands of kernels those that it takes to be
+much faster than they are. Few kernels of the training data take much less than the analytical model says, so a
+prediction that does is more likely to be an error than a discovery.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.model.dataset import Dataset
+
+SHARE_BELOW = 0.05
+"""Part of the training data's kernels that take less than the bound."""
+
+
+def least_share(dataset: Dataset, pipelines: NDArray[np.int64]) -> float:
+    """Return which share of its analytical time a kernel takes at least, as all but a few of some pipelines' do.
+
+    Args:
+        dataset: The data; equal kernels count once.
+        pipelines: ``int64[n]``, of which pipelines.
+
+    Returns:
+        The share; 0 where no kernel's own time is known.
+    """
+    samples = dataset.samples_of(pipelines)
+    entries = np.concatenate(
+        [np.arange(dataset.sample_start[k], dataset.sample_start[k + 1]) for k in samples] or [np.zeros(0, np.int64)]
+    )
+    entries = entries[np.isfinite(dataset.entry_seconds[entries])]
+    kernels, first = np.unique(dataset.entry_kernel[entries], return_index=True)
+    if not len(kernels):
+        return 0.0
+    shares = dataset.entry_seconds[entries[first]] / dataset.parts[kernels, -1]
+    return float(np.quantile(shares, SHARE_BELOW))
