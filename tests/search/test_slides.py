@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,23 @@ def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_reasons(bound, found.kernel, H200)
     again = own.best(place, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
+
+
+def test_a_place_that_cannot_walk_as_one_like_it_does_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places are alike in what tiles depend on; which dimensions they may walk is asked of each."""
+    bound = sweeps(planes=96, count=6, clamped=True)
+    own = slider(bound)
+    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    best = own.best(place)
+    assert best is not None
+    walked = Place.walked
+
+    def elsewhere(self: Place, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
+        found = walked(self, bound)
+        return found if self != alike else (w for w in found if w[0] != best.tiled.walk.dim)
+
+    monkeypatch.setattr(Place, "walked", elsewhere)
+    assert own.best(alike) is None
 
 
 @pytest.mark.parametrize("broken", ["output", "update", "short", "read twice"])
