@@ -40,7 +40,7 @@ class Labels(Protocol):
 
 
 class LabelFiles:
-    """Results in Parquet files. Of a candidate that is in several, the last one counts.
+    """Results in Parquet files. Of a candidate that is in several, a time counts before a failure, then the last one.
 
     Args:
         paths: The files.
@@ -56,7 +56,9 @@ class LabelFiles:
         for path in paths:
             for fields in _read(Path(path)):
                 row = _row(fields)
-                found[fields["problem_hash"], row.schedule, row.target, row.source, row.generator] = row
+                key = fields["problem_hash"], row.schedule, row.target, row.source, row.generator
+                if key not in found or row.status == Status.OK:
+                    found[key] = row
         self._rows = list(found.values())
 
     def rows(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.export import export_parquet
-from autosched.measure.problem import Problem
-from autosched.model.rows import family_of
+from autosched.measure.labels import LabelFiles
+from autosched.model.rows import samples_from
 from autosched.model.samples import Sample
 
 LARGEST_BYTES = 15 << 20
@@ -81,27 +81,9 @@ def _write(directory: Path, table: Any, pq: Any) -> None:
 
 def read_samples(directory: Path, target: str) -> list[Sample]:
     """Return the samples with a time for a target, those of the code generator that made the most."""
-    return list(_rows(directory, target))
-
-
-def _rows(directory: Path, target: str) -> Iterator[Sample]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     paths = sample_paths(directory)
     if not paths:
-        return
-    table = pa.concat_tables([pq.read_table(path) for path in paths])
-    table = table.filter(pc.and_(pc.equal(table["status"], "ok"), pc.equal(table["target"], target)))
-    counts = {c["values"]: c["counts"] for c in table["generator"].value_counts().to_pylist()}
-    problems: dict[str, tuple[Problem, str]] = {}
-    for row in table.filter(pc.equal(table["generator"], max(counts, key=lambda g: counts[g], default=""))).to_pylist():
-        text = row["problem"]
-        if text not in problems:
-            problem = Problem.parse(text)
-            problems[text] = problem, family_of(problem)
-        yield Sample(
-            *problems[text], row["schedule"], row["source"], row["seconds"], tuple(row["kernel_seconds"]),
-            tuple(row["registers"]), tuple(row["spill_bytes"]),
-        )  # fmt: skip
+        return []
+    labels = LabelFiles(paths)
+    generators = Counter(row.generator for row in labels.rows(target=target))
+    return samples_from(labels, target, generator=max(generators, key=generators.__getitem__)) if generators else []

@@ -56,9 +56,15 @@ def test_files_hold_what_the_database_holds(database: ResultsDatabase, written: 
 
 
 def test_a_candidate_in_several_files_counts_once(database: ResultsDatabase, written: Path, tmp_path: Path) -> None:
-    other = tmp_path / "more.parquet"
-    export_parquet(database, other, source="measured:here", generator="two")
-    assert len(list(LabelFiles([written, other]).rows(status=None))) == 4
+    """A failure in one and a time in the other: the time, in whichever order."""
+    other = tmp_path / "more.sqlite"
+    with ResultsDatabase(other) as more:
+        more.record(ok(job("", 3), seconds=3e-3))
+        export_parquet(more, other := tmp_path / "more.parquet")
+    for paths in ([written, other], [other, written]):
+        rows = list(LabelFiles(paths).rows(status=None))
+        assert len(rows) == 4
+        assert [r.seconds for r in rows if r.schedule == job("", 3).schedule] == [3e-3]
 
 
 def test_a_database_is_opened_as_one(database: ResultsDatabase) -> None:
