@@ -29,12 +29,17 @@ _Action = Callable[[], None]
 
 
 class NestEmitter:
-    """Emits thread nests and the THREAD members inside them."""
+    """Emits thread nests and the THREAD members inside them.
+
+    Attributes:
+        steps: The loop over steps of a kernel whose windows slide, by its name, where not all of them are meant.
+    """
 
     def __init__(self, body: BodyBuilder) -> None:
         self.body = body
         self.out = body.out
         self.plan = body.plan
+        self.steps: Mapping[str, ix.Index] = {}
 
     def emit(self, group: Group, work: _Action | None = None) -> tuple[Stmt, ...]:
         """Return the statements of one step: the thread loops around all stages of the group, or around other work."""
@@ -183,7 +188,7 @@ class NestEmitter:
 
     def _may_lie_before(self, n: Nest, dim: str) -> bool:
         """Whether some points of a nest may lie before the first that is needed of a window."""
-        room = ix.sub(n.base[dim], n.floor[dim])
+        room = ix.substitute(ix.sub(n.base[dim], n.floor[dim]), self.steps)
         if ix.interval(room)[0] >= 0:
             return False
         self.out.note(room)

@@ -1,10 +1,15 @@
 """Points that a whole block walks together, along one dimension, with windows of what they read in shared memory.
 
-for t in steps, some to fill the windows before the first:     all threads together
+for t in some steps before the first:                          all threads together
     barrier; shared a[... % rows] = the rows that come in      each thread some of their elements
+for t in steps:
+    barrier; shared a[... % rows] = the rows that come in
     barrier; out[points of step t] = ...                       each thread, from shared memory
 
 With two buffers, the rows of the next step come in while one is computed, with one barrier a step.
+
+Of the rows that fill a window some may lie before the first that is needed, and are left out. Threads that ask at each
+row whether it is one of these cannot share what several rows load, which is why the steps that fill windows are apart.
 """
 
 from __future__ import annotations
@@ -15,14 +20,13 @@ from autosched.analysis import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.ir import Barrier, CompareIndex, For, If, LetIndex, LoopRole, Stmt
 from autosched.schedule.placement import SharedLayout
-from autosched.schedule.plan import Nest
 
 if TYPE_CHECKING:
     from autosched.lower.nests import NestEmitter
 
 
 def emit_sliding(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
-    """Return the statements of all steps of a plan whose windows slide.
+    """Return the statements of all steps of a plan whose windows slide: those that fill windows, then all others.
 
     Args:
         nests: Emits the nests themselves.
@@ -31,29 +35,51 @@ def emit_sliding(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
     plan, host = nests.plan, nests.plan.streamed
     assert host is not None
     walked, before = host.stream_loops[0], plan.warm_up
-    past = {m.func for m in plan.kernel.members if m.asynchronous}
-    count = before + walked.extent
     depth = nests.out.scope.depth
-    name = nests.body.namer(walked.name, "step") if before else walked.name
-    nests.out.push((name, walked.name), fence=True, serial=True)
-    body: list[Stmt] = [LetIndex(walked.name, ix.sub(ix.var(name, 0, count - 1), before))] if before else []
+    steps: list[Stmt] = []
+    if before:
+        name = nests.body.namer(walked.name, "step")
+        nests.out.push((name, walked.name), fence=True, serial=True)
+        body = (LetIndex(walked.name, ix.sub(ix.var(name, 0, before - 1), before)), *_step(nests, layout, filling=True))
+        assert not nests.out.pop(), "nothing is hoisted out of a nest"
+        note = f"{walked.dim}: {before} steps that fill windows"
+        steps.append(For(name, before, LoopRole.STREAM, body, depth=depth, comment=note))
+    nests.out.push((walked.name,), fence=True, serial=True)
+    nests.steps = {walked.name: ix.var(walked.name, 0, walked.extent - 1)}
+    body = _step(nests, layout, filling=False)
+    nests.steps = {}
+    assert not nests.out.pop(), "nothing is hoisted out of a nest"
+    note = f"{walked.dim}: {walked.extent} steps"
+    steps.append(For(walked.name, walked.extent, LoopRole.STREAM, body, depth=depth, comment=note))
+    if any(m.asynchronous for m in plan.kernel.members):  # the last ones must not arrive in memory that others have
+        steps.append(Barrier(copies=True))
+    return tuple(steps)
+
+
+def _step(nests: NestEmitter, layout: SharedLayout, *, filling: bool) -> tuple[Stmt, ...]:
+    """Return the statements of one step.
+
+    Args:
+        nests: Emits the nests themselves.
+        layout: Shared memory, and which of the plan's steps have a barrier before them.
+        filling: Whether it is a step before the first of the root, in which nothing but windows is computed.
+    """
+    plan, host = nests.plan, nests.plan.streamed
+    assert host is not None
+    before, name = plan.warm_up, host.stream_loops[0].name
+    past = {m.func for m in plan.kernel.members if m.asynchronous}
+    body: list[Stmt] = []
     for k in plan.repeated:
         group = plan.steps[k]
         if layout.barriers[k]:
             body.append(Barrier(copies=bool(past) and k == plan.repeated.start))
+        if filling and group[0].starts == 0:
+            continue
         nests.body.asynchronous = group[0].stage.func in past
         statements = nests.emit(group)
         nests.body.asynchronous = False
-        if group[0].starts > -before:
-            statements = (If(_has_begun(walked.name, group[0], before, walked.extent), statements, uniform=True),)
+        if filling and group[0].starts > -before:
+            begun = CompareIndex("ge", ix.var(name, -before, -1), group[0].starts, bool_)
+            statements = (If(begun, statements, uniform=True),)
         body += statements
-    assert not nests.out.pop(), "nothing is hoisted out of a nest"
-    note = f"{walked.dim}: {walked.extent} steps" + (f" and {before} before them" if before else "")
-    steps: tuple[Stmt, ...] = (For(name, count, LoopRole.STREAM, tuple(body), depth=depth, comment=note),)
-    # The last ones must not arrive in memory that others have by then.
-    return (*steps, Barrier(copies=True)) if past else steps
-
-
-def _has_begun(step: str, n: Nest, before: int, count: int) -> CompareIndex:
-    """Return the condition under which a nest runs in a step."""
-    return CompareIndex("ge", ix.var(step, -before, count - 1), n.starts, bool_)
+    return tuple(body)

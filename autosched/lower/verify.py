@@ -134,7 +134,8 @@ class _Verifier:
                     branches = then + self._paths(s.orelse)
                     paths = [before + after for before in paths for after in branches]
                 elif isinstance(s, For) and s.role is LoopRole.STREAM:
-                    paths = [before + step + turned(step) for before in paths for step in self._stream(s)]
+                    steps = self._stream(s)
+                    paths = [before + step + turned(step) for before in paths for step in steps]
                 elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:
                     self._declare(s.buffer, Memory.PRIVATE)
                 elif isinstance(s, Barrier):

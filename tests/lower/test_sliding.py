@@ -14,7 +14,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import staged_name, with_staged
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
-from autosched.lower.ir import Barrier, For, If, LoopRole, walk
+from autosched.lower.ir import Barrier, CompareIndex, For, If, LoopRole, walk, walk_values
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.planner import plan_kernel
@@ -64,14 +64,24 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
     return found
 
 
-def checked(bound: BoundPipeline, one: Kernel) -> For:
-    """Run a kernel on all backends, compile it, and return its loop over steps."""
+def checked(bound: BoundPipeline, one: Kernel) -> tuple[For, ...]:
+    """Run a kernel on all backends, compile it, and return its loops over steps: those that fill windows, all others.
+
+    Of the first body, if there is one for the interior and one for the border.
+    """
     program = lower(bound, legal(bound, schedule(bound, one)))
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
     if have_nvrtc():
         assert compile_cubin(print_cuda(ir).source, H200.arch).code
-    return next(s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.STREAM)
+    body = next((s.then for s in ir.body if isinstance(s, If)), ir.body)
+    return tuple(s for s in body if isinstance(s, For) and s.role is LoopRole.STREAM)
+
+
+def asks_for_a_beginning(loop: For) -> bool:
+    """Return whether threads ask in a step which rows lie before the first that is needed."""
+    conditions = (s.condition for s in walk(loop.body) if isinstance(s, If) and not s.uniform)
+    return any(isinstance(v, CompareIndex) and v.op == "ge" for c in conditions for v in walk_values(c))
 
 
 @pytest.mark.parametrize(("rows", "clamped"), list(itertools.product((1, 2, 4), (False, True))))
@@ -79,9 +89,20 @@ def checked(bound: BoundPipeline, one: Kernel) -> For:
 def test_chains_of_windows(height: int, rows: int, clamped: bool) -> None:
     bound = chain(height, 40, clamped=clamped)
     tiles = f"by={-(-(height - 1) // (4 * rows))} bx=2 sy=4 tx=16 sy={rows} sx=2"
-    loop = checked(bound, sliding(bound, tiles, rows, "first", "second"))
-    assert any(isinstance(s, If) and s.uniform for s in loop.body)  # what reads begins after what it reads
-    assert [isinstance(s, Barrier) for s in loop.body].count(True) == 2
+    filling, walking = checked(bound, sliding(bound, tiles, rows, "first", "second"))
+    begins_later = [isinstance(s, If) and s.uniform for s in filling.body]
+    assert any(begins_later) == (filling.extent > 1)  # what reads begins after what it reads
+    assert not any(isinstance(s, If) and s.uniform for s in walking.body)
+    for loop in (filling, walking):
+        assert [isinstance(s, Barrier) for s in loop.body].count(True) == 2
+
+
+def test_rows_before_a_window_are_asked_for_only_while_it_is_filled() -> None:
+    """Of 16 rows that come in before the first step two are needed."""
+    bound = chain(400, 140, clamped=False)
+    filling, walking = checked(bound, sliding(bound, "by=7 bx=5 sy=4 tx=16 sy=16 sx=2", 16, "second"))
+    assert filling.extent == 1
+    assert asks_for_a_beginning(filling) and not asks_for_a_beginning(walking)
 
 
 def test_a_window_has_the_rows_that_are_read_in_a_step() -> None:
@@ -105,8 +126,8 @@ def test_rows_come_in_while_others_are_read(height: int, rows: int, past: bool) 
     two = one.copied_asynchronously() if past else one.loaded_ahead()
     windows = [plan_kernel(bound, k).allocations[IMAGE].extents[0] for k in (one, two)]
     assert windows[1] == windows[0] + rows  # those of the next step, meanwhile
-    loop = checked(bound, two)
-    assert [s.copies for s in loop.body if isinstance(s, Barrier)] == [past]
+    for loop in checked(bound, two):
+        assert [s.copies for s in loop.body if isinstance(s, Barrier)] == [past]
 
 
 def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None:

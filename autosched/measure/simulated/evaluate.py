@@ -43,12 +43,14 @@ class Evaluator:
 
     def bind_loop(self, name: str, at: Lanes) -> None:
         """Give a loop variable its values; what was worked out with others is forgotten."""
-        if name in self._loops:
+        if name in self._loops or self._indices.pop(name, None) is not None:
             self._known.clear()
         self._loops[name] = at
 
     def bind_index(self, name: str, index: ix.Index) -> None:
-        """Bind the name of an integer."""
+        """Bind the name of an integer; what was worked out with another one is forgotten."""
+        if name in self._indices or self._loops.pop(name, None) is not None:
+            self._known.clear()
         self._indices[name] = index
 
     def bind_value(self, name: str, value: Value) -> None:
