@@ -96,7 +96,8 @@ def left_out(
         env: dict[str, NDArray[np.int64]] = {name: np.arange(extents[name]) for name in moving}
         if len(moving) > 1:
             return f"{func.name} is stored, but its tiles in {dim} depend on several block loops"
-        first, last = (np.atleast_1d(np.asarray(ix.evaluate(i[dim], env), np.int64)) for i in (base, limit))
+        ends = (np.atleast_1d(np.asarray(ix.evaluate(i[dim], env), np.int64)) for i in (base, limit))
+        first, last = np.broadcast_arrays(*ends)  # one of them may be the same for all blocks
         gaps = np.minimum(first[1:], hi + 1) > last[:-1] + 1
         if first[0] > lo or last[-1] < hi or gaps.any() or (np.diff(first) < 0).any():
             return (
