@@ -210,8 +210,11 @@ class Demands:
         found[:, 1] = 0
         found[:, 3] = 0
         if d:
-            low = np.stack([np.broadcast_to(lo, FEW_BLOCKS * n) for lo, _ in region], axis=1).reshape(FEW_BLOCKS, n, d)
-            high = np.stack([np.broadcast_to(hi, FEW_BLOCKS * n) for _, hi in region], axis=1).reshape(FEW_BLOCKS, n, d)
+            few = FEW_BLOCKS + 2 * len(dims)
+            low, high = (
+                np.stack([np.broadcast_to(ends[k], few * n) for ends in region], axis=1).reshape(few, n, d)
+                for k in (0, 1)
+            )
             points = high - low + 1
             found[:, 0, :d] = np.maximum(points.max(axis=0), 1)
             found[:, 1, :d] = low[0]
@@ -224,12 +227,20 @@ class Demands:
     def _block_region(
         self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
-        """Return the demand of one block for `FEW_BLOCKS` blocks each."""
-        middle = middle_block(count)
+        """Return the demand of one block: `FEW_BLOCKS`, then the first and the last along each dimension alone.
+
+        Where several dimensions move one of the Member's, as in ``source[x + dx]``, blocks at all ends may need less.
+        """
+        middle, last = middle_block(count), count - 1
         start = _start(place, count)
-        after = np.minimum(middle + 1, count - 1)
-        which: Ints = np.concatenate([middle, after, np.zeros_like(count), count - 1, start])
-        tiles = np.tile(tile, (FEW_BLOCKS, 1))
+        after = np.minimum(middle + 1, last)
+        alone = [
+            np.where(np.arange(len(dims)) == k, end, middle)
+            for k in range(len(dims))
+            for end in (np.zeros_like(last), last)
+        ]
+        which: Ints = np.concatenate([middle, after, np.zeros_like(count), last, start, *alone])
+        tiles = np.tile(tile, (FEW_BLOCKS + len(alone), 1))
         low: Ints = lows + which * tiles
         high: Ints = np.minimum(low + tiles - 1, lows + sizes - 1)
         consumers = []

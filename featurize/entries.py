@@ -267,7 +267,8 @@ class Accesses:
         if not isinstance(shift, int):
             shift = shift[:rank]
         rest = self.rest[reader, :rank] if self.kinds["divides"][reader] else -1
-        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]), self._rolled(nest, n, table), nest)
+        stage = self.all.places[plan.where[local]].stage  # as loops around nests are named
+        return Visit(table, tile, names, reduces, shift, rest, bool(guarded[nest]), self._rolled(nest, n, table), stage)
 
     def _rolled(self, nest: int, around: int, table: OffsetTable) -> frozenset[int]:
         """Return the positions of a visit's loops that stay loops."""
