@@ -5,11 +5,17 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
+from autosched.analysis.staging import staged_name
+from autosched.featurize.accesses import AccessTable
 from autosched.featurize.schema import NAMES
+from autosched.featurize.structure import Structure
+from autosched.schedule.types import Level
+from autosched.search.state import State
 from tests.featurize.drawing import bound_app, states_of
 
 APPS = {"harris": 2, "unsharp": 2, "stencil_chain": 2, "bilateral_grid": 2, "interpolate": 1, "denoise": 1, "hist": 1}
@@ -43,6 +49,41 @@ def test_transactions_of_what_is_computed_for_each_term_are_those_the_emulator_c
     exact = [what for what in checker.tally.compared if what.endswith("sectors, exact")]
     assert checker.tally.failures == []
     assert exact and all(checker.tally.equal[what] == checker.tally.compared[what] for what in exact)
+
+
+def test_what_a_member_of_a_thread_and_its_reader_both_load_counts_once(script: ModuleType) -> None:
+    checker, state = drawn(script, "harris_gray", 1)
+    table = checker.as_written.accesses
+    both = [
+        p.structure for p in state.pieces for s in p.structure.spots
+        if s.level is Level.THREAD and s.host.func == p.structure.func
+        and sources(table, s.func, p.structure) & sources(table, p.structure.func, p.structure)
+    ]  # fmt: skip
+    assert both
+    checker.check(1)
+    assert checker.tally.failures == []
+
+
+def test_a_copy_that_two_block_loops_move_in_one_dimension_has_its_largest_tile(script: ModuleType) -> None:
+    """The difference of an image and the image moved by dx, in blocks over x and dx."""
+    checker, state = drawn(script, "nl_means", 1)
+    copied = [p.structure for p in state.pieces if p.structure.spot(staged_name("input")) is not None]
+    assert any({"dx", "x"} <= {*checker.bound.funcs[s.func].dims} for s in copied)
+    checker.check(1)
+    assert checker.tally.failures == []
+
+
+def drawn(script: ModuleType, name: str, seed: int) -> tuple[Any, State]:
+    """Return what compares an app's features, and the state that it draws."""
+    checker = script.Checker(name)
+    found = checker.states.draw_legal(np.random.default_rng(seed))
+    assert found is not None
+    return checker, found[0]
+
+
+def sources(table: AccessTable, func: str, structure: Structure) -> set[str]:
+    """Return what a pure Func reads from memory in a kernel."""
+    return {g.source for g in table.of(func, 0, structure.inlined).loads}
 
 
 @pytest.mark.parametrize(("name", "schedules"), [("blur", 8), ("harris", 4), ("unsharp", 4)])
