@@ -8,7 +8,9 @@ Each search has the same settings and seed, and the same seconds if a limit is g
 ranks best are timed, on the simulated device for a GPU and through C on this machine's processor for a CPU; regret is
 what the best ranked one, or the best of the five, takes more than the fastest of all that were timed for the app. The
 apps must not be among those that the model was trained on; it says so if they are. ``--held-out`` takes another model
-for each app, one that was trained without it. With ``--json``, apps that the file has already are not searched again.
+for each app, one that was trained without it. With ``--mend`` schedules whose kernels spill registers are mended or
+left out before, as `autosched.schedule` does where no strategy is named. With ``--json``, apps that the file already has
+are not searched again.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ from autosched.model.runs import WEIGHTS_FILE
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
+from autosched.search.modes.mend import with_mended
+from autosched.search.modes.spills import SpillTable, without_spills
+from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import Beam
@@ -80,7 +85,11 @@ def row_of(app: App, models: Mapping[str, CostModel], target: Target, options: a
         result = Beam(settings).search(
             bound, target, cost=model, seconds=options.seconds, seed=options.seed, count=TRIED
         )
-        found[name] = [r.schedule for r in result.ranked]
+        ranked: Sequence[Ranked] = result.ranked
+        if options.mend:
+            spills = SpillTable(bound, target)
+            ranked = without_spills(with_mended(ranked, spills, TRIED), spills, TRIED).kept
+        found[name] = [r.schedule for r in ranked]
         row[f"{name}_search_s"], row[f"{name}_kernels"] = result.seconds, result.counts.kernels
     distinct = list(dict.fromkeys(s for schedules in found.values() for s in schedules))
     if target.kind == "cpu":
@@ -148,6 +157,7 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--seconds", type=float, help="time limit of each search; none when left out")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mend", action="store_true", help="leave out schedules that spill, or mend them, as modes do")
     parser.add_argument("--rounds", type=int, default=10, help="runs of each schedule on a CPU")
     parser.add_argument("--json", type=Path, help="where figures are kept")
     options = parser.parse_args()

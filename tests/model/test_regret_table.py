@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from autosched.apps import get_app
+from autosched.runtime.nvrtc import have_nvrtc
 from autosched.search.analytical import analytical_model
 from tests.model.labelled import H200
 
@@ -46,12 +47,24 @@ def test_table_names_its_labels_and_sums_up(script: ModuleType) -> None:
 
 def test_row_of_equal_models(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "simulated", lambda _, schedules, __: [1.0 + k for k in range(len(schedules))])
-    options = argparse.Namespace(beam=1, passes=1, seconds=None, seed=0)
+    options = argparse.Namespace(beam=1, passes=1, seconds=None, seed=0, mend=False)
     models = {name: analytical_model(H200) for name in script.MODELS}
     row = script.row_of(get_app("blur"), models, H200, options)
     assert row["learned"] == row["analytical"]
     assert row["roots"] == [1.0]
     assert row["learned_kernels"] == row["analytical_kernels"] > 0
+
+
+@pytest.mark.skipif(not have_nvrtc(), reason="needs NVRTC")
+def test_what_spills_is_mended_if_asked_for(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    taken = script.without_spills
+    monkeypatch.setattr(script, "simulated", lambda _, schedules, __: [1.0 + k for k in range(len(schedules))])
+    monkeypatch.setattr(script, "without_spills", lambda r, *a: asked.append(len(r)) or taken(r, *a))
+    options = argparse.Namespace(beam=1, passes=1, seconds=None, seed=0, mend=True)
+    models = {name: analytical_model(H200) for name in script.MODELS}
+    row = script.row_of(get_app("blur"), models, H200, options)
+    assert len(asked) == len(models) and 0 < len(row["learned"]) <= asked[0]
 
 
 def test_each_app_has_a_model_that_was_trained_without_it(
