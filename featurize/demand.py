@@ -24,6 +24,8 @@ Bools = NDArray[np.bool_]
 FEW_BLOCKS = 5
 """Blocks whose regions are looked at: the middle, the one after it, the first, the last, and the one from which on
 tiles move evenly: the second where the first is cut off at the beginning of the domain, as aligned tiles may be."""
+PARTS = 8
+"""Parts of a grid, in each dimension, at whose ends further blocks are looked at."""
 
 
 class BlockPlace(NamedTuple):
@@ -210,7 +212,7 @@ class Demands:
         found[:, 1] = 0
         found[:, 3] = 0
         if d:
-            few = FEW_BLOCKS + 2 * len(dims)
+            few = FEW_BLOCKS + (PARTS + 1) * len(dims)
             low, high = (
                 np.stack([np.broadcast_to(ends[k], few * n) for ends in region], axis=1).reshape(few, n, d)
                 for k in (0, 1)
@@ -227,17 +229,18 @@ class Demands:
     def _block_region(
         self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
-        """Return the demand of one block: `FEW_BLOCKS`, then the first and the last along each dimension alone.
+        """Return the demand of one block: `FEW_BLOCKS`, then some along each dimension alone.
 
-        Where several dimensions move one of the Member's, as in ``source[x + dx]``, blocks at all ends may need less.
+        Blocks in the middle and at all ends may not need the most: where several dimensions move one of the Member's,
+        as in ``source[x + dx]``, where tiles lie differently to floor divisions, or where clamps act in the middle.
         """
         middle, last = middle_block(count), count - 1
         start = _start(place, count)
         after = np.minimum(middle + 1, last)
         alone = [
-            np.where(np.arange(len(dims)) == k, end, middle)
+            np.where(np.arange(len(dims)) == k, last * part // PARTS, middle)
             for k in range(len(dims))
-            for end in (np.zeros_like(last), last)
+            for part in range(PARTS + 1)
         ]
         which: Ints = np.concatenate([middle, after, np.zeros_like(count), last, start, *alone])
         tiles = np.tile(tile, (FEW_BLOCKS + len(alone), 1))

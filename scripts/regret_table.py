@@ -9,8 +9,8 @@ ranks best are timed, on the simulated device for a GPU and through C on this ma
 what the best ranked one, or the best of the five, takes more than the fastest of all that were timed for the app. The
 apps must not be among those that the model was trained on; it says so if they are. ``--held-out`` takes another model
 for each app, one that was trained without it. With ``--mend`` schedules whose kernels spill registers are mended or
-left out before, as `autosched.schedule` does where no strategy is named. With ``--json``, apps that the file already has
-are not searched again.
+left out before, as `autosched.schedule` does where no strategy is named. With ``--json``, apps that the file has are
+not searched again.
 """
 
 from __future__ import annotations
