@@ -30,7 +30,7 @@ def border_share(geometry: Geometry, accesses: Accesses) -> Floats:
     blocks = np.where(moved, -(-_extents(nests) // np.maximum(nests.onward, 1)), 1)
     at_ends = np.where(_clamped_dims(accesses), 2, _cut_off(nests))
     inside = np.where(moved, np.maximum(1 - at_ends / np.maximum(blocks, 1), 0), 1.0)
-    inside[_whole_groups(nests, accesses)] = 0
+    inside[accesses.uneven_groups()] = 0
     grid = batch.nests.take([p.grid for p in batch.plans])
     width = inside.shape[1]
     by_dim = np.ones((len(geometry.blocks), 2 * width))
@@ -56,7 +56,7 @@ def guards(geometry: Geometry, accesses: Accesses) -> tuple[Ints, Ints]:
     nested = (nests.limits < nests.serial[:, None, :]).any(axis=1)
     inside = kinds["level"] == THREAD
     always = (walked & np.where(inside[:, None], nested, carried)).sum(axis=1)
-    always += 2 * _whole_groups(nests, accesses).any(axis=1)
+    always += 2 * accesses.uneven_groups().any(axis=1)
     if nests.loops.shape[1]:
         always += inside & (nests.loops[:, :, 1 + d :] < nests.loops[:, :, :1]).any(axis=(1, 2))
     return always, (walked & (nests.onward > 0) & _cut_off(nests)).sum(axis=1)
@@ -77,18 +77,4 @@ def _clamped_dims(accesses: Accesses) -> Bools:
     rows = np.flatnonzero((accesses.kinds["clamped"] > 0).any(axis=1) & (accesses.kinds["memory"] != REGISTER))
     moved = ((accesses.factors[rows] != 0) & (accesses.kinds["clamped"][rows] > 0)[:, :, None]).any(axis=1)
     np.logical_or.at(found, accesses.batch.readers[rows], moved)
-    return found
-
-
-def _whole_groups(nests: NestRows, accesses: Accesses) -> Bools:
-    """Return which dimensions of nests are computed in whole groups that blocks do not begin with, ``bool[R, D]``."""
-    batch = accesses.batch
-    found = np.zeros(nests.low.shape, bool)
-    if not any(p.aligned for p in batch.plans):
-        return found
-    groups = batch.nests.take([p.groups_of for p in batch.plans])
-    fastest = nests.kinds["fastest"]
-    rows = np.flatnonzero((groups > 0) & (fastest >= 0))
-    d = fastest[rows]
-    found[rows, d] = (nests.onward[rows, d] % groups[rows] != 0) & (nests.covered[rows, d] > nests.onward[rows, d])
     return found

@@ -97,6 +97,19 @@ class Accesses:
             found[rows] = np.where((q > 1) & even, self.base[rows] % q, -1)
         return found
 
+    def uneven_groups(self) -> Bools:
+        """Return which dimensions of nests are computed in groups that blocks do not begin with, ``bool[R, D]``."""
+        nests, batch = self.nests, self.batch
+        found = np.zeros(nests.low.shape, bool)
+        if not any(p.aligned for p in batch.plans):
+            return found
+        groups = batch.nests.take([p.groups_of for p in batch.plans])
+        fastest = nests.kinds["fastest"]
+        rows = np.flatnonzero((groups > 0) & (fastest >= 0))
+        d = fastest[rows]
+        found[rows, d] = (nests.onward[rows, d] % groups[rows] != 0) & (nests.covered[rows, d] > nests.onward[rows, d])
+        return found
+
     def alignment(self, pool: EntryPool) -> tuple[Ints, Ints]:
         """Return what the addresses of each group are multiples of in bytes, but for a remainder, and this remainder.
 

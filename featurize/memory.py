@@ -17,6 +17,8 @@ approximations where it is false:
 * What a Member stores to global memory, too: each block stores the share of its tile that blocks own on average.
 * Loads in the arm of a select that a comparison of indices leaves out: they count.
 * A THREAD Member whose place does not move evenly with the threads or loops around it.
+* Members that need whole groups of points in blocks that do not begin with one: code asks at each point whether it is
+  needed, which the middle block need not show.
 * What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
   index before the division, so one may count twice.
 
@@ -146,6 +148,7 @@ def traffic(
     exact = (kinds["exact"] > 0) & nests.linear[reader] & accesses.listed
     if every_warp:
         exact &= (kinds["everywhere"] > 0) | nests.central[reader]
+    exact &= ~_asks_at_each_point(accesses)
     _add_gathers(sums, accesses, ~accesses.listed, warps)
     atomic = np.flatnonzero(kinds["atomic"])
     if len(atomic):
@@ -255,6 +258,16 @@ class _EntryRows:
         counted |= {5: np.minimum(passes, found[:, 2]) * width, 6: asked * width}
         for k, values in counted.items():
             sums[k] += np.bincount(group, weight * values, sums.shape[1])
+
+
+def _asks_at_each_point(accesses: Accesses) -> Bools:
+    """Whether an access is in a kernel with groups of points that blocks do not begin with, ``bool[A]``."""
+    batch = accesses.batch
+    uneven = accesses.uneven_groups().any(axis=1)
+    if not uneven.any():
+        return np.zeros(len(batch.readers), bool)
+    kernels = np.bincount(batch.nests.candidate, uneven, batch.count) > 0
+    return np.asarray(kernels[batch.accesses.candidate])
 
 
 def _add_gathers(sums: Floats, accesses: Accesses, which: Bools, warps: Warps) -> None:

@@ -73,6 +73,15 @@ def test_a_copy_that_two_block_loops_move_in_one_dimension_has_its_largest_tile(
     assert checker.tally.failures == []
 
 
+def test_kernels_with_groups_that_blocks_do_not_begin_with_are_not_counted_exactly(script: ModuleType) -> None:
+    """Code asks at each point of a group whether it is needed."""
+    checker, state = drawn(script, "layer_norm", 3)
+    assert any(s.aligned is not None for p in state.pieces for s in p.structure.spots)
+    checker.check(3)
+    assert checker.tally.failures == []
+    assert checker.tally.compared["shared loads requests, approximate"] > 0
+
+
 def drawn(script: ModuleType, name: str, seed: int) -> tuple[Any, State]:
     """Return what compares an app's features, and the state that it draws."""
     checker = script.Checker(name)
