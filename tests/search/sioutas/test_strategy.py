@@ -18,6 +18,7 @@ from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.types import Level, Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.sioutas import fusion
+from autosched.search.sioutas import strategy as sioutas
 from autosched.search.sioutas.strategy import Mode, Sioutas
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
@@ -158,9 +159,22 @@ def test_time_is_predicted_and_what_was_done_is_counted() -> None:
     assert found.counts.pruned["fewer active multiprocessors than there are"] > 0
 
 
-def test_the_output_of_a_group_that_is_split_is_still_computed() -> None:
+def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group whose kernel proves illegal is split, although its price promised otherwise."""
+    checked = sioutas.kernel_reasons
+    monkeypatch.setattr(
+        sioutas, "kernel_reasons", lambda bound, k, target: ["too much"] if k.members else checked(bound, k, target)
+    )
     bound = random_pipeline(197).bind()
     found = Sioutas("nested").search(bound, H200)
-    assert "was split" in found.note
+    assert "was split: too much" in found.note
     assert "baseline" not in found.note
+    assert reasons(bound, found.best, H200) == []
+
+
+def test_what_a_group_needs_in_any_block_is_foreseen() -> None:
+    """Here a block at neither end, nor in the middle, needs most of what is in shared memory."""
+    bound = random_pipeline(197).bind()
+    found = Sioutas("nested").search(bound, H200)
+    assert found.note == "" and any(k.members for k in found.best.kernels)
     assert reasons(bound, found.best, H200) == []
