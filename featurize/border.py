@@ -30,7 +30,7 @@ def border_share(geometry: Geometry, accesses: Accesses) -> Floats:
     blocks = np.where(moved, -(-_extents(nests) // np.maximum(nests.onward, 1)), 1)
     at_ends = np.where(_clamped_dims(accesses), 2, _cut_off(nests))
     inside = np.where(moved, np.maximum(1 - at_ends / np.maximum(blocks, 1), 0), 1.0)
-    inside[accesses.uneven_groups()] = 0
+    inside[accesses.uneven_groups] = 0
     grid = batch.nests.take([p.grid for p in batch.plans])
     width = inside.shape[1]
     by_dim = np.ones((len(geometry.blocks), 2 * width))
@@ -56,7 +56,7 @@ def guards(geometry: Geometry, accesses: Accesses) -> tuple[Ints, Ints]:
     nested = (nests.limits < nests.serial[:, None, :]).any(axis=1)
     inside = kinds["level"] == THREAD
     always = (walked & np.where(inside[:, None], nested, carried)).sum(axis=1)
-    always += 2 * accesses.uneven_groups().any(axis=1)
+    always += 2 * accesses.uneven_groups.any(axis=1)
     if nests.loops.shape[1]:
         always += inside & (nests.loops[:, :, 1 + d :] < nests.loops[:, :, :1]).any(axis=(1, 2))
     return always, (walked & (nests.onward > 0) & _cut_off(nests)).sum(axis=1)

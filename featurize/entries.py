@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from autosched.featurize.batch import Batch, Items
@@ -97,8 +99,9 @@ class Accesses:
             found[rows] = np.where((q > 1) & even, self.base[rows] % q, -1)
         return found
 
+    @cached_property
     def uneven_groups(self) -> Bools:
-        """Return which dimensions of nests are computed in groups that blocks do not begin with, ``bool[R, D]``."""
+        """Which dimensions of nests are computed in groups of points that blocks do not begin with, ``bool[R, D]``."""
         nests, batch = self.nests, self.batch
         found = np.zeros(nests.low.shape, bool)
         if not any(p.aligned for p in batch.plans):

@@ -263,7 +263,7 @@ class _EntryRows:
 def _asks_at_each_point(accesses: Accesses) -> Bools:
     """Whether an access is in a kernel with groups of points that blocks do not begin with, ``bool[A]``."""
     batch = accesses.batch
-    uneven = accesses.uneven_groups().any(axis=1)
+    uneven = accesses.uneven_groups.any(axis=1)
     if not uneven.any():
         return np.zeros(len(batch.readers), bool)
     kernels = np.bincount(batch.nests.candidate, uneven, batch.count) > 0
