@@ -96,7 +96,7 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     everywhere = sum(k.issued_with_border for k in kernels)
     undecided = any(k.execution.undecided for k in kernels)
     sizes = f"{kernels[0].blocks:8} {kernels[0].launch.threads:7}" if len(kernels) == 1 else " " * 16
-    spilled = sum(k.resources.spill_store_bytes + k.resources.spill_load_bytes for k in kernels)
+    spilled = sum(k.resources.spill_bytes for k in kernels)
     registers = max(k.resources.registers for k in kernels)
     return (
         f"{name[:34]:34} {sizes} {issued / points:9.2f} {_number(needed / points, needed, 9)} "

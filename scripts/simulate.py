@@ -72,7 +72,7 @@ def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> lis
 def row(k: KernelBreakdown, predicted: float) -> str:
     """Return a kernel's line of the table."""
     t, w, m = k.time, k.work, k.traffic
-    spilled = k.resources.spill_store_bytes + k.resources.spill_load_bytes
+    spilled = k.resources.spill_bytes
     each = w.total("load_sectors") / max(w.total("load_requests"), 1e-9)
     parts = " ".join(f"{1e6 * t.parts[p]:8.1f}" for p in PARTS)
     return (

@@ -8,20 +8,44 @@ from dataclasses import replace
 from autosched.codegen.cuda import CudaKernel, KernelParam, cuda_prelude, print_cuda, scalar_type
 from autosched.codegen.expressions import storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.errors import CompileError
 from autosched.export.arguments import INDENT, argument_checks, checking_functions
 from autosched.export.interface import Interface
 from autosched.export.names import ArgumentNames, undefine
 from autosched.export.templates import fill, template
 from autosched.lower.program import Program
 from autosched.runtime.cuda import launch_steps
+from autosched.runtime.launch_bounds import with_room
 from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, WorkspaceArgument
 from autosched.runtime.launcher import SHARED_MEMORY_WITHOUT_OPT_IN
+from autosched.runtime.nvrtc import Cubin, NvrtcOptions
+from autosched.runtime.nvrtc_pool import compile_many
 
 
 def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, ...]:
     """Return the kernels of a pipeline as CUDA text, none of them called like something in the host function."""
     names = ArgumentNames([interface.name, f"{interface.name}_workspace_bytes", *interface.identifiers.values()])
     return tuple(print_cuda(replace(k, name=names(k.name))) for k in program.kernels)
+
+
+def without_needless_spills(
+    kernels: Sequence[CudaKernel], arch: str, *, fast_math: bool
+) -> tuple[CudaKernel, ...]:  # fmt: skip
+    """Return kernels with launch bounds by which the compiler spills least; as they are where there is no compiler.
+
+    Args:
+        kernels: The kernels.
+        arch: What they are compiled for.
+        fast_math: How they are compiled.
+    """
+    try:
+        compiled = compile_many(
+            [k.source for k in kernels], arch, NvrtcOptions(fast_math=fast_math), names=[k.name for k in kernels]
+        )
+    except CompileError:
+        return tuple(kernels)
+    roomy = (isinstance(c, Cubin) and c.has_room for c in compiled)
+    return tuple(replace(k, body=with_room(k.body)) if r else k for k, r in zip(kernels, roomy, strict=True))
 
 
 def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autosched.export.c_source import c_source
-from autosched.export.cuda_source import cuda_source, print_kernels
+from autosched.export.cuda_source import cuda_source, print_kernels, without_needless_spills
 from autosched.export.directory import write_export
 from autosched.export.header import header
 from autosched.export.interface import Interface
@@ -85,7 +85,7 @@ def _files(
     program = program.without_vectors() if any_alignment else program
     interface = Interface.of(name, program, scheduled.signature, target)
     if interface.is_cuda:
-        kernels = print_kernels(program, interface)
+        kernels = without_needless_spills(print_kernels(program, interface), target.arch, fast_math=fast_math)
         interface = interface.with_alignments(alignments(program, kernels))
         source = {f"{name}.cu": cuda_source(interface, program, kernels), "example.cpp": example(interface)}
     else:

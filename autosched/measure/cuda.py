@@ -102,7 +102,7 @@ class CudaBackend:
         records = []
         for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
             used = cubin.kernels[kernel.name]
-            spilled = used.spill_store_bytes + used.spill_load_bytes
+            spilled = used.spill_bytes
             records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
         payload = CompiledLaunches(code, tuple(launch_steps(emitted.program, kernels)), emitted.program.workspace_bytes)

@@ -263,5 +263,5 @@ def _info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
         kernel.shared_bytes,
         registers=used.registers,
         stack_bytes=used.stack_bytes,
-        spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
+        spill_bytes=used.spill_bytes,
     )

@@ -6,13 +6,14 @@ import io
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from autosched.errors import CompileError
 from autosched.runtime.cache import DiskCache, cache_key
 from autosched.runtime.diagnostics import refused_source
+from autosched.runtime.launch_bounds import with_room
 from autosched.runtime.ptxas_log import KernelResources, parse_ptxas_log
 
 logger = logging.getLogger(__name__)
@@ -21,13 +22,15 @@ _CUBINS = DiskCache("cubin", suffix=".cubin")
 _LOGS = DiskCache("nvrtc-log", suffix=".txt")
 _ARCH = re.compile(r"sm_(\d+)[a-z]?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
 
 
 @dataclass(frozen=True, slots=True)
 class NvrtcOptions:
     """Options of a compilation; all are part of the cache key.
 
-    Registers are limited by each kernel's launch bounds, which overrule the compiler's own option.
+    Registers are limited by each kernel's launch bounds, which overrule the compiler's own option; where the compiler
+    spills all the same, it may be told to leave less of them free (`autosched.runtime.launch_bounds`).
 
     Debug code (``-G``) is not among them on purpose: mixed with optimised code in one process it
     corrupts later kernels. Line information costs nothing at run time and serves profilers.
@@ -36,11 +39,13 @@ class NvrtcOptions:
         fast_math: Allow approximate division, square root and functions, and flush denormals.
         fmad: Contract a multiplication and an addition into one rounding.
         lineinfo: Record source lines in the cubin.
+        room: Compile generated code that spills a second time, with room for more registers.
     """
 
     fast_math: bool = False
     fmad: bool = True
     lineinfo: bool = True
+    room: bool = True
 
     def as_flags(self) -> tuple[str, ...]:
         """Return the options as NVRTC's command line spells them."""
@@ -68,9 +73,22 @@ class Cubin:
     kernels: Mapping[str, KernelResources]
     log: str
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `with_room` of the source was compiled, as the source as it is would spill more."""
+        return self.log.startswith(_ROOM.partition("{}")[0])
+
+    @property
+    def spill_bytes(self) -> int:
+        """Bytes of registers that a thread stores to local memory and reads back, all kernels together."""
+        return sum(r.spill_bytes for r in self.kernels.values())
+
 
 def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *, name: str = "kernel") -> Cubin:
     """Compile CUDA C source, or take the result of an earlier compilation from the on-disk cache.
+
+    Generated code that spills registers is compiled a second time, with room for more of them, and kept so if it then
+    spills less (`NvrtcOptions.room`).
 
     Args:
         source: CUDA C++17 that includes nothing.
@@ -87,10 +105,21 @@ def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *
     cached = cached_cubin(key, arch)
     if cached is not None:
         return cached
-    code, log = _compile(source, arch, options, name)
-    _LOGS.put(key, log.encode())
-    _CUBINS.put(key, code)  # last: with it the entry counts as complete
-    return _cubin(code, arch, log)
+    found = _compiled(source, arch, options, name)
+    _LOGS.put(key, found.log.encode())
+    _CUBINS.put(key, found.code)  # last: with it the entry counts as complete
+    return found
+
+
+def _compiled(source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
+    """Return the code that spills least."""
+    found = _cubin(*_compile(source, arch, options, name), arch)
+    roomy = with_room(source) if options.room else source
+    if found.spill_bytes and roomy != source:
+        other = _cubin(*_compile(roomy, arch, options, name), arch)
+        if other.spill_bytes < found.spill_bytes:
+            return replace(other, log=_ROOM.format(found.spill_bytes) + other.log)
+    return found
 
 
 def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
@@ -109,7 +138,7 @@ def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
 def cached_cubin(key: str, arch: str) -> Cubin | None:
     """Return the cached result of a compilation, or None."""
     code, log = _CUBINS.get_bytes(key), _LOGS.get_bytes(key)
-    return None if code is None or log is None else _cubin(code, arch, log.decode())
+    return None if code is None or log is None else _cubin(code, log.decode(), arch)
 
 
 @lru_cache(maxsize=1)
@@ -228,5 +257,5 @@ def _clean(log: str) -> str:
     return log.replace("\0", "").strip()
 
 
-def _cubin(code: bytes, arch: str, log: str) -> Cubin:
+def _cubin(code: bytes, log: str, arch: str) -> Cubin:
     return Cubin(code=code, arch=arch, kernels=parse_ptxas_log(log), log=log)

@@ -35,9 +35,14 @@ class KernelResources:
     constant_bytes: int = 0
 
     @property
+    def spill_bytes(self) -> int:
+        """Bytes of registers that a thread's code writes to local memory and reads back."""
+        return self.spill_store_bytes + self.spill_load_bytes
+
+    @property
     def spills(self) -> bool:
         """Whether registers are spilled to local memory."""
-        return self.spill_store_bytes + self.spill_load_bytes > 0
+        return self.spill_bytes > 0
 
 
 def parse_ptxas_log(log: str) -> dict[str, KernelResources]:

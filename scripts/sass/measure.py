@@ -100,7 +100,7 @@ class KernelCounts:
             "transactions_per_block": transactions, "distinct_sectors_per_block": distinct,
             "requests_at_unknown_addresses": sum(memory.unknown.values()),
             "bank_conflicts_per_block": self.bank_conflicts(), "registers": self.resources.registers,
-            "spill_bytes": self.resources.spill_store_bytes + self.resources.spill_load_bytes,
+            "spill_bytes": self.resources.spill_bytes,
             "stack_bytes": self.resources.stack_bytes, "shared_bytes": self.shared_bytes,
             "classes_per_block": dict(self.classes),
         }  # fmt: skip

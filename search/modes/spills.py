@@ -67,8 +67,7 @@ class SpillTable:
             for k, cubin in zip(fresh, compiled, strict=True):
                 if isinstance(cubin, CompileError):
                     raise cubin
-                bytes_ = (r.spill_store_bytes + r.spill_load_bytes for r in cubin.kernels.values())
-                self._known[keys[k]] = sum(bytes_)
+                self._known[keys[k]] = cubin.spill_bytes
         return tuple(self._known[key] for key in keys)
 
     def is_known_to_spill(self, schedule: Schedule) -> bool:

@@ -23,7 +23,7 @@ DEVICE = Path(__file__).parent / "device"
 _EMULATOR_FLAGS = (
     "-std=c++17", "-O1", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-fno-ivopts",
 )  # fmt: skip
-_KERNEL = re.compile(r"^KERNEL\((\w+), \d+\)\((.*?)\)\n\{", re.MULTILINE | re.DOTALL)
+_KERNEL = re.compile(r"^KERNEL\((\w+), \d+(?:, 1)?\)\((.*?)\)\n\{", re.MULTILINE | re.DOTALL)
 
 
 def run(command: Sequence[str | Path], directory: Path | None = None) -> str:

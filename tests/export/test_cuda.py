@@ -13,7 +13,10 @@ import pytest
 import autosched
 from autosched import ScheduledPipeline
 from autosched.apps import get_app
+from autosched.errors import CompileError
+from autosched.export import cuda_source
 from autosched.runtime.host_compiler import find_compiler
+from autosched.runtime.nvrtc import Cubin
 from tests.export.building import (
     assert_same_bits,
     emulated_example,
@@ -72,6 +75,26 @@ def test_large_shared_memory_is_asked_for(tmp_path: Path) -> None:
     inputs = get_app("blur").make_inputs({"H": 128, "W": 256})
     example = emulated_example(scheduled.export(tmp_path / "exported"), tmp_path)  # refuses it unless asked for
     assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))
+
+
+def test_kernels_that_need_not_spill_are_given_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduled = app_schedule("blur", "roots")
+    plain = Path(scheduled.export(tmp_path / "plain").directory, "blur.cu").read_text()
+    assert ", 1)(" not in plain
+    monkeypatch.setattr(Cubin, "has_room", True)
+    exported = scheduled.export(tmp_path / "exported")
+    assert Path(exported.directory, "blur.cu").read_text().count(", 1)(") == len(scheduled.program.kernels)
+    inputs = get_app("blur").make_inputs(sizes_of("blur"))
+    example = emulated_example(exported, tmp_path)
+    assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))
+
+
+def test_a_refused_kernel_does_not_keep_others_from_being_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_source, "compile_many", lambda sources, *_, **__: [CompileError("no")] * len(sources))
+    exported = app_schedule("blur", "roots").export(tmp_path / "exported")
+    assert "KERNEL(" in Path(exported.directory, "blur.cu").read_text()
 
 
 class _Blur:

@@ -36,7 +36,8 @@ static __device__ __forceinline__ void as_wait_for_copies() {
 }
 
 #define AS_FN static __device__ __forceinline__
-#define KERNEL(name, max_threads) extern "C" __global__ void __launch_bounds__(max_threads) name
+// KERNEL(name, threads of a block[, least blocks of a multiprocessor])
+#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name
 #define GLOBAL_IN(T, name, count) const T* __restrict__ name
 #define GLOBAL_OUT(T, name, count) T* __restrict__ name
 #define SCALAR(T, name) const T name

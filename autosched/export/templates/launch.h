@@ -1,7 +1,7 @@
 
 // Kernels are known in this file only, so that several exports can be linked into one program.
 #undef KERNEL
-#define KERNEL(name, max_threads) static __global__ void __launch_bounds__(max_threads) name
+#define KERNEL(name, ...) static __global__ void __launch_bounds__(__VA_ARGS__) name
 
 template <class T>
 struct as_same {

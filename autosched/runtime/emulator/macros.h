@@ -238,7 +238,7 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define AS_PLACE(site, buffer) as_place(#buffer, __LINE__, site, AS_SITE_DEPTH(site))
 
 #define AS_FN static inline
-#define KERNEL(name, max_threads) void as_kernel::name
+#define KERNEL(name, ...) void as_kernel::name
 #define GLOBAL_IN(T, name, count) as_global_in<T, count> name
 #define GLOBAL_OUT(T, name, count) as_global_out<T, count> name
 #define SCALAR(T, name) const T name
