@@ -12,21 +12,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from unittest.mock import patch
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app, load_apps
-from autosched.codegen.cuda import CudaKernel
-from autosched.errors import AutoschedError, CompileError
+from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.model.learned import load_model
 from autosched.runtime.nvrtc import NvrtcOptions
 from autosched.runtime.nvrtc_pool import compile_many
-from autosched.runtime.ptxas_log import KernelResources
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
@@ -46,18 +44,8 @@ class Compiled:
     @classmethod
     def of(cls, bound: BoundPipeline, schedule: Schedule, target: Target, *, room: bool) -> Compiled:
         """Compile a schedule and simulate it."""
-
-        def resources(printed: Sequence[CudaKernel], arch: str) -> list[KernelResources]:
-            options = NvrtcOptions(room=room)
-            compiled = compile_many([k.source for k in printed], arch, options, names=[k.name for k in printed])
-            found = []
-            for k, cubin in zip(printed, compiled, strict=True):
-                if isinstance(cubin, CompileError):
-                    raise cubin
-                found.append(cubin.kernels[k.name])
-            return found
-
-        with patch.object(import_module("autosched.measure.simulated.simulate"), "compiled_resources", resources):
+        compiler = partial(compile_many, options=NvrtcOptions(room=room))
+        with patch.object(import_module("autosched.measure.simulated.simulate"), "compile_many", compiler):
             found = simulate(bound, schedule, target)
         return cls(sum(b > 0 for b in found.spill_bytes), sum(found.spill_bytes), found.seconds)
 

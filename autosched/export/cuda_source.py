@@ -31,12 +31,17 @@ def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, .
 def without_needless_spills(
     kernels: Sequence[CudaKernel], arch: str, *, fast_math: bool
 ) -> tuple[CudaKernel, ...]:  # fmt: skip
-    """Return kernels with launch bounds by which the compiler spills least; as they are where there is no compiler.
+    """Return kernels with launch bounds by which the compiler spills least.
+
+    Where there is no compiler all stay as they are, and so does one that it refuses: whoever builds the export is told.
 
     Args:
         kernels: The kernels.
         arch: What they are compiled for.
         fast_math: How they are compiled.
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
     """
     try:
         compiled = compile_many(

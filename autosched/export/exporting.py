@@ -64,6 +64,7 @@ def export(
 
     Raises:
         InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+        CacheError: If the cache of compiled kernels, of which what spills is looked up, cannot be written.
     """
     function = function_name(scheduled.bound.pipeline.name, name)
     interface, files = _files(scheduled, function, fast_math=fast_math, any_alignment=any_alignment)

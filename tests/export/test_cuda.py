@@ -16,7 +16,7 @@ from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.export import cuda_source
 from autosched.runtime.host_compiler import find_compiler
-from autosched.runtime.nvrtc import Cubin
+from autosched.runtime.nvrtc import Cubin, have_nvrtc
 from tests.export.building import (
     assert_same_bits,
     emulated_example,
@@ -77,6 +77,7 @@ def test_large_shared_memory_is_asked_for(tmp_path: Path) -> None:
     assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))
 
 
+@pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 def test_kernels_that_need_not_spill_are_given_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduled = app_schedule("blur", "roots")
     plain = Path(scheduled.export(tmp_path / "plain").directory, "blur.cu").read_text()
