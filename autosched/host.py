@@ -28,6 +28,7 @@ class Host:
         last_level_bytes: Capacity of the cache before DRAM, over all cores.
         memory_bytes: Physical memory.
         clock_hz: Highest clock, or a nominal one where it is not known.
+        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say.
     """
 
     cores: int
@@ -36,6 +37,7 @@ class Host:
     last_level_bytes: int
     memory_bytes: int
     clock_hz: float
+    processor: str = ""
 
 
 def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | None = None) -> Host:
@@ -65,6 +67,7 @@ def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | No
         last_level_bytes=max(last_level, l2 * cores),
         memory_bytes=_memory_bytes(),
         clock_hz=_clock_hz(sysfs),
+        processor=_processor(cpuinfo),
     )
 
 
@@ -110,6 +113,13 @@ def _simd_lanes(cpuinfo: Path) -> int:
     if "avx512f" in words:
         return 16
     return 8 if "avx" in words else 4
+
+
+def _processor(cpuinfo: Path) -> str:
+    lines = (line.partition(":") for line in _read(cpuinfo).splitlines())
+    said = {name.strip(): value.strip() for name, _, value in lines}
+    vendor, family = said.get("vendor_id"), said.get("cpu family")
+    return f"{vendor} {family}" if vendor and family else ""
 
 
 def _memory_bytes() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from autosched.errors import InputError
@@ -44,6 +44,8 @@ class Target:
         max_block_dim: Threads of a block in x, y, z.
         reserved_shared_per_block: Shared memory the system takes from the multiprocessor for each block, bytes.
         register_allocation_unit: Registers are given to a warp in multiples of this.
+        processor: Vendor and family of a CPU, by which rates of its timing model are chosen
+            (`autosched.search.cpu_rates`). It is no part of the text that versions of simulated labels follow from.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Target:
     max_block_dim: tuple[int, int, int] = (1024, 1024, 64)
     reserved_shared_per_block: int = 0
     register_allocation_unit: int = 256
+    processor: str = field(default="", repr=False)
 
     @property
     def arch(self) -> str:
@@ -278,6 +281,7 @@ def cpu_target(host: Host) -> Target:
         warp_size=host.simd_lanes,
         max_block_dim=(512, 512, 64),
         register_allocation_unit=1,
+        processor=host.processor,
     )
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from autosched.featurize.model import BatchEvaluation
 from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, PORT, gpu_parts
 from autosched.search.analytical import COMPONENTS, AnalyticalModel
-from autosched.search.analytical_cpu import ALONE, CPU_COMPONENTS, CPU_RATES, OF_MEMORY, CpuModel
+from autosched.search.analytical_cpu import ALONE, OF_MEMORY, CpuModel
+from autosched.search.cpu_rates import CPU_COMPONENTS
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -99,14 +100,13 @@ class CpuPrior:
 
     def __init__(self, target: Target) -> None:
         self._model = CpuModel(target)
-        self._rates = np.array(list(CPU_RATES.values()))
         self._memory = torch.tensor([name in OF_MEMORY for name in CPU_COMPONENTS])
         self._alone = torch.tensor([name in ALONE for name in CPU_COMPONENTS])
 
     def parts(self, found: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
-        counts = self._model.counts(found)
-        return np.concatenate([counts * self._rates, self._model.total(counts)[:, None]], axis=1)
+        counts, rates = self._model.counts(found), self._model.rates
+        return np.concatenate([counts * rates, self._model.total(counts, rates)[:, None]], axis=1)
 
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""

@@ -29,9 +29,7 @@ from autosched.runtime.host_compiler import compile_shared_library
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.analytical_cpu import CpuModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
-from autosched.search.settings import SearchSettings
+from autosched.search.candidates import Candidates, Mix
 from autosched.search.strategy import STRATEGIES
 from autosched.target import Target
 
@@ -56,6 +54,8 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "pyramid_blend": {"W": 1536, "H": 1280},
 }
 """Apps and sizes that take one to a hundred milliseconds."""
+MIX = Mix(beam=3, refined=3, greedy=3, states=4, legal=0, mutations=10, steps=0)
+"""Schedules of an app besides those of the strategies."""
 STAMPS = "as_stamps"
 CLOCK = f"""
 #include <time.h>
@@ -136,28 +136,23 @@ def _with_stamps(text: str, kernels: int) -> str:
     return f"{head}{declared}void {ENTRY}(" + "\n".join(lines)
 
 
-def schedules(bound: BoundPipeline, target: Target, count: int) -> Iterator[tuple[str, Schedule]]:
-    """Yield schedules of all strategies, and so many random ones."""
+def schedules(bound: BoundPipeline, target: Target, mix: Mix, seed: int) -> Iterator[tuple[str, Schedule]]:
+    """Yield schedules of all strategies, and such as a model is trained with."""
     for name, strategy in STRATEGIES.items():
         for ranked in strategy.search(bound, target, count=3).ranked:
             yield name, ranked.schedule
-    states = RandomStates(Evaluator(bound, target, CpuModel(target), SearchSettings()))
-    rng = np.random.default_rng(0)
-    for _ in range(count):
-        drawn = states.draw_legal(rng)
-        if drawn is not None:
-            yield "random", drawn[1]
+    yield from Candidates(bound, target, seed).draw(mix)
 
 
-def measured(name: str, target: Target, count: int, rounds: int) -> list[Sample]:
-    """Return the samples of an app."""
+def measured(name: str, target: Target, rounds: int, seed: int = 0, mix: Mix = MIX) -> list[Sample]:
+    """Return the samples of an app, the least times of some rounds."""
     app = get_app(name)
     pipeline, _ = app.configure({})
     bound = bind(pipeline, app.shapes(SIZES[name]), {})
     inputs = app.make_inputs(SIZES[name])
     params: dict[str, Scalar] = {p.name: p.default for p in pipeline.params if p.default is not None}
     chosen: dict[Schedule, str] = {}
-    for strategy, schedule in schedules(bound, target, count):
+    for strategy, schedule in schedules(bound, target, mix, seed):
         chosen.setdefault(schedule, strategy)
     scheduled = [ScheduledPipeline(bound, s, target) for s in chosen]
     first = scheduled[0].compile("cpu")(inputs)

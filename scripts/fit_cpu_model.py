@@ -1,6 +1,6 @@
 """Compare the CPU's timing model with times of kernels: rank correlation, regret and better rates; prints tables.
 
-    OMP_NUM_THREADS=1 python scripts/fit_cpu_model.py [--apps unsharp,harris] [--random 8] [--rounds 12] [--fit]
+    OMP_NUM_THREADS=1 python scripts/fit_cpu_model.py [--apps unsharp,harris] [--seed 0] [--rounds 9] [--fit]
     python scripts/fit_cpu_model.py --data results.sqlite --fit
 
 Without ``--data``, schedules of all strategies and random ones of suite apps are compiled through C, and every kernel
@@ -12,7 +12,7 @@ as long as the beam search's schedule those of `roots` and of the best of Siouta
 With ``--data`` times are read that scripts/make_dataset.py measured, and means over the pipelines are printed.
 
 ``--fit`` prints the rates that make the logarithms of kernels' times fit best, to be put in
-`autosched.search.analytical_cpu.CPU_RATES`, and how well they do: those of one half of the pipelines on the other half
+`autosched.search.cpu_rates`, and how well they do: those of one half of the pipelines on the other half
 (``--data``), or on the apps that they were fitted to, whose times may all be off by one factor, which changes no order.
 """
 
@@ -29,16 +29,19 @@ from cpu_samples import SIZES, Sample, labelled, measured
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
-from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, CpuModel
+from autosched.search.analytical_cpu import CpuModel
+from autosched.search.cpu_rates import CPU_COMPONENTS
 from autosched.target import get_target
 
 WEIGHT_OF_OFFSET = 0.3
 WEIGHT_OF_START = 0.5
 """How much a rate that few samples tell about is held where it was."""
+WEIGHT_OF_ORDER = 1.5
+"""How much more than its kernels' times it counts how long a schedule takes beside the app's other ones."""
 
 
 def fitted(samples: list[Sample], *, offsets: bool) -> Any:
-    """Return the rates that fit best, each app weighing the same.
+    """Return the rates that fit best, each app weighing the same, and each schedule of an app.
 
     Args:
         samples: Kernels with their times.
@@ -46,19 +49,29 @@ def fitted(samples: list[Sample], *, offsets: bool) -> Any:
     """
     apps = sorted({s.app for s in samples})
     counts, seconds = np.concatenate([s.counts for s in samples]), np.concatenate([s.seconds for s in samples])
-    of_app = np.concatenate([np.full(len(s.seconds), apps.index(s.app)) for s in samples])
-    weight = 1 / np.sqrt(np.bincount(of_app))[of_app]
-    weight /= np.sqrt(np.mean(weight**2))
-    start = np.log(np.array(list(CPU_RATES.values())))
-    n, free = len(start), len(apps) if offsets else 0
+    app = np.array([apps.index(s.app) for s in samples])
+    kernels = np.array([len(s.seconds) for s in samples])
+    start, of_schedule = np.cumsum(kernels) - kernels, np.repeat(np.arange(len(samples)), kernels)
+    of_app = app[of_schedule]
+    schedules = np.bincount(app)
+    alike = np.sqrt(len(samples) / len(apps) / schedules)[app]
+    share = seconds / np.add.reduceat(seconds, start)[of_schedule]
+    weight = np.sqrt(share) * alike[of_schedule]
+    taken = np.log(np.add.reduceat(seconds, start))
+    before = np.log(CpuModel(get_target("cpu")).rates)
+    n, free = len(before), len(apps) if offsets else 0
 
     def residuals(x: Any) -> Any:
-        off = np.log(CpuModel.total(counts, np.exp(x[:n])) / seconds) - (x[n:][of_app] if free else 0)
-        return np.concatenate([off * weight, (x[:n] - start) * WEIGHT_OF_START, x[n:] * WEIGHT_OF_OFFSET])
+        found = CpuModel.total(counts, np.exp(x[:n]))
+        off = np.log(found / seconds) - (x[n:][of_app] if free else 0)
+        beside = np.log(np.add.reduceat(found, start)) - taken
+        beside -= (np.bincount(app, beside) / schedules)[app]
+        held = (x[:n] - before) * WEIGHT_OF_START
+        return np.concatenate([off * weight, WEIGHT_OF_ORDER * beside * alike, held, x[n:] * WEIGHT_OF_OFFSET])
 
-    near, far = np.full(n, np.log(10)), np.full(free, 4.0)
-    x0 = np.concatenate([start, np.zeros(free)])
-    bounds = np.concatenate([start - near, -far]), np.concatenate([start + near, far])
+    near, far = np.full(n, np.log(20)), np.full(free, 4.0)
+    x0 = np.concatenate([before, np.zeros(free)])
+    bounds = np.concatenate([before - near, -far]), np.concatenate([before + near, far])
     return np.exp(least_squares(residuals, x0, bounds=bounds, loss="soft_l1", f_scale=0.3).x[:n])
 
 
@@ -105,7 +118,7 @@ def show(rates: Any) -> None:
 
 def compare_labels(path: Path, fit: bool) -> None:
     """Print how well the model orders the schedules of a results database."""
-    samples, rates = labelled(path, get_target("cpu")), np.array(list(CPU_RATES.values()))
+    samples, rates = labelled(path, get_target("cpu")), CpuModel(get_target("cpu")).rates
     means(samples, rates, "rates as they are")
     if fit:
         apps = sorted({s.app for s in samples})
@@ -119,8 +132,8 @@ def main() -> int:
     """Measure the apps that the command line names, or read labels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(SIZES), help="names, separated by commas")
-    parser.add_argument("--random", type=int, default=8, help="random schedules of each app")
-    parser.add_argument("--rounds", type=int, default=12, help="calls of each schedule, in turn")
+    parser.add_argument("--seed", type=int, default=0, help="of the schedules drawn of each app")
+    parser.add_argument("--rounds", type=int, default=9, help="calls of each schedule, in turn")
     parser.add_argument("--data", type=Path, help="results database to read instead of measuring")
     parser.add_argument("--fit", action="store_true", help="print better rates")
     options = parser.parse_args()
@@ -131,9 +144,9 @@ def main() -> int:
         parser.error("set OMP_NUM_THREADS=1: the times of one core are compared")
     target = get_target("cpu")
     samples: list[Sample] = []
-    rates = np.array(list(CPU_RATES.values()))
+    rates = CpuModel(target).rates
     for name in options.apps.split(","):
-        samples += measured(name, target, options.random, options.rounds)
+        samples += measured(name, target, options.rounds, options.seed)
         print(f"measured {name}", file=sys.stderr, flush=True)
     report(samples, rates)
     if options.fit:

@@ -1,8 +1,8 @@
 """A timing model for the C backend, where a block is an iteration of an OpenMP loop and its lanes an inner loop.
 
-The time of each part of the work is a count times the time of one (`CPU_RATES`). The parts add up, but for those of
-memory (`OF_MEMORY`), which go on beside the computation of the same step: the root of the sum of both squares, step by
-step (`ALONE` is what that is more than the root of both sums).
+The time of each part of the work is a count times the time of one (`autosched.search.cpu_rates`). The parts add up, but
+for those of memory (`OF_MEMORY`), which go on beside the computation of the same step: the root of the sum of both
+squares, step by step (`ALONE` is what that is more than the root of both sums).
 
 * A *row* is one run of a lane loop. Its whole vectors run as vector instructions: arithmetic, and accesses that are
   contiguous. What is left of the row runs lane by lane. gcc forms vectors of as many lanes as the narrowest array
@@ -46,6 +46,7 @@ from autosched.analysis.bound import BoundStage
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
+from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
 from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
 from autosched.search.lane_work import LANE_BYTES, NARROW_STRIDE
 from autosched.search.stage_work import StageWork
@@ -54,51 +55,23 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-CPU_RATES = {
-    "vector_arithmetic": 0.22e-9,
-    "vector_accesses": 0.15e-9,
-    "divisions": 0.8e-9,
-    "strided_accesses": 0.085e-9,
-    "gathered_accesses": 0.2e-9,
-    "scalar": 0.058e-9,
-    "scattered_accesses": 0.145e-9,
-    "branches": 1e-9,
-    "stalls": 0.09e-9,
-    "calls": 2.4e-9,
-    "remainders": 0.3e-9,
-    "scalar_remainders": 0.7e-9,
-    "rows": 1.0e-9,
-    "blocks": 5e-9,
-    "core_bytes": 0.006e-9,
-    "buffer_bytes": 0.027e-9,
-    "cache_bytes": 0.015e-9,
-    "memory_bytes": 0.058e-9,
-    "streams": 2.0e-9,
-    "kernels": 1600e-9,
-    "forks": 32000e-9,
-    "steps": 1.0,
-}
-"""Seconds of one core for one of each thing that is counted.
-
-Measured on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12, a virtual machine):
-fitted to kernels of random pipelines that were timed on two busy cores, then rounded and scaled so that they agree with
-those of suite apps on a core of their own. To wake a sleeping thread takes long in virtual machines (``forks``).
-`scripts/fit_cpu_model.py` says how well they order schedules on another machine, and fits new ones.
-"""
-
-CPU_COMPONENTS = tuple(CPU_RATES)
-OF_MEMORY = ("core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "streams")
+OF_MEMORY = ("core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "missed_accesses", "streams", "chosen_lines")
 """Parts that the processor overlaps with the others."""
 ALONE = ("steps",)
 """Parts that come on top: what does not overlap, as one step of a kernel follows the other, in seconds."""
-AT_ENDS = 3.0
-"""Time of an operation in the few lanes beside clamped indices over that of others that run lane by lane."""
+WHOLE_ROWS = 0.3
+"""Time of an operation in the few lanes at ends of rows where blocks hold whole ones, over that in others, where
+compilers do not know how many lanes these are."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
+UNROLLED = 20
+"""Vectors of a row up to which it does so."""
 IN_REGISTERS = 0.2
 """Time to begin a row whose sums are in registers over that of others: the loop over its lanes is unrolled."""
 CHAINS = 8
 """Additions that a core has under way at once."""
+AHEAD = 128
+"""Terms of sums of one vector that a core looks ahead: it begins the next sums while short ones still go on."""
 SCALAR_ACCESS = 0.5
 """Time of an access of one element over that of an addition: address and cast are part of it."""
 
@@ -126,17 +99,22 @@ class CpuModel:
 
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        return self.total(self.counts(found))
+        return self.total(self.counts(found), self.rates)
+
+    @property
+    def rates(self) -> Floats:
+        """Seconds of one of each kind of work on this processor, ``float64[len(CPU_COMPONENTS)]``."""
+        return np.array([rates_of(self.target.processor)[name] for name in CPU_COMPONENTS])
 
     @staticmethod
-    def total(counts: Floats, rates: Floats | None = None) -> Floats:
+    def total(counts: Floats, rates: Floats) -> Floats:
         """Return the seconds of work that was counted, ``float64[N]``.
 
         Args:
             counts: What `counts` returns.
-            rates: Seconds of one of each, ``float64[len(CPU_COMPONENTS)]``; `CPU_RATES` when left out.
+            rates: Seconds of one of each, ``float64[len(CPU_COMPONENTS)]``.
         """
-        seconds = counts * (np.array(list(CPU_RATES.values())) if rates is None else rates)
+        seconds = counts * rates
         memory, alone = np.isin(CPU_COMPONENTS, OF_MEMORY), np.isin(CPU_COMPONENTS, ALONE)
         beside = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~(memory | alone)].sum(axis=1))
         total: Floats = beside + seconds[:, alone].sum(axis=1)
@@ -144,8 +122,8 @@ class CpuModel:
 
     def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
         """Return the seconds that each kind of work takes, ``float64[M]`` by name."""
-        counts = self.counts(found)
-        return {name: counts[:, k] * CPU_RATES[name] for k, name in enumerate(CPU_COMPONENTS)}
+        seconds = self.counts(found) * self.rates
+        return {name: seconds[:, k] for k, name in enumerate(CPU_COMPONENTS)}
 
     def counts(self, found: BatchEvaluation) -> Floats:
         """Return how much of each kind of work the busiest core does, ``float64[M, len(CPU_COMPONENTS)]``."""
@@ -187,22 +165,25 @@ class CpuModel:
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
-        in_registers = reduces & (sums <= ACCUMULATORS)
-        accesses = np.where(apart, 0, of("wide")) + of("held") - np.where(in_registers, of("own"), 0)
+        in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
+        accesses = np.where(apart, 0, of("wide")) + of("held") - np.where(reduces, of("own"), 0)
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
+        chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))
         in_vectors = whole * free * ~cut
-        ends = AT_ENDS * self._ends(rows, LANE_BYTES * width * part / of("narrowest")) * together
+        ends = self._ends(rows, LANE_BYTES * width * part / of("narrowest")) * together
         return {
             "vector_arithmetic": vectors * of("arithmetic"),
             "vector_accesses": vectors * accesses,
+            "sums": vectors * of("own") * (reduces & ~in_registers),
             "divisions": vectors * of("divisions"),
             "strided_accesses": runs * near * together,
             "gathered_accesses": runs * far * together,
-            "scalar": runs * (singly * (1 - together + ends) + of("once") / lanes),
+            "scalar": runs * (singly * (1 - together) + of("once") / lanes),
+            "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),
             "branches": runs * of("branches"),
-            "stalls": runs / (points * lanes) * np.where(reduces, np.maximum(CHAINS - sums, 0), 0) * together,
+            "stalls": runs / (points * lanes) * np.where(reduces, np.maximum(CHAINS - chains, 0), 0) * together,
             "calls": runs * of("calls"),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
@@ -223,14 +204,15 @@ class CpuModel:
         at_one_end = [np.maximum(lanes - n, 0) % vector * (n > 0) for n in (low, high)]
         at_both = np.maximum(lanes - low - high, 0) % vector * (low + high > 0)
         rest = np.where(lanes < whole, sum(at_one_end), at_both)
-        found: Floats = np.minimum((low + high + rest) / whole, 1)
+        found: Floats = np.minimum((low + high + rest) / whole, 1) * np.where(lanes < whole, 1, WHOLE_ROWS)
         return found
 
     def _one_after_another(self, rows: LaneRows, start: NDArray[np.int64], by_row: dict[str, Floats]) -> Floats:
         """Return the seconds that it takes longer as only memory and computation of the same step overlap, ``[M]``."""
         of_step = np.zeros((2, len(rows.first)))
+        rates = rates_of(self.target.processor)
         for name, values in by_row.items():
-            of_step[int(name in OF_MEMORY)] += np.bincount(rows.carrier, values * CPU_RATES[name], len(values))
+            of_step[int(name in OF_MEMORY)] += np.bincount(rows.carrier, values * rates[name], len(values))
         together = np.hypot(*np.add.reduceat(of_step, start, axis=1))
         found: Floats = np.maximum(np.add.reduceat(np.hypot(*of_step), start) - together, 0)
         return found

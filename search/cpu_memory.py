@@ -23,8 +23,8 @@ NEAREST_BYTES = 1 << 15
 """What a core reads again within this many bytes comes from its first-level cache."""
 BEYOND_NEAREST = 2.5
 """Time to write and read a byte of Members' buffers where they do not fit there over that where they do."""
-MISSED = 0.5
-"""Share of accesses that lie anywhere whose lines have left that cache, where a row has too many of them."""
+LEAST_KEPT = 64
+"""Lines that a core's caches keep however they lie."""
 COPIED = 2.7
 """Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
 WRITTEN = 0.35
@@ -46,8 +46,10 @@ def moved(
     f, of, inside = rows.features, rows.of, rows.inside
     root, of_root = f[start], f[start][rows.candidate]
     blocks = f[:, INDEX["num_blocks"]] * filled[rows.candidate]
-    put = np.where(rows.first, of_root[:, INDEX["global_bytes_written_by_kernel"]], 0)
-    once = np.minimum(f[:, INDEX["unique_global_bytes_read_by_kernel"]], rows.outside)
+    # An update may write a part of its array.
+    runs = f[:, INDEX["num_scalars"]] * filled[rows.candidate]
+    put = np.where(rows.first, np.minimum(of_root[:, INDEX["global_bytes_written_by_kernel"]], runs * of("stored")), 0)
+    once = np.minimum(f[:, INDEX["unique_global_bytes_read_by_kernel"]], rows.outside) * rows.share
     block, in_part = _read_by_block(rows)
     row = np.minimum(
         f[:, INDEX["unique_bytes_read_per_task"]] * rows.lanes,
@@ -69,14 +71,19 @@ def moved(
     fetched = once * (of("inputs") + (1 - of("inputs")) * beyond) * np.where(copies, COPIED, 1)
     stored = put * np.where(is_output[rows.candidate], 1, beyond)
     fits = f[:, INDEX["working_set_at_task"]] <= NEAREST_BYTES
-    written = _written(root, is_output, filled)[rows.candidate] * rows.first
+    length = np.maximum(rows.lanes * of("stored"), 1)
+    most = runs * of("stored") * np.ceil(length / CACHE_LINE) * CACHE_LINE / length
+    written = np.minimum(_written(root, is_output, filled)[rows.candidate] * rows.first, most)
     block_buffers = shared * blocks * np.where(fits, 1, BEYOND_NEAREST)
+    by_rows, missed = _read_by_rows(rows)
     return {
-        "core_bytes": _read_by_rows(rows) * filled[rows.candidate] + in_part * blocks + np.where(is_near, again, 0),
+        "core_bytes": by_rows * filled[rows.candidate] + in_part * blocks + np.where(is_near, again, 0),
         "buffer_bytes": block_buffers + _in_threads(rows, start) * filled[rows.candidate],
         "cache_bytes": once + np.where(is_near, 0, again) + written,
+        "missed_accesses": missed * filled[rows.candidate],
         "memory_bytes": fetched + WRITTEN * stored,
-        "streams": _broken(rows, of_root, once, put, filled[rows.candidate]),
+        "streams": _broken(rows, of_root, once, put),
+        "chosen_lines": _chosen(rows, filled[rows.candidate]),
     }
 
 
@@ -113,13 +120,19 @@ def _read_by_block(rows: LaneRows) -> tuple[Floats, Floats]:
     return np.where(is_dense, task, padded), unused
 
 
-def _broken(rows: LaneRows, of_root: Floats, once: Floats, put: Floats, filled: Floats) -> Floats:
+def _chosen(rows: LaneRows, filled: Floats) -> Floats:
+    """Return the lines of rows that data chooses, ``float64[R]``, before the processor fetches ahead."""
+    entered = np.minimum(np.ceil(rows.lanes * rows.of("narrowest") / CACHE_LINE) + 1, UNFORESEEN)
+    found: Floats = rows.features[:, INDEX["num_scalars"]] * filled / rows.lanes * rows.of("chosen") * entered
+    return found
+
+
+def _broken(rows: LaneRows, of_root: Floats, once: Floats, put: Floats) -> Floats:
     """Return the lines that the processor does not foresee, ``float64[R]``.
 
-    They are those of the parts of rows that blocks hold, those of tiles that walk many pages side by side, and those of
-    rows that data chooses.
+    They are those of the parts of rows that blocks hold, and those of tiles that walk many pages side by side.
     """
-    f, of = rows.features, rows.of
+    f = rows.features
     blocks, task = f[:, INDEX["num_blocks"]], f[:, INDEX["unique_bytes_read_per_task"]]
     part = of_root[:, INDEX["global_innermost_bytes_at_task"]]
     is_part = part < of_root[:, INDEX["innermost_bytes_at_root"]]
@@ -128,16 +141,14 @@ def _broken(rows: LaneRows, of_root: Floats, once: Floats, put: Floats, filled: 
     )
     first = np.minimum((task * blocks + put) / CACHE_LINE, rows.streams * blocks * UNFORESEEN)
     pages = first * np.minimum(rows.streams / STREAMS, 1)
-    entered = np.minimum(np.ceil(rows.lanes * of("narrowest") / CACHE_LINE) + 1, UNFORESEEN)
-    chosen = f[:, INDEX["num_scalars"]] * filled / rows.lanes * of("chosen") * entered
-    found: Floats = (begun + pages) * ~rows.inside + chosen
+    found: Floats = (begun + pages) * ~rows.inside
     return found
 
 
-def _read_by_rows(rows: LaneRows) -> Floats:
+def _read_by_rows(rows: LaneRows) -> tuple[Floats, Floats]:
     """Return the bytes that rows of threads read, ``float64[R]``, where they do not fit the first-level cache.
 
-    Of accesses that lie anywhere each takes a line.
+    Second are the accesses that lie anywhere, of too many lines to find them there again.
     """
     f, lanes, of = rows.features, rows.lanes, rows.of
     task, blocks = f[:, INDEX["unique_bytes_read_per_task"]], f[:, INDEX["num_blocks"]]
@@ -148,12 +159,11 @@ def _read_by_rows(rows: LaneRows) -> Floats:
     row = np.minimum(of_thread * spread, most)
     threads = f[:, INDEX["num_threads_per_block"]] * blocks
     times = np.where(rows.inside, f[:, INDEX["num_productions"]], threads) / lanes
-    arrays = f[:, INDEX["global_allocation_bytes_read_per_realization"]]
-    # Lines whole rows of an array apart fall on part of a cache's sets, half of them or fewer.
-    many = (np.minimum(of("far") * lanes * CACHE_LINE, arrays) > NEAREST_BYTES / 2) & ~rows.inside
-    lines = np.where(many, MISSED * of("far") * f[:, INDEX["num_scalars"]] * CACHE_LINE, 0)
-    found: Floats = np.where(row > NEAREST_BYTES, row * times, 0) + lines
-    return found
+    # Lines that are a power of two apart fall on few of a cache's sets.
+    kept = np.clip(NEAREST_BYTES / np.maximum(of("aligned"), 1), LEAST_KEPT, NEAREST_BYTES / CACHE_LINE / 2)
+    is_missed = np.minimum(of("far") * lanes, of("among") / CACHE_LINE) > kept
+    missed = np.where(is_missed, of("far") * f[:, INDEX["num_scalars"]], 0)
+    return np.where(row > NEAREST_BYTES, row * times, 0), missed
 
 
 def _written(root: Floats, is_output: Bools, filled: Floats) -> Floats:

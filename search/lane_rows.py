@@ -101,6 +101,25 @@ class KernelWork:
             found.append(float(sum(self._points(g.source) * facts.itemsize(g) for g in read)))
         return np.array(found)
 
+    @cached_property
+    def share(self) -> Floats:
+        """``float64[rows]``: share of these bytes that no other nest reads, if nests that read the same share it."""
+        facts = self._facts
+        readers: dict[tuple[str, int], int] = {}
+        for stage in facts.rows:
+            for key in {(g.source, g.component) for g in facts.accesses[stage].loads}:
+                readers[key] = readers.get(key, 0) + 1
+        found = []
+        for stage, outside in zip(facts.rows, self.outside.tolist(), strict=True):
+            groups = {(g.source, g.component): g for g in facts.accesses[stage].loads if g.source != stage.func}
+            own = sum(
+                self._points(g.source) * facts.itemsize(g) / readers[key]
+                for key, g in groups.items()
+                if facts.structure.spot(g.source) is None
+            )
+            found.append(own / max(outside, 1))
+        return np.array(found)
+
     def _points(self, source: str) -> int:
         bound = self._facts.bound
         return prod(bound.inputs[source].shape if source in bound.inputs else bound.funcs[source].extents)
@@ -143,6 +162,7 @@ class LaneRows:
         loop: ``int64[R]``, the nest whose lane loop each runs in: what is computed inside a thread for every single
             evaluation of its consumer shares that one's.
         outside: ``float64[R]``, bytes of the arrays in global memory that it reads.
+        share: ``float64[R]``, share of these that falls to it where several nests read the same.
         slabs: ``float64[R]``, blocks along the outermost dimension that has several.
         features: ``float64[R, features]``.
     """
@@ -158,6 +178,7 @@ class LaneRows:
     carrier: Ints
     loop: Ints
     outside: Floats
+    share: Floats
     slabs: Floats
     features: Floats
 
@@ -211,6 +232,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, found.features[candidate, local]),
         np.concatenate([w.outside for w in works])[batch.nests.flat],
+        np.concatenate([w.share for w in works])[batch.nests.flat],
         np.take_along_axis(count, (count > 1).argmax(axis=1)[:, None], axis=1)[:, 0].astype(np.float64),
         found.features[candidate, local],
     )  # fmt: skip

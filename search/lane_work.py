@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -10,7 +11,9 @@ from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
 from autosched.lang.dtypes import float16
+from autosched.schedule.derived import array_strides
 from autosched.schedule.types import Level, StageId
+from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, stage_work
 
 LANE_BYTES = 4
@@ -20,6 +23,8 @@ NARROW_STRIDE = 4
 """Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
 UNEVEN = 1 << 20
 """How far lanes that stand at quotients move: too far for vectors."""
+FEW_LANES = 16
+"""Lanes at an end of a row that are told apart by a condition: more of them form vectors of their own."""
 PERIODIC = ("mirrored", "mirrored_without_edge", "wrapped")
 """Boundary conditions that take remainders, lane by lane in blocks at the border."""
 HALF_STORE = 10.0
@@ -51,6 +56,9 @@ class LaneWork:
         inside: Accesses of arrays inside a thread.
         near: Accesses of lanes that lie a few elements apart.
         far: Accesses of lanes that lie anywhere.
+        aligned: Largest power of two that divides the bytes from a lane to the next in these, of any of them; 0 where
+            data chooses.
+        among: Bytes of the largest array in memory that they lie in.
         chosen: Loads from rows of large arrays that data chooses, the same for all lanes.
         periodic: Accesses under boundary conditions that take remainders.
         bordered: Whether there are any of them, of elements that cannot be gathered.
@@ -58,8 +66,10 @@ class LaneWork:
             their own.
         high: The same at its end.
         whole: Lanes of a row of the whole result.
-        inputs: Share of the bytes read that are the pipeline's inputs.
+        inputs: Share of the bytes read from arrays in memory that are the pipeline's inputs.
         input_row: Bytes of the shortest row of these.
+        stored: Bytes of its result.
+        terms: Evaluations of each of its points, more than one in a reduction.
     """
 
     narrowest: float = LANE_BYTES
@@ -78,6 +88,8 @@ class LaneWork:
     inside: float = 0.0
     near: float = 0.0
     far: float = 0.0
+    aligned: float = 0.0
+    among: float = 0.0
     chosen: float = 0.0
     periodic: float = 0.0
     bordered: float = 0.0
@@ -86,6 +98,8 @@ class LaneWork:
     whole: float = 1.0
     inputs: float = 0.0
     input_row: float = 0.0
+    stored: float = 0.0
+    terms: float = 1.0
 
 
 class LaneWorks:
@@ -112,6 +126,7 @@ class LaneWorks:
         moves = self._moves_of(stage, lane)
         func = bound.funcs[stage.func]
         found = LaneWork(serial=float(UNEVEN in moves.values()))
+        found.terms = float(prod(d.extent for d in bound.stage(stage.func, stage.number).reductions))
         found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
         moving: dict[str, set[str]] = {stage.func: set(moves)}
         wild: set[tuple[str, int]] = set()
@@ -125,6 +140,7 @@ class LaneWorks:
                     moving.setdefault(source, set()).add(bound.funcs[source].dims[k])
             if bound.funcs[name].boundary is None:
                 _add(found, work, access.calls.get(name, 1))
+                self._conditions(found, one, moving.get(name, ()))
         periodic = any(bound.funcs[name].boundary in PERIODIC for name in (stage.func, *inlined))
         hot = cold = 0.0
         for store, groups in enumerate((access.loads, access.stores)):
@@ -136,6 +152,7 @@ class LaneWorks:
                     found.periodic += times
                     found.bordered = max(found.bordered, float(size < LANE_BYTES))
                 if store:
+                    found.stored += size * times
                     continue
                 if not periodic and not group.everywhere:
                     self._clamp(found, stage, group, moves)
@@ -143,7 +160,7 @@ class LaneWorks:
                     row = size * (bound.inputs[group.source].shape or (1,))[-1]
                     found.input_row = min(found.input_row or row, row)
                     cold += size * times
-                elif not self._is_held(group.source):
+                elif self._model.structure.spot(group.source) is None:
                     hot += size * times
         found.inputs = cold / max(cold + hot, 1)
         return found
@@ -158,14 +175,14 @@ class LaneWorks:
         spot = self._model.structure.spot(func)
         return spot is not None and spot.level is Level.THREAD
 
-    def _is_large(self, source: str) -> bool:
-        """Whether what is read comes from an array in memory that is too large for a core's caches."""
+    def _bytes_in_memory(self, source: str) -> float:
+        """Return the size of an array in memory; 0 for one in a buffer."""
         bound = self._model.bound
         if source in bound.inputs:
-            return prod(bound.inputs[source].shape) * bound.inputs[source].dtype.bytes_ > NEAR_BYTES
+            return float(prod(bound.inputs[source].shape) * bound.inputs[source].dtype.bytes_)
         func = bound.funcs[source]
         in_memory = self._model.structure.spot(source) is None
-        return in_memory and prod(func.extents) * max(d.bytes_ for d in func.dtypes) > NEAR_BYTES
+        return float(prod(func.extents) * max(d.bytes_ for d in func.dtypes)) if in_memory else 0.0
 
     def _moves_of(self, stage: StageId, lane: str | None) -> Moves:
         key = stage, lane
@@ -204,10 +221,12 @@ class LaneWorks:
             found.inside += times
             return
         step = self._lane_step(group, moves, wild)
-        if not store and None in group.rows and step is not None and self._is_large(group.source):
+        if not store and None in group.rows and step is not None and self._bytes_in_memory(group.source) > NEAR_BYTES:
             found.chosen += times
         if step is None or step > NARROW_STRIDE:
             found.far += times
+            found.among = max(found.among, self._bytes_in_memory(group.source))
+            found.aligned = max(found.aligned, self._alignment(group, moves))
             if step is None:
                 found.serial += size < LANE_BYTES or (store and None in group.rows)
         elif step > 1:
@@ -236,6 +255,30 @@ class LaneWorks:
                 first = max(first, -((least + offset[k] - low) // step))
                 last = max(last, -((high - most - offset[k]) // step))
         found.low, found.high = max(found.low, first), max(found.high, last)
+
+    def _conditions(self, found: LaneWork, stage: BoundStage, moving: Collection[str]) -> None:
+        """Note how many lanes at either end of a row of the whole result conditions on their place tell apart."""
+        func = self._model.bound.funcs[stage.func]
+        ranges = dict(zip(func.dims, func.region, strict=True))
+        for dim, least, most in bounds_of(stage):
+            if dim in moving and dim in ranges:
+                first, last = ranges[dim]
+                low, high = least - first, last - most
+                found.low = max(found.low, low if low <= FEW_LANES else 0)
+                found.high = max(found.high, high if high <= FEW_LANES else 0)
+
+    def _alignment(self, group: AccessGroup, moves: Moves) -> float:
+        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
+        bound = self._model.bound
+        source = bound.inputs.get(group.source)
+        extents = bound.funcs[group.source].extents if source is None else source.shape
+        size, apart = self._model.facts.itemsize(group), 0
+        strides, _ = array_strides(extents, size, pitched=source is None)
+        for stride, row in zip(strides, group.rows, strict=True):
+            if row is None or row.quotient > 1:
+                return 0.0
+            apart += size * stride * sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+        return float(apart & -apart)
 
     def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""

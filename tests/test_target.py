@@ -139,13 +139,14 @@ def test_host_reads_caches_lanes_and_clock(tmp_path: Path) -> None:
     (tmp_path / "cpu0" / "cpufreq").mkdir()
     (tmp_path / "cpu0" / "cpufreq" / "cpuinfo_max_freq").write_text("3700000\n")
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("model name : x\nflags : sse2 avx avx2 fma\n")
+    cpuinfo.write_text("vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel name : x\nflags : sse2 avx avx2 fma\n")
     host = read_host(sysfs=tmp_path, cpuinfo=cpuinfo, cores=16)
     assert host.cores == 16
     assert host.simd_lanes == 8
     assert host.l2_bytes_per_core == 2**20  # two hardware threads share 2 MiB
     assert host.last_level_bytes == 2 * 32 * 2**20  # eight processors share one of two
     assert host.clock_hz == 3.7e9
+    assert host.processor == "AuthenticAMD 26"
 
 
 @pytest.mark.parametrize(("flags", "lanes"), [("sse2 avx avx512f", 16), ("sse2 avx", 8), ("fp asimd", 4)])
@@ -157,7 +158,10 @@ def test_host_knows_vector_units(tmp_path: Path, flags: str, lanes: int) -> None
 
 def test_host_falls_back_where_the_system_is_silent(tmp_path: Path) -> None:
     host = read_host(sysfs=tmp_path / "absent", cpuinfo=tmp_path / "absent")
-    assert all(value > 0 for value in dataclasses.astuple(host))
+    assert host.processor == ""
+    assert all(
+        value > 0 for value in dataclasses.astuple(dataclasses.replace(host, processor="known")) if value != "known"
+    )
     assert host.last_level_bytes >= host.l2_bytes_per_core
 
 

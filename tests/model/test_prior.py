@@ -15,7 +15,7 @@ from autosched.model.gpu_parts import GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version
 from autosched.schedule.sample import sample_schedule
-from autosched.search import analytical, analytical_cpu
+from autosched.search import analytical, cpu_rates
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.target import Target, get_target
 
@@ -102,7 +102,7 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
     versions = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     monkeypatch.setattr(analytical, "STEP_INSTRUCTIONS", analytical.STEP_INSTRUCTIONS + 1)
-    monkeypatch.setitem(analytical_cpu.CPU_RATES, "rows", 2 * analytical_cpu.CPU_RATES["rows"])
+    monkeypatch.setitem(cpu_rates.CPU_RATES, "rows", 2 * cpu_rates.CPU_RATES["rows"])
     changed = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     assert len({*versions, *changed}) == 4

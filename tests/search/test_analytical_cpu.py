@@ -21,8 +21,9 @@ from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
-from autosched.search.analytical_cpu import CPU_COMPONENTS, CPU_RATES, CpuModel
+from autosched.search.analytical_cpu import CpuModel
 from autosched.search.baseline import baseline_first
+from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.ranked import Ranked
@@ -238,7 +239,76 @@ def test_few_running_sums_wait_and_many_go_to_memory() -> None:
     kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
     few, enough, many = (counts_of(*kernel, 1, n, s, 1) for n, s in ((16, 1), (64, 4), (256, 8)))
     assert few["stalls"] > enough["stalls"] == many["stalls"] == 0
-    assert many["vector_accesses"] > enough["vector_accesses"] == few["vector_accesses"]
+    assert many["sums"] > enough["sums"] == few["sums"] == 0
+    assert many["vector_accesses"] == enough["vector_accesses"] == few["vector_accesses"]
+
+
+def test_short_sums_overlap_with_the_next_ones() -> None:
+    def stalls(terms: int) -> float:
+        k = RDom("k", k=(0, terms))
+        left, right = Input("left", float32, 2), Input("right", float32, 2)
+        f = Func("f")
+        f[y, x] = 0.0
+        f[y, x] += left[y, k.k] * right[k.k, x]
+        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"left": (H, terms), "right": (terms, W)})
+        kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+        return counts_of(*kernel, 1, 16, 1, 1)["stalls"] / terms
+
+    assert stalls(512) > stalls(64) > stalls(8) == 0
+
+
+def test_long_rows_of_running_sums_are_not_unrolled() -> None:
+    k = RDom("k", k=(1, H))
+    f = Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[k.k, x] = f[k.k - 1, x] * 0.5 + f[k.k, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    featurizer, update = Featurizer(bound, CPU), Structure((StageId("f", 1),))
+    short, long = (counts_of(featurizer, update, n, 1) for n in (256, 512))
+    assert short["sums"] == 0
+    assert long["sums"] == (H - 1) * W / 16 * 3  # two loads and a store
+
+
+def test_an_update_of_one_row_moves_one_row() -> None:
+    f = Func("f")
+    f[y, x] = 0.0
+    f[0, x] = IMAGE[0, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 1),)), 256, 1)
+    assert found["cache_bytes"] == 8 * W
+
+
+def test_what_several_nests_read_comes_from_memory_once() -> None:
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2
+    f[y, x] = g[y, x] + g[y, x + 1] + IMAGE[y, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W - 1))]), {"image": (H, W)})
+    both = Structure((StageId("f"),), (Spot("g", Level.BLOCK, StageId("f")),))
+    inlined = Structure((StageId("f"),), inlined=frozenset({"g"}))
+    featurizer = Featurizer(bound, CPU)
+    together = counts_of(featurizer, both, 4, 341, 1, 1, 1, 342)["memory_bytes"]
+    assert together == pytest.approx(counts_of(featurizer, inlined, 4, 341, 1, 1)["memory_bytes"], rel=0.02)
+
+
+@pytest.mark.parametrize(("extent", "lanes", "is_missed"), [(1024, 256, True), (1040, 256, False), (1024, 32, False)])
+def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int, lanes: int, is_missed: bool) -> None:
+    k = RDom("k", k=(0, extent))
+    f = Func("f")
+    f[y] = 0.0
+    f[y] += IMAGE[y, k.k]
+    bound = bind(Pipeline([f.over(y=(0, 2048))]), {"image": (2048, extent)})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1))), lanes, 1)
+    assert found["missed_accesses"] == is_missed * 2048 * extent
+
+
+def test_each_known_processor_has_rates_of_its_own() -> None:
+    found = evaluated(*pointwise(IMAGE[y, x]), 8, 256, 8, 1)
+    for processor, rates in RATES.items():
+        model = CpuModel(replace(CPU, processor=processor))
+        assert tuple(rates) == CPU_COMPONENTS
+        assert model.rates.tolist() == list(rates.values())
+        assert model.cost(found)[0] != CpuModel(CPU).cost(found)[0]
+    assert rates_of("GenuineIntel 6") is rates_of("")
 
 
 def test_blocks_are_shared_by_the_cores() -> None:
@@ -266,13 +336,13 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     cpu = CpuModel(CPU)
     together = cpu.cost(featurizer.evaluate(models, tables))
     one_by_one = [
-        CpuModel.total(cpu.counts(featurizer.evaluate([m], [row[None]])))[0]
+        cpu.cost(featurizer.evaluate([m], [row[None]]))[0]
         for m, table in zip(models, tables, strict=True)
         for row in table
     ]
     assert together == pytest.approx(one_by_one)
     parts = cpu.parts(featurizer.evaluate(models[1:], tables[1:]))
-    assert tuple(parts) == tuple(CPU_RATES)
+    assert tuple(parts) == CPU_COMPONENTS
 
 
 def test_the_baseline_goes_before_what_is_predicted_to_be_hardly_faster() -> None:

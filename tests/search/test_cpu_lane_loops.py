@@ -7,11 +7,12 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
+from autosched.lang.expr import Expr
 from autosched.lang.func import Func
-from autosched.lang.functions import exp
+from autosched.lang.functions import exp, select
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.types import Level, StageId
-from autosched.search.analytical_cpu import AT_ENDS
+from autosched.search.analytical_cpu import WHOLE_ROWS
 from autosched.search.lane_work import LaneWork, LaneWorks
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, x, y
 
@@ -49,13 +50,31 @@ def test_lanes_whose_indices_are_clamped(kernel: tuple[Featurizer, Structure], l
 def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
     kernel = clamped(-3, 3)
     whole, halves = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 1, W // 2, 1, 1)
-    assert counts_of(*clamped(0), 1, W, 1, 1)["scalar"] == 0
+    assert counts_of(*clamped(0), 1, W, 1, 1)["ends"] == 0
     work = work_of(kernel)
     singly = work.scalar + 0.5 * (work.unit + work.near + work.fixed + work.inside)
     of_row = (W - 6) % 16 + 6
     of_halves = 2 * ((W // 2 - 3) % 16) + 6
-    assert whole["scalar"] == pytest.approx(AT_ENDS * singly * H * of_row)
-    assert halves["scalar"] == pytest.approx(AT_ENDS * singly * H * of_halves)
+    assert whole["ends"] == pytest.approx(WHOLE_ROWS * singly * H * of_row)
+    assert halves["ends"] == pytest.approx(singly * H * of_halves)
+
+
+@pytest.mark.parametrize(
+    ("condition", "low", "high"),
+    [
+        ((x >= 3) & (x < W - 5), 3, 5),
+        ((x > 2) & (x + 0 <= W - 6), 3, 5),
+        ((x - 1 > 1) & (y > 3), 3, 0),
+        (x < W // 2, 0, 0),  # vectors of their own
+        (y > 3, 0, 0),
+    ],
+)
+def test_conditions_on_the_place_set_lanes_at_ends_apart(condition: Expr, low: int, high: int) -> None:
+    f = Func("f")
+    f[y, x] = select(condition, IMAGE[y, x] + 1, 0.0)
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    work = work_of((Featurizer(bound, CPU), Structure((StageId("f"),))))
+    assert (work.low, work.high) == (low, high)
 
 
 def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
