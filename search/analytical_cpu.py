@@ -13,25 +13,25 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
   elements of less than 4 bytes keep gcc from forming vectors at all.
 * What is the same in all lanes is worked out once a row.
-* Lanes whose indices are clamped, at both ends of the rows of the whole result, have loops of their own and run one by
-  one, as does what they leave over beside the vectors of their block. Evaluations hardly overlap in such short loops.
+* Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
+  result, have loops of their own and run one by one, as does what they leave over beside the vectors of their block.
 * What is computed inside a thread for every evaluation of its consumer shares that one's lane loop: where one of both
   cannot form vectors, neither does.
 * Boundary conditions that take remainders do so for each lane in blocks at the border, of which there may be no others.
-* The running sums of a reduction stay in registers if they are few. If they are very few, each addition waits for the
-  one before.
-* Bytes that blocks read and write come from the last-level cache; the pipeline's inputs and outputs, and what a kernel
-  touches beyond half the size of that cache, come from memory. What blocks read that those before them did comes from
-  the core's caches, unless too much lies between. Tiles that hold parts of rows, or walk many pages side by side, break
-  up the streams that the processor fetches ahead (`autosched.search.cpu_memory`).
+* The running sums of a reduction stay in registers if they are few, their rows are short and the same in all blocks.
+  If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile.
+* Bytes that blocks read and write come from the last-level cache, and what a kernel touches beyond half the size of
+  that cache from memory, as when a pipeline runs time after time. What blocks read that those before them did comes
+  from the core's caches, unless too much lies between; what several stages of a block read is fetched once. Tiles that
+  hold parts of rows, or walk many pages side by side, break up the streams that the processor fetches ahead; lanes that
+  a power of two sets apart fall on few of a cache's sets (`autosched.search.cpu_memory`).
 * Members at a block's level are written to a buffer and read again. What one copies without computing is fetched by
   calls of ``memmove``, which wait for memory.
 * Every row, block and kernel that is begun costs a little, and waking the other cores much more. Blocks are dealt out
   evenly, so the core with most counts.
 
-What a kernel leaves in the cache for the next one is not known, as kernels are costed alone. Not counted either are
-guards of tiles that do not divide their dimension, which keep running sums out of registers; the order of a thread's
-loops, but for which points lie inside its reductions; and addresses that fall on the same few lines of a cache.
+What a kernel leaves in the cache for the next one is not known, as kernels are costed alone. Not counted either is the
+order of a thread's loops, but for which points lie inside its reductions.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class CpuModel:
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
-        accesses = np.where(apart, 0, of("wide")) + of("held") - np.where(reduces, of("own"), 0)
+        accesses = np.where(apart, 0, of("wide")) + of("held") - reduces * (of("own") + in_registers * of("kept"))
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
         chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))
@@ -175,7 +175,7 @@ class CpuModel:
         return {
             "vector_arithmetic": vectors * of("arithmetic"),
             "vector_accesses": vectors * accesses,
-            "sums": vectors * of("own") * (reduces & ~in_registers),
+            "sums": vectors * of("own") * reduces * np.where(in_registers, rows.cut, 1),
             "divisions": vectors * of("divisions"),
             "strided_accesses": runs * near * together,
             "gathered_accesses": runs * far * together,

@@ -41,7 +41,7 @@ def moved(
         start: ``int64[M]``, the first of each candidate.
         filled: ``float64[M]``, whole blocks over blocks.
         is_output: ``bool[M]``, whether the result is one of the pipeline's.
-        cache_bytes: What intermediate arrays may fill before they come from memory.
+        cache_bytes: What a kernel's arrays may fill before they come from memory.
     """
     f, of, inside = rows.features, rows.of, rows.inside
     root, of_root = f[start], f[start][rows.candidate]
@@ -64,12 +64,12 @@ def moved(
     again = np.maximum(np.where(inside, of_thread, of_blocks) - once, 0)
     # Blocks read again what those before them did: all that lies between must fit the core's caches.
     is_near = np.where(inside, row, np.maximum(per(once, rows.slabs), block)) <= 2 * NEAR_BYTES
-    hot = np.add.reduceat(once * (1 - of("inputs")) + put, start)
+    hot = np.add.reduceat(once + put, start)
     beyond = per(np.maximum(hot - cache_bytes, 0), hot)[rows.candidate]
     shared = f[:, INDEX["shared_bytes_at_task"]]
     copies = (of("scalar") == 0) & ((shared > 0) | inside)
-    fetched = once * (of("inputs") + (1 - of("inputs")) * beyond) * np.where(copies, COPIED, 1)
-    stored = put * np.where(is_output[rows.candidate], 1, beyond)
+    fetched = once * beyond * np.where(copies, COPIED, 1)
+    stored = put * beyond
     fits = f[:, INDEX["working_set_at_task"]] <= NEAREST_BYTES
     length = np.maximum(rows.lanes * of("stored"), 1)
     most = runs * of("stored") * np.ceil(length / CACHE_LINE) * CACHE_LINE / length

@@ -64,7 +64,7 @@ ZEN5_RATES: Mapping[str, float] = {
     "core_bytes": 0.0053e-9,
     "buffer_bytes": 0.0093e-9,
     "cache_bytes": 0.018e-9,
-    "memory_bytes": 0.018e-9,
+    "memory_bytes": 0.05e-9,
     "missed_accesses": 0.22e-9,
     "streams": 0.99e-9,
     "chosen_lines": 1.2e-9,

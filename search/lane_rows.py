@@ -65,6 +65,16 @@ class KernelWork:
         return found
 
     @cached_property
+    def sizes(self) -> Ints:
+        """``int64[rows, D]``: points of the root in each of its dimensions, the same for all nests; 0 in reductions."""
+        facts, dims = self._facts, self._facts.dims[0]
+        func = facts.bound.funcs[facts.rows[0].func]
+        extents = dict(zip(func.dims, func.extents, strict=True))
+        found = np.zeros((len(facts.rows), max(len(dims), 1)), np.int64)
+        found[:, : len(dims)] = [extents.get(d, 0) for d in dims]
+        return found
+
+    @cached_property
     def strides(self) -> Ints:
         """``int64[rows, D]``: bytes between neighbours of each nest's dimensions in an array of the stage's result."""
         facts = self._facts
@@ -157,6 +167,7 @@ class LaneRows:
         apart: ``float64[R]``, points of each lane in a row.
         work: ``float64[R, fields]``, see `of`.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
+        cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
         streams: ``float64[R]``, pages that a block walks side by side.
         carrier: ``int64[R]``, the nest with threads of its own in which each is.
         loop: ``int64[R]``, the nest whose lane loop each runs in: what is computed inside a thread for every single
@@ -174,6 +185,7 @@ class LaneRows:
     apart: Floats
     work: Floats
     borders: Floats
+    cut: Floats
     streams: Floats
     carrier: Ints
     loop: Ints
@@ -219,6 +231,9 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
     middle = np.where(borders > 0, np.maximum(count - 2, 0) / count, 1.0).prod(axis=1)
+    sizes = np.concatenate([_padded(w.sizes, dims) for w in works])[batch.nests.flat]
+    is_cut = (sizes > 0) & (count * found.geometry.tile[candidate] > sizes)
+    cut = np.take_along_axis(is_cut / count, lane[:, None], axis=1)[:, 0]
     strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
     far = strides >= PAGE
     span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
@@ -228,7 +243,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     return LaneRows(
         candidate, first, inside,
         np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
-        np.where(bare, 1, serial).astype(np.float64), work, 1 - middle,
+        np.where(bare, 1, serial).astype(np.float64), work, 1 - middle, cut,
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, found.features[candidate, local]),
         np.concatenate([w.outside for w in works])[batch.nests.flat],

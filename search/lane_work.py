@@ -50,7 +50,9 @@ class LaneWork:
         once: Operations that are the same in all lanes.
         wide: Contiguous accesses, in vectors of 4-byte lanes.
         held: The same of arrays inside a thread, which are contiguous in any case.
-        own: The part of both that is the stage's own result, read and written by every term of a reduction.
+        own: Those of contiguous accesses that are of the stage's own result, which every term of a reduction reads and
+            writes.
+        kept: The same of those of arrays inside a thread.
         unit: Contiguous accesses.
         fixed: Accesses that are the same in all lanes.
         inside: Accesses of arrays inside a thread.
@@ -83,6 +85,7 @@ class LaneWork:
     wide: float = 0.0
     held: float = 0.0
     own: float = 0.0
+    kept: float = 0.0
     unit: float = 0.0
     fixed: float = 0.0
     inside: float = 0.0
@@ -217,7 +220,7 @@ class LaneWorks:
             found.scalar += HALF_STORE * times
         if self._is_held(group.source) and None not in group.rows:
             found.held += vectors
-            found.own += own
+            found.kept += own
             found.inside += times
             return
         step = self._lane_step(group, moves, wild)

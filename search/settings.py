@@ -81,7 +81,7 @@ class SearchSettings:
     streams: bool = True
     each_term: bool = True
     slides: bool = True
-    baseline: float = 1.07
+    baseline: float = 1.06
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -110,7 +110,7 @@ class SearchSettings:
         if self.copies < 0:
             raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.06")
         if self.baseline < 0:
-            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.07")
+            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.06")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}

@@ -23,6 +23,7 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.baseline import baseline_first
+from autosched.search.cpu_memory import WRITTEN
 from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
 from autosched.search.lane_work import LaneWork, LaneWorks
@@ -217,16 +218,16 @@ def test_rows_that_blocks_share_are_read_from_the_caches_of_a_core() -> None:
     assert counts["cache_bytes"] < 2.2 * 4 * H * W
 
 
-def test_inputs_come_from_memory_and_intermediates_from_the_cache() -> None:
-    first, second = Func("first"), Func("second")
-    first[y, x] = IMAGE[y, x] * 2
-    second[y, x] = first[y, x] + 1
-    bound = bind(Pipeline([second.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    featurizer = Featurizer(bound, CPU)
-    reads, writes = (counts_of(featurizer, Structure((StageId(n),)), 4, 256, 1, 1) for n in ("first", "second"))
-    assert reads["memory_bytes"] == 4 * H * W
-    assert 0 < writes["memory_bytes"] < 4 * H * W  # nobody waits for writes
-    assert reads["cache_bytes"] == writes["cache_bytes"] == 8 * H * W
+@pytest.mark.parametrize("rows", [64, 8192])
+def test_what_does_not_fit_the_cache_comes_from_memory(rows: int) -> None:
+    f = Func("f")
+    f[y, x] = IMAGE[y, x] * 2
+    bound = bind(Pipeline([f.over(y=(0, rows), x=(0, W))]), {"image": (rows, W)})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 256, 1, 1)
+    array, cache = 4 * rows * W, CPU.l2_bytes / 2
+    beyond = max(2 * array - cache, 0) / 2
+    assert found["cache_bytes"] == 2 * array
+    assert found["memory_bytes"] == pytest.approx(beyond * (1 + WRITTEN))  # nobody waits for writes
 
 
 def test_few_running_sums_wait_and_many_go_to_memory() -> None:
