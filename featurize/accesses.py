@@ -12,6 +12,7 @@ from autosched.analysis.affine import form_of_index
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.featurize.interior import interior, same_loops
 from autosched.featurize.left_out import loads_left_out
+from autosched.lang.expr import Expr, RVar, Var, walk
 
 MOST_POINTS = 4096
 """An inlined Func evaluated at more points than this by one stage ends the enumeration; searches prune such states."""
@@ -43,6 +44,8 @@ class AccessGroup:
         clamped: For each dimension of the source whether something falls out of the index in the middle of the loops'
             ranges, a clamp, say.
         by_data: Whether an index depends on what is loaded.
+        moved_by: For each dimension of the source, the loops that its index is computed from, those around data that it
+            depends on included; empty where they are not known.
     """
 
     source: str
@@ -51,6 +54,7 @@ class AccessGroup:
     offsets: tuple[tuple[int, ...], ...]
     clamped: tuple[bool, ...] = ()
     by_data: bool = False
+    moved_by: tuple[frozenset[str], ...] = ()
 
     @property
     def everywhere(self) -> bool:
@@ -97,9 +101,9 @@ _Form = tuple[tuple[Row | None, ...], tuple[int, ...], tuple[object, ...]]
 class _Load:
     """A load at symbolic indices; never changed, and not frozen only because searches make very many.
 
-    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did. A load
-    is of one stage only; once they are known, ``inside`` are the loads of the inlined Func that is loaded, and ``form``
-    is what groups loads.
+    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did, and
+    ``moved_by`` the loops that each is computed from. A load is of one stage only; once they are known, ``inside`` are
+    the loads of the inlined Func that is loaded, and ``form`` is what groups loads.
     """
 
     source: str
@@ -107,6 +111,7 @@ class _Load:
     index: tuple[ix.Index, ...]
     sure: bool = True
     clamped: tuple[bool, ...] = ()
+    moved_by: tuple[frozenset[str], ...] = ()
     inside: tuple[_Load, ...] | None = None
     form: _Form | None = None
 
@@ -155,7 +160,7 @@ class AccessTable:
                 index = tuple(ix.substitute(i, inside) for i in whole)
                 sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
                 clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
-                one = _Load(source, load.component, index, sure, clamped)
+                one = _Load(source, load.component, index, sure, clamped, tuple(map(_loops_of, load.indices)))
                 found[source, load.component, one.keys] = one
             self._loads[key] = tuple(found.values())
         return self._loads[key]
@@ -196,27 +201,31 @@ class AccessTable:
     def _loads_at(self, call: _Load) -> tuple[_Load, ...]:
         func = self.bound.funcs[call.source]
         env = dict(zip(func.dims, call.index, strict=True))
+        called = dict(zip(func.dims, call.moved_by, strict=True))
         found = []
         for p in self._stage_loads(func.stages[0]):
             index = tuple(ix.substitute(i, env) for i in p.index)
             clamped = _clamped_at(p, func.dims, call)
-            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped))
+            moved_by = tuple(frozenset().union(*(called.get(n, {n}) for n in names)) for names in p.moved_by)
+            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, moved_by))
         return tuple(found)
 
     def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
         groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
         clamped: dict[tuple[object, ...], tuple[bool, ...]] = {}
+        moved_by: dict[tuple[object, ...], tuple[frozenset[str], ...]] = {}
         for a in accesses:
             if a.form is None:
                 a.form = self._form(stage, a)
             rows, offset, key = a.form
             known = groups.setdefault(key, (rows, {}))
             known[1][offset] = None
+            moved_by.setdefault(key, a.moved_by)
             before = clamped.get(key, (False,) * len(a.index))
             own = a.clamped or before
             clamped[key] = tuple(b or o for b, o in zip(before, own, strict=True))
         return tuple(
-            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], bool(key[4]))
+            AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], bool(key[4]), moved_by[key])
             for key, (rows, offsets) in groups.items()
         )
 
@@ -258,6 +267,11 @@ def _row(index: ix.Index, sure: bool) -> Row | None:
     alone = floors == 0 or (floors == 1 and len(ix.terms_of(index)) == 1 and ix.terms_of(index)[0][1] == 1)
     clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for t in ix.atoms(index))
     return Row(coefficients, int(form.constant * q), q, sure and not clamped and (form.exact or alone))
+
+
+def _loops_of(index: Expr) -> frozenset[str]:
+    """Return the loops that an index is computed from, those around data that it depends on included."""
+    return frozenset(node.name for node in walk(index) if isinstance(node, Var | RVar))
 
 
 def _depends_on_data(index: ix.Index) -> bool:

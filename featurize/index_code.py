@@ -92,7 +92,8 @@ class IndexCode:
             here = rows[divided]
             unfolded[divided] = self._unfolded(here)
             chosen = (kinds["quotient"][here] > 1) | (kinds["known"][here] == 0)
-            found[divided] += runs[divided] * self._unshared(here, chosen, copies[divided], unfolded[divided])
+            different = self._different(here, copies[divided])
+            found[divided] += runs[divided] * self._unshared(here, chosen, different, unfolded[divided])
         clamped = np.flatnonzero((kinds["clamped"][rows] > 0).any(axis=1))
         if len(clamped):
             here = rows[clamped]
@@ -110,6 +111,19 @@ class IndexCode:
         shifts = (quotient & (quotient - 1)) == 0
         cost = np.where(known, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
         return np.asarray(cost.sum(axis=1))
+
+    def _different(self, rows: Ints, copies: Floats) -> Floats:
+        """Return how many of the copies of some groups differ in the indices into which constants do not fold.
+
+        Points that move no index which is not affine share all of it: in ``table[which[r], x]`` those along ``x``.
+        """
+        a, kinds = self.accesses, self.accesses.kinds
+        serial = a.nests.serial[a.batch.readers[rows]]
+        moved = kinds["moved"][rows].reshape(len(rows), kinds["known"].shape[1], -1)
+        points = np.where(moved.any(axis=1), serial, 1).prod(axis=1, dtype=np.float64)
+        unknown = (kinds["known"][rows] == 0).any(axis=1)
+        alone = unknown & ~((kinds["quotient"][rows] > 1) & (kinds["known"][rows] > 0)).any(axis=1)
+        return np.where(alone, np.minimum(copies, points), copies)
 
     def _unshared(self, rows: Ints, chosen: Bools, copies: Floats, unfolded: Ints) -> Floats:
         """Return the instructions of addresses, beyond the first one, that no constants tell apart, ``float64[N]``.

@@ -68,7 +68,7 @@ class Kinds:
         self.access = StaticTable(
             table=0, entries=0, memory=0, placed=0, store=0, own=0, affine=0, exact=0, everywhere=0, divides=0,
             phased=0, itemsize=0, rank=0, count=0, repeats=0, touched=0, coefficients=q * d, quotient=q, spread=q,
-            known=q, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
+            known=q, moved=q * d, reach=q, reductions=0, strides=q, origin=q, divided=q, array_bytes=0,
             point_elements=0, point_lines=0, array=0, clamped=q, summed=MOST_REDUCTIONS,
             outside=0, by_data=0, atomic=0,
         )  # fmt: skip
@@ -245,6 +245,7 @@ class Kinds:
             quotient=_filled([1 if r is None else r.quotient for r in group.rows], q, 1),
             spread=_filled(spread, q, 0),
             known=_filled([int(a) for a in affine], q, 1),
+            moved=self._moved(group, dims),
             reach=_filled(reach, q, 0),
             reductions=math.prod(hi - lo + 1 for _, lo, hi in reductions),
             strides=_filled(strides, q, 0),
@@ -260,6 +261,14 @@ class Kinds:
             by_data=int(group.by_data),
             atomic=1 + func.dtypes[group.component].is_float if store and own and stage.combine else 0,
         )
+
+    def _moved(self, group: AccessGroup, dims: Sequence[str]) -> list[int]:
+        """Return which of a nest's dimensions each index that is not affine moves with."""
+        found = [[0] * self.dims for _ in range(self.ranks)]
+        for k, (row, names) in enumerate(zip(group.rows, group.moved_by, strict=False)):
+            if row is None:
+                found[k][: len(dims)] = [int(d in names) for d in dims]
+        return [value for row in found for value in row]
 
     def _coefficients(
         self, group: AccessGroup, dims: Sequence[str], reductions: dict[str, int]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32, select
+from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32, select
 from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
@@ -19,7 +19,8 @@ from tests.featurize.drawing import H200
 
 y, x = Var("y"), Var("x")
 A, B = Input("a", float32, 2), Input("b", float32, 2)
-SIZES = {"a": (256, 256), "b": (256, 256)}
+WHICH = Input("which", float32, 1)
+SIZES = {"a": (256, 256), "b": (256, 256), "which": (128,)}
 
 
 def kernels() -> list[Counted]:
@@ -79,6 +80,14 @@ def test_an_address_is_computed_once_for_all_points_of_an_unrolled_tile() -> Non
 def test_neighbours_share_an_address() -> None:
     one, three = (features_of(v, serial=(1, 2)) for v in (A[y, x] + 1.0, A[y, x] + A[y, x + 1] + A[y + 1, x]))
     assert one["index_instructions_per_block"] == three["index_instructions_per_block"]
+
+
+def test_points_along_a_row_that_data_chooses_share_its_choice() -> None:
+    value = A[clamp(cast(int32, WHICH[y]), 0, 255), x]
+    one, along, across = (
+        features_of(value, serial=s)["index_instructions_per_block"] for s in ((1, 1), (1, 4), (4, 1))
+    )
+    assert along <= one < across
 
 
 def test_a_loop_that_stays_computes_its_address_each_time() -> None:
