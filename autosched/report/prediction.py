@@ -15,6 +15,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.cost import CostModel
+from autosched.search.cpu_rates import RATES
 from autosched.search.modes.models import cost_model
 from autosched.search.ranked import Found
 from autosched.search.streams.cost import evaluated
@@ -111,7 +112,8 @@ def _labels(model: CostModel, source: str) -> str:
     if source:
         return f"trained with {'simulated' if source.startswith(SIMULATED) else 'measured'} times: {source}"
     if isinstance(model, CpuModel):
-        return "rates fitted to measured times of the C backend on another processor"
+        which = "a processor like this" if model.target.processor in RATES else "another processor"
+        return f"rates fitted to measured times of the C backend on {which}"
     if isinstance(model, AnalyticalModel):
         return "rates of the data sheet; it has learned from no times"
     return "unknown"
