@@ -9,7 +9,19 @@ from autosched.analysis import index as ix
 from autosched.analysis.interning import Interner
 from autosched.analysis.to_index import to_index
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Cast, Const, Expr, Load, children, operands_first, walk
+from autosched.lang.expr import (
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Param,
+    RVar,
+    ShapeDim,
+    children,
+    operands_first,
+    walk,
+)
 from autosched.lang.func import Definition, Func
 from autosched.lang.operations import retype, typed_const
 
@@ -39,7 +51,7 @@ def accumulation(func: Func, definition: Definition) -> Accumulation | None:
 
     Args:
         func: The Func that is updated.
-        definition: One of its updates in a bound pipeline.
+        definition: One of its updates, of a bound pipeline or as the user wrote it.
     """
     if not definition.values or any(_reads(func, i) for i in definition.indices):
         return None
@@ -76,7 +88,21 @@ class _Positions:
         self._memo: dict[int, ix.Index] = {}
 
     def __call__(self, indices: Sequence[Expr]) -> tuple[str, ...]:
-        return tuple(ix.key(to_index(self._interner(i), self._memo)) for i in indices)
+        found = [self._interner(i) for i in indices]
+        for node in (n for i in found for n in walk(i)):
+            name = _free_name(node)
+            if name is not None:
+                self._memo.setdefault(id(node), ix.var(name, -ix.UNBOUNDED, ix.UNBOUNDED))
+        return tuple(ix.key(to_index(i, self._memo)) for i in found)
+
+
+def _free_name(e: Expr) -> str | None:
+    """Return a name for what has no constant range in the pipeline as the user wrote it; positions need none."""
+    if isinstance(e, RVar) and not (isinstance(e.lower, Const) and isinstance(e.upper, Const)):
+        return e.name
+    if isinstance(e, ShapeDim | Param) and e.dtype.is_int:
+        return repr(e)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,3 +205,20 @@ def test_loops_that_say_where_an_update_writes() -> None:
     bound = bind(Pipeline([f.over(y=(0, 6))]), {"image": (6, 8)})
     assert "says where the update writes" in split_error(bound, Split("f", 1, (("r.y", 2),)))
     assert not split_error(bound, Split("f", 1, (("r.x", 2),)))
+
+
+@pytest.mark.parametrize("from_end", [False, True])
+def test_updates_at_places_of_a_domain_as_large_as_an_input(from_end: bool) -> None:
+    image = Input("image", int32, 2)
+    r, rows = RDom("r", y=(0, image.shape[0]), x=(0, image.shape[1])), Func("rows")
+    place = image.shape[0] - 1 - r.y if from_end else r.y
+    rows[y] = 0
+    rows[place] += image[r.y, r.x]
+    pipeline = Pipeline([rows.over(y=(0, 6))])
+    inputs = {"image": np.arange(6 * 40, dtype=np.int32).reshape(6, 40)}
+    bound = bind(pipeline, {"image": (6, 40)})
+    split = Split("rows", 1, (("r.x", 8),))
+    assert split_error(bound, split) == ""
+    view = with_splits(bound, (split,))
+    found = ScheduledPipeline(view, schedule_roots(view, H200), H200).compile("cpu")(inputs)
+    assert np.array_equal(found, interpret(pipeline, inputs)["rows"])
