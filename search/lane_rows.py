@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property
@@ -103,32 +104,27 @@ class KernelWork:
     @cached_property
     def outside(self) -> Floats:
         """``float64[rows]``: bytes of the arrays in global memory that each nest reads."""
-        facts = self._facts
-        found = []
-        for stage in facts.rows:
-            groups = {(g.source, g.component): g for g in facts.accesses[stage].loads if g.source != stage.func}
-            read = [g for (name, _), g in groups.items() if facts.structure.spot(name) is None]
-            found.append(float(sum(self._points(g.source) * facts.itemsize(g) for g in read)))
-        return np.array(found)
+        return np.array([float(sum(arrays.values())) for arrays in self._read])
 
     @cached_property
     def share(self) -> Floats:
-        """``float64[rows]``: share of these bytes that no other nest reads, if nests that read the same share it."""
+        """``float64[rows]``: share of these bytes that falls to each nest, where several read the same array."""
+        readers = Counter(array for arrays in self._read for array in arrays)
+        own = [sum(size / readers[array] for array, size in arrays.items()) for arrays in self._read]
+        return np.array(own) / np.maximum(self.outside, 1)
+
+    @cached_property
+    def _read(self) -> list[dict[tuple[str, int], int]]:
+        """For each nest the bytes of the arrays in global memory that it reads, by name and component."""
         facts = self._facts
-        readers: dict[tuple[str, int], int] = {}
-        for stage in facts.rows:
-            for key in {(g.source, g.component) for g in facts.accesses[stage].loads}:
-                readers[key] = readers.get(key, 0) + 1
-        found = []
-        for stage, outside in zip(facts.rows, self.outside.tolist(), strict=True):
-            groups = {(g.source, g.component): g for g in facts.accesses[stage].loads if g.source != stage.func}
-            own = sum(
-                self._points(g.source) * facts.itemsize(g) / readers[key]
-                for key, g in groups.items()
-                if facts.structure.spot(g.source) is None
-            )
-            found.append(own / max(outside, 1))
-        return np.array(found)
+        return [
+            {
+                (g.source, g.component): self._points(g.source) * facts.itemsize(g)
+                for g in facts.accesses[stage].loads
+                if g.source != stage.func and facts.structure.spot(g.source) is None
+            }
+            for stage in facts.rows
+        ]
 
     def _points(self, source: str) -> int:
         bound = self._facts.bound

@@ -159,9 +159,7 @@ def test_host_knows_vector_units(tmp_path: Path, flags: str, lanes: int) -> None
 def test_host_falls_back_where_the_system_is_silent(tmp_path: Path) -> None:
     host = read_host(sysfs=tmp_path / "absent", cpuinfo=tmp_path / "absent")
     assert host.processor == ""
-    assert all(
-        value > 0 for value in dataclasses.astuple(dataclasses.replace(host, processor="known")) if value != "known"
-    )
+    assert all(value > 0 for value in dataclasses.astuple(host) if value != "")
     assert host.last_level_bytes >= host.l2_bytes_per_core
 
 
