@@ -21,10 +21,11 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * The running sums of a reduction stay in registers if they are few, their rows are short and the same in all blocks.
   If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile.
 * Bytes that blocks read and write come from the last-level cache, and what a kernel touches beyond half the size of
-  that cache from memory, as when a pipeline runs time after time. What blocks read that those before them did comes
-  from the core's caches, unless too much lies between; what several stages of a block read is fetched once. Tiles that
-  hold parts of rows, or walk many pages side by side, break up the streams that the processor fetches ahead; lanes that
-  a power of two sets apart fall on few of a cache's sets (`autosched.search.cpu_memory`).
+  that cache from memory, as when a pipeline runs time after time. What blocks share with their neighbours along a
+  dimension comes from the core's caches if all that is read from one to the other fits these: a block, a row of blocks,
+  a slab of such rows (`autosched.search.block_reads`). What several stages of a block read is fetched once. Tiles that
+  hold parts of many rows, or walk many pages side by side, break up the streams that the processor fetches ahead; lanes
+  that a power of two sets apart fall on few of a cache's sets (`autosched.search.cpu_memory`).
 * Members at a block's level are written to a buffer and read again. What one copies without computing is fetched by
   calls of ``memmove``, which wait for memory.
 * Every row, block and kernel that is begun costs a little, and waking the other cores much more. Blocks are dealt out
@@ -55,7 +56,10 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-OF_MEMORY = ("core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "missed_accesses", "streams", "chosen_lines")
+OF_MEMORY = (
+    "core_bytes", "buffer_bytes", "cache_bytes", "memory_bytes", "memory_writes", "missed_accesses", "streams",
+    "chosen_lines",
+)  # fmt: skip
 """Parts that the processor overlaps with the others."""
 ALONE = ("steps",)
 """Parts that come on top: what does not overlap, as one step of a kernel follows the other, in seconds."""

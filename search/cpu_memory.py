@@ -17,8 +17,16 @@ SHARE_OF_CACHE = 0.5
 """Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
 UNFORESEEN = 16
 """Lines of a row at an unforeseen place before the processor fetches ahead."""
+UNFORESEEN_OF_PARTS = 6
+"""The same of a row of which blocks hold parts: the next block goes on where this one ends."""
+PARTS_OF_ROWS = 192
+"""Rows of which a block reads a part before the processor foresees none of their lines."""
 STREAMS = 48
 """Pages that a core reads side by side without losing track of them."""
+OF_PAGES = 0.4
+"""Time of a line that is not foreseen for that reason over that of others."""
+KEPT_BYTES = 2 * NEAR_BYTES
+"""What later blocks find in the core's caches if no more than this has been read in between."""
 NEAREST_BYTES = 1 << 15
 """What a core reads again within this many bytes comes from its first-level cache."""
 BEYOND_NEAREST = 2.5
@@ -27,8 +35,6 @@ LEAST_KEPT = 64
 """Lines that a core's caches keep however they lie."""
 COPIED = 2.7
 """Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
-WRITTEN = 0.35
-"""Time to write a byte over that of reading one."""
 
 
 def moved(
@@ -57,13 +63,15 @@ def moved(
     )
     # What the evaluations of a row inside a thread share with those of the next stays in the nearest caches.
     evaluations = per(f[:, INDEX["num_productions"]], rows.lanes) * filled[rows.candidate]
-    of_thread = np.where(row <= NEAR_BYTES, once, row * evaluations)
+    of_thread = np.where(row <= NEAR_BYTES, 0, row * evaluations - once)
     # Of a block that does not fit there, what several points need is read again.
     asked = per(f[:, INDEX["num_scalars"]] * f[:, INDEX["unique_bytes_read_per_point"]], f[:, INDEX["num_blocks"]])
-    of_blocks = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(asked, block)) * blocks
-    again = np.maximum(np.where(inside, of_thread, of_blocks) - once, 0)
-    # Blocks read again what those before them did: all that lies between must fit the core's caches.
-    is_near = np.where(inside, row, np.maximum(per(once, rows.slabs), block)) <= 2 * NEAR_BYTES
+    of_block = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(asked, block)) - block
+    within = np.maximum(np.where(inside, of_thread, of_block * blocks), 0)
+    is_near = np.where(inside, row, block) <= KEPT_BYTES
+    by_blocks, fetched_again = _read_again(rows, start, block, once, filled)
+    near = np.maximum(by_blocks - fetched_again, 0) + np.where(is_near, within, 0)
+    far = fetched_again + np.where(is_near, 0, within)
     hot = np.add.reduceat(once + put, start)
     beyond = per(np.maximum(hot - cache_bytes, 0), hot)[rows.candidate]
     shared = f[:, INDEX["shared_bytes_at_task"]]
@@ -77,14 +85,30 @@ def moved(
     block_buffers = shared * blocks * np.where(fits, 1, BEYOND_NEAREST)
     by_rows, missed = _read_by_rows(rows)
     return {
-        "core_bytes": by_rows * filled[rows.candidate] + in_part * blocks + np.where(is_near, again, 0),
+        "core_bytes": by_rows * filled[rows.candidate] + in_part * blocks + near,
         "buffer_bytes": block_buffers + _in_threads(rows, start) * filled[rows.candidate],
-        "cache_bytes": once + np.where(is_near, 0, again) + written,
+        "cache_bytes": once + far + written,
         "missed_accesses": missed * filled[rows.candidate],
-        "memory_bytes": fetched + WRITTEN * stored,
-        "streams": _broken(rows, of_root, once, put),
+        "memory_bytes": fetched,
+        "memory_writes": stored,
+        "streams": _broken(rows, start, of_root, once + far, put),
         "chosen_lines": _chosen(rows, filled[rows.candidate]),
     }
+
+
+def _read_again(
+    rows: LaneRows, start: NDArray[np.int64], block: Floats, once: Floats, filled: Floats
+) -> tuple[Floats, Floats]:
+    """Return the bytes that blocks read which others have read, ``float64[R]``, and those that are no longer at hand.
+
+    Blocks run one after the other, the innermost dimension first. What neighbours along a dimension share is at hand if
+    all that is read from one to the other fits the core's caches: a block, a row of blocks, a slab of such rows.
+    """
+    held = np.concatenate([block[:, None], rows.read[:, 1:]], axis=1) * rows.share[:, None]
+    moved = np.maximum(held * rows.groups * filled[rows.candidate][:, None] - once[:, None], 0)
+    fits = np.add.reduceat(held, start, axis=0) <= KEPT_BYTES
+    level = np.where(fits.all(axis=1), fits.shape[1] - 1, fits.argmin(axis=1))[rows.candidate]
+    return moved[:, 0], np.take_along_axis(moved, level[:, None], axis=1)[:, 0]
 
 
 def _in_threads(rows: LaneRows, start: NDArray[np.int64]) -> Floats:
@@ -110,10 +134,9 @@ def _read_by_block(rows: LaneRows) -> tuple[Floats, Floats]:
 
     Lines of which rows use a part count as whole where a block has too many of them to be kept for the next ones.
     """
-    f, of = rows.features, rows.of
-    task = f[:, INDEX["unique_bytes_read_per_task"]]
+    of, task = rows.of, rows.read[:, 0]
     together = np.where(of("far") == 0, rows.lanes * of("narrowest"), 0)  # rows are longer than where data chooses them
-    length = np.maximum(per(task, f[:, INDEX["unique_lines_read_per_task"]]), np.maximum(together, 1))
+    length = np.maximum(per(task, rows.read_rows[:, 0]), np.maximum(together, 1))
     padded = np.ceil(length / CACHE_LINE) * CACHE_LINE * task / length
     is_dense = ((of("inputs") == 1) & (length >= of("input_row"))) | (padded < NEAR_BYTES)
     unused = np.where(is_dense & ~rows.inside, np.maximum(padded - task, 0), 0)
@@ -127,21 +150,22 @@ def _chosen(rows: LaneRows, filled: Floats) -> Floats:
     return found
 
 
-def _broken(rows: LaneRows, of_root: Floats, once: Floats, put: Floats) -> Floats:
+def _broken(rows: LaneRows, start: NDArray[np.int64], of_root: Floats, fetched: Floats, put: Floats) -> Floats:
     """Return the lines that the processor does not foresee, ``float64[R]``.
 
-    They are those of the parts of rows that blocks hold, and those of tiles that walk many pages side by side.
+    They are those of the parts of rows that blocks hold, the more rows the more of them, and those of tiles that walk
+    many pages side by side.
     """
     f = rows.features
     blocks, task = f[:, INDEX["num_blocks"]], f[:, INDEX["unique_bytes_read_per_task"]]
     part = of_root[:, INDEX["global_innermost_bytes_at_task"]]
     is_part = part < of_root[:, INDEX["innermost_bytes_at_root"]]
-    begun = np.where(
-        is_part, (once + put) / CACHE_LINE * np.minimum(UNFORESEEN / np.maximum(part / CACHE_LINE, 1), 1), 0
-    )
+    unforeseen = np.minimum(UNFORESEEN_OF_PARTS / np.maximum(part / CACHE_LINE, 1), 1)
+    side_by_side = np.add.reduceat(rows.read_rows[:, 0] * rows.share, start)[rows.candidate]
+    begun = (fetched + put) / CACHE_LINE * unforeseen * np.minimum(side_by_side / PARTS_OF_ROWS, 1)
     first = np.minimum((task * blocks + put) / CACHE_LINE, rows.streams * blocks * UNFORESEEN)
-    pages = first * np.minimum(rows.streams / STREAMS, 1)
-    found: Floats = (begun + pages) * ~rows.inside
+    pages = OF_PAGES * first * np.minimum(rows.streams / STREAMS, 1)
+    found: Floats = np.where(is_part, begun, 0) + np.where(rows.inside, 0, pages)
     return found
 
 

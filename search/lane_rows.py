@@ -18,6 +18,7 @@ from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.lang.expr import Var
 from autosched.schedule.types import StageId
+from autosched.search.block_reads import read_by_blocks
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.stage_work import StageWork
 
@@ -170,7 +171,9 @@ class LaneRows:
             evaluation of its consumer shares that one's.
         outside: ``float64[R]``, bytes of the arrays in global memory that it reads.
         share: ``float64[R]``, share of these that falls to it where several nests read the same.
-        slabs: ``float64[R]``, blocks along the outermost dimension that has several.
+        read: ``float64[R, 1 + D]``, different bytes that blocks next to each other read, see `read_by_blocks`.
+        read_rows: ``float64[R, 1 + D]``, contiguous rows of these.
+        groups: ``float64[R, 1 + D]``, such groups of blocks.
         features: ``float64[R, features]``.
     """
 
@@ -187,7 +190,9 @@ class LaneRows:
     loop: Ints
     outside: Floats
     share: Floats
-    slabs: Floats
+    read: Floats
+    read_rows: Floats
+    groups: Floats
     features: Floats
 
     def of(self, name: str) -> Floats:
@@ -212,6 +217,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     works = [work_of(m) for m in found.models]
     candidate, start = batch.nests.candidate, batch.nests.start
     rows, local = np.arange(len(candidate)), np.arange(len(candidate)) - start[candidate]
+    features = found.features[candidate, local]
     inside = nests.kinds["level"] == THREAD
     carrier = rows
     while inside[carrier].any():
@@ -241,11 +247,11 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
         np.where(bare, 1, serial).astype(np.float64), work, 1 - middle, cut,
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
-        carrier, _loops(inside, batch.hosts, found.features[candidate, local]),
+        carrier, _loops(inside, batch.hosts, features),
         np.concatenate([w.outside for w in works])[batch.nests.flat],
         np.concatenate([w.share for w in works])[batch.nests.flat],
-        np.take_along_axis(count, (count > 1).argmax(axis=1)[:, None], axis=1)[:, 0].astype(np.float64),
-        found.features[candidate, local],
+        *read_by_blocks(found),
+        features,
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class LaneWork:
         far: Accesses of lanes that lie anywhere.
         aligned: Largest power of two that divides the bytes from a lane to the next in these, of any of them; 0 where
             data chooses.
-        among: Bytes of the largest array in memory that they lie in.
+        among: Bytes of the largest array in memory that they lie in, those along a row of it left out.
         chosen: Loads from rows of large arrays that data chooses, the same for all lanes.
         periodic: Accesses under boundary conditions that take remainders.
         bordered: Whether there are any of them, of elements that cannot be gathered.
@@ -228,7 +228,8 @@ class LaneWorks:
             found.chosen += times
         if step is None or step > NARROW_STRIDE:
             found.far += times
-            found.among = max(found.among, self._bytes_in_memory(group.source))
+            if not self._in_row(group, moves, wild):
+                found.among = max(found.among, self._bytes_in_memory(group.source))
             found.aligned = max(found.aligned, self._alignment(group, moves))
             if step is None:
                 found.serial += size < LANE_BYTES or (store and None in group.rows)
@@ -285,14 +286,7 @@ class LaneWorks:
 
     def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
-        model = self._model
-        func = model.bound.funcs.get(group.source)
-        spot = None if func is None else model.structure.spot(group.source)
-        if func is not None and spot is not None:
-            fastest = func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
-        else:
-            extents = model.bound.inputs[group.source].shape if func is None else func.extents
-            fastest = max((k for k, n in enumerate(extents) if n > 1), default=0)
+        fastest = self._fastest(group.source)
         # Where none of the rows is exact it is the load that may be left out, no floor.
         floors = any(r is not None and r.exact for r in group.rows)
         step = 0
@@ -306,6 +300,29 @@ class LaneWorks:
                 return None
             step = move if k == fastest else step
         return step
+
+    def _in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
+        """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
+        fastest = self._fastest(group.source)
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return False
+            else:
+                move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
+                if move and (k != fastest or move > NARROW_STRIDE * row.quotient):
+                    return False
+        return True
+
+    def _fastest(self, source: str) -> int:
+        """Return the dimension of an array along which neighbours are next to each other in memory."""
+        model = self._model
+        func = model.bound.funcs.get(source)
+        spot = None if func is None else model.structure.spot(source)
+        if func is not None and spot is not None:
+            return func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
+        extents = model.bound.inputs[source].shape if func is None else func.extents
+        return max((k for k, n in enumerate(extents) if n > 1), default=0)
 
 
 def level_of(model: KernelModel, stage: StageId) -> Level:

@@ -23,7 +23,6 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.baseline import baseline_first
-from autosched.search.cpu_memory import WRITTEN
 from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
 from autosched.search.lane_work import LaneWork, LaneWorks
@@ -192,8 +191,8 @@ def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:
 
 def test_blocks_that_hold_parts_of_rows_begin_lines_that_are_not_foreseen() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
-    whole, half, short = (counts_of(*kernel, 1, n, 1, 1)["streams"] for n in (W, W // 2, 64))
-    assert short > half > 10 * whole
+    whole, half, short = (counts_of(*kernel, H, n, 1, 1)["streams"] for n in (W, W // 2, 64))
+    assert short > half > whole
 
 
 def test_a_members_buffer_is_written_and_read_and_its_step_overlaps_no_other() -> None:
@@ -227,7 +226,7 @@ def test_what_does_not_fit_the_cache_comes_from_memory(rows: int) -> None:
     array, cache = 4 * rows * W, CPU.l2_bytes / 2
     beyond = max(2 * array - cache, 0) / 2
     assert found["cache_bytes"] == 2 * array
-    assert found["memory_bytes"] == pytest.approx(beyond * (1 + WRITTEN))  # nobody waits for writes
+    assert found["memory_bytes"] == found["memory_writes"] == pytest.approx(beyond)
 
 
 def test_few_running_sums_wait_and_many_go_to_memory() -> None:
@@ -292,7 +291,7 @@ def test_what_several_nests_read_comes_from_memory_once() -> None:
         uncached.counts(evaluated(featurizer, structure, *params))[0, CPU_COMPONENTS.index("memory_bytes")]
         for structure, params in ((both, (4, 341, 1, 1, 1, 342)), (inlined, (4, 341, 1, 1)))
     ]
-    assert min(fetched) > 4 * H * W
+    assert min(fetched) >= 4 * H * (W - 1)
     assert fetched[0] == pytest.approx(fetched[1], rel=0.02)
 
 

@@ -1,0 +1,99 @@
+"""What blocks next to each other read, counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.featurize.structure import Spot, Structure
+from autosched.host import Host
+from autosched.lang.dtypes import float32, int32
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.functions import cast, clamp
+from autosched.lang.pipeline import Pipeline
+from autosched.schedule.types import Level, StageId
+from autosched.search.analytical_cpu import CpuModel
+from autosched.search.block_reads import read_by_blocks
+from autosched.search.cpu_memory import KEPT_BYTES
+from autosched.search.cpu_rates import CPU_COMPONENTS
+from autosched.target import cpu_target
+
+CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
+z, y, x = Var("z"), Var("y"), Var("x")
+VOLUME, IMAGE = Input("volume", float32, 3), Input("image", float32, 2)
+
+
+def stencil(depth: int, height: int, width: int) -> tuple[Featurizer, Structure]:
+    """Return a kernel that reads three planes and two rows of a volume for each point."""
+    f = Func("f")
+    f[z, y, x] = VOLUME[z, y, x] + VOLUME[z + 1, y, x] + VOLUME[z + 2, y, x] + VOLUME[z, y + 1, x]
+    pipeline = Pipeline([f.over(z=(0, depth), y=(0, height), x=(0, width))])
+    bound = bind(pipeline, {"volume": (depth + 2, height + 1, width)})
+    return Featurizer(bound, CPU), Structure((StageId("f"),))
+
+
+def evaluated(kernel: tuple[Featurizer, Structure], *params: int) -> BatchEvaluation:
+    featurizer, structure = kernel
+    return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
+
+
+def test_a_block_a_row_of_blocks_and_a_slab_read_more_and_more() -> None:
+    bytes_, rows, groups = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 32, 1, 1, 1))
+    planes_and_rows = np.array([3 * 9, 3 * 9, 3 * 33, 18 * 33])
+    assert bytes_[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
+    assert rows[0].tolist() == planes_and_rows.tolist()
+    assert groups[0].tolist() == [16 * 4 * 2, 16 * 4, 16, 1]
+
+
+def test_dimensions_of_one_block_are_no_level() -> None:
+    bytes_, _, groups = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 64, 1, 4, 1))
+    assert bytes_[0].tolist() == [4 * 64 * n for n in (3 * 33, 18 * 33, 18 * 33, 18 * 33)]
+    assert groups[0].tolist() == [16, 1, 1, 1]
+
+
+@pytest.mark.parametrize("level", [Level.THREAD, Level.BLOCK])
+def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) -> None:
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2
+    f[y, x] = g[y, x] + g[y + 2, x]
+    bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (66, 128)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), (Spot("g", level, StageId("f")),))
+    own = (1, 32) if level is Level.BLOCK else ()
+    bytes_, rows, groups = read_by_blocks(evaluated(kernel, 2, 32, 4, 1, *own))
+    assert bytes_.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
+    assert rows[1].tolist() == [10, 10, 66]
+    assert groups[1].tolist() == [8 * 4, 8, 1]
+
+
+def test_data_choose_no_more_than_there_is() -> None:
+    f, table = Func("f"), Input("table", float32, 2)
+    f[y, x] = table[clamp(cast(int32, IMAGE[y, x]), 0, 7), x]
+    bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128), "table": (8, 128)})
+    bytes_, _, _ = read_by_blocks(evaluated((Featurizer(bound, CPU), Structure((StageId("f"),))), 64, 32, 1, 1))
+    assert bytes_[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
+
+
+@pytest.mark.parametrize(("side", "times"), [(128, 1), (512, 3)])
+def test_planes_that_slabs_share_come_from_the_last_cache_if_they_are_too_large(side: int, times: int) -> None:
+    depth = 64
+    assert (3 * 4 * side * side <= KEPT_BYTES) == (times == 1)
+    found = CpuModel(CPU).counts(evaluated(stencil(depth, side, side), 1, 1, side, 1, 4, 1))
+    counts = dict(zip(CPU_COMPONENTS, found[0].tolist(), strict=True))
+    array = 4 * depth * side * side
+    assert counts["cache_bytes"] == pytest.approx((times + 1) * array, rel=0.05)  # written once
+    assert counts["core_bytes"] == pytest.approx((3 * 5 / 4 - times) * array, rel=0.07)
+
+
+def test_lines_of_parts_of_rows_are_not_foreseen_where_there_are_many_of_these() -> None:
+    wide = stencil(16, 64, 1024)
+    names = CPU_COMPONENTS.index("streams")
+    whole, few, many = (
+        CpuModel(CPU).counts(evaluated(wide, 1, *tile))[0, names]
+        for tile in ((1, 1024, 1, 1, 1), (1, 64, 1, 1, 1), (16, 64, 1, 4, 1))
+    )
+    assert many > 5 * few > 5 * whole
