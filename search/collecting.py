@@ -48,4 +48,12 @@ def collecting_rarely() -> Iterator[None]:
         with _RUNNING.lock:
             _RUNNING.count -= 1
             if _RUNNING.count == 0:
+                _put_with_the_old()
                 gc.set_threshold(*_RUNNING.before)
+
+
+def _put_with_the_old() -> None:
+    """Count all objects as old without looking at them: under the former thresholds the collector would at once."""
+    if not gc.get_freeze_count():  # else somebody wants some left alone
+        gc.freeze()
+        gc.unfreeze()

@@ -9,6 +9,7 @@ freezes nothing.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,7 +126,10 @@ def searched(ways: Sequence[Way], seconds: float | None, count: int) -> Iterator
         if greedy and ways[0].settings.refine and not chosen[0].search.late():
             chosen[0].greedy_cost(end)  # what it finds is refined, too
     for way, deadline in _in_time(chosen, end):
-        yield way.finished(deadline, count)
+        found = way.finished(deadline, count)
+        yield found
+        if not ways[0].settings.refine and not math.isnan(found.ranked[0].seconds):
+            return  # of the others only the windows are not known
 
 
 def _in_time(ways: Sequence[Way], end: float | None, share: float = 1.0) -> Iterator[tuple[Way, float | None]]:

@@ -81,3 +81,23 @@ def test_who_wants_fewer_passes_still_gets_these(before: tuple[int, int, int], d
     with collecting_rarely():
         assert gc.get_threshold() == during
     assert gc.get_threshold() == before
+
+
+def test_what_a_search_has_made_is_not_looked_through_at_its_end() -> None:
+    with collecting_rarely():
+        kept = [[i] for i in range(5_000)]  # the former thresholds would have the collector look at these
+    looked, frozen = gc.get_stats(), gc.get_freeze_count()
+    kept.append([0])
+    assert [s["collections"] for s in gc.get_stats()] == [s["collections"] for s in looked]
+    assert frozen == 0 and len(kept) == 5_001
+
+
+def test_what_somebody_wants_left_alone_stays_so() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with collecting_rarely():
+            pass
+        assert gc.get_freeze_count() > frozen // 2 > 0  # some may have died
+    finally:
+        gc.unfreeze()

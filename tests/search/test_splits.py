@@ -166,6 +166,15 @@ def test_ways_that_are_left_out_are_slower(app: str, searched: list[tuple[str, B
     assert min(alone) == pytest.approx(found.ranked[0].seconds)
 
 
+def test_only_the_best_way_is_finished_if_nothing_is_refined() -> None:
+    settings = SearchSettings(beam_size=4, passes=2, refine=0)
+    bound, model = bind(mean(), {"image": (2560, 1536)}), analytical_model(H200)
+    views = searched_views(bound, H200, settings)
+    (found,) = ways.searched([Way(v, H200, model, settings, 0) for v in views], None, 1)
+    alone = [f.ranked[0].seconds for v in views for f in ways.searched([Way(v, H200, model, settings, 0)], None, 1)]
+    assert len(views) > 1 and found.ranked[0].seconds <= min(alone) * (1 + 1e-9)  # greedily first
+
+
 def test_every_kind_of_search_explains_itself() -> None:
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=3, reuse=False)
     assert found.schedule.splits
