@@ -186,6 +186,7 @@ class Accesses:
         later, earlier = table[:, 0] + start, table[:, 1] + start
         shift = self.base[earlier] - self.base[later]
         alike = (self.step[earlier] == self.step[later]).all(axis=(1, 2))
+        alike &= (self.onward[earlier] == self.onward[later]).all(axis=1)  # else only by chance in the middle block
         with np.errstate(over="ignore"):
             same = batch.readers[earlier] == batch.readers[later]  # one nest, whose loops stay loops together
             flags = np.stack([alike, same], axis=1).astype(np.int64)

@@ -12,6 +12,7 @@ from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
 from autosched.lang.dtypes import float16
 from autosched.schedule.derived import array_strides
+from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, stage_work
@@ -178,6 +179,11 @@ class LaneWorks:
         spot = self._model.structure.spot(func)
         return spot is not None and spot.level is Level.THREAD
 
+    def _owns_tile(self, stage: StageId) -> bool:
+        """Whether an update adds to an array inside each thread, which is written to memory in the end."""
+        bound = self._model.bound
+        return owns_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
+
     def _bytes_in_memory(self, source: str) -> float:
         """Return the size of an array in memory; 0 for one in a buffer."""
         bound = self._model.bound
@@ -223,7 +229,8 @@ class LaneWorks:
             found.kept += own
             found.inside += times
             return
-        step = self._lane_step(group, moves, wild)
+        sums = group.source == stage.func and stage.number > 0 and self._owns_tile(stage)
+        step = 1 if sums and moves else self._lane_step(group, moves, wild)
         if not store and None in group.rows and step is not None and self._bytes_in_memory(group.source) > NEAR_BYTES:
             found.chosen += times
         if step is None or step > NARROW_STRIDE:
@@ -273,22 +280,27 @@ class LaneWorks:
 
     def _alignment(self, group: AccessGroup, moves: Moves) -> float:
         """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
-        bound = self._model.bound
-        source = bound.inputs.get(group.source)
-        extents = bound.funcs[group.source].extents if source is None else source.shape
         size, apart = self._model.facts.itemsize(group), 0
-        strides, _ = array_strides(extents, size, pitched=source is None)
-        for stride, row in zip(strides, group.rows, strict=True):
+        for stride, row in zip(self._strides(group), group.rows, strict=True):
             if row is None or row.quotient > 1:
                 return 0.0
             apart += size * stride * sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
         return float(apart & -apart)
+
+    def _strides(self, group: AccessGroup) -> tuple[int, ...]:
+        """Return the elements from one to the next in each dimension of an array, as if it were in memory."""
+        bound, size = self._model.bound, self._model.facts.itemsize(group)
+        if group.source in bound.inputs:
+            return array_strides(bound.inputs[group.source].shape, size, pitched=False)[0]
+        func = bound.funcs[group.source]
+        return array_strides(func.extents, size, pitched=not func.is_output)[0]
 
     def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
         fastest = self._fastest(group.source)
         # Where none of the rows is exact it is the load that may be left out, no floor.
         floors = any(r is not None and r.exact for r in group.rows)
+        strides = self._strides(group)
         step = 0
         for k, row in enumerate(group.rows):
             if row is None:
@@ -296,9 +308,9 @@ class LaneWorks:
                     return None
                 continue
             move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
-            if move and (k != fastest or row.quotient > 1 or (floors and not row.exact)):
+            if move and (row.quotient > 1 or (floors and not row.exact)):
                 return None
-            step = move if k == fastest else step
+            step += move if k == fastest else move * strides[k]
         return step
 
     def _in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:

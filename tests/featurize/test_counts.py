@@ -73,6 +73,16 @@ def test_a_copy_that_two_block_loops_move_in_one_dimension_has_its_largest_tile(
     assert checker.tally.failures == []
 
 
+def test_loads_that_are_the_same_in_the_middle_block_only_count_twice(script: ModuleType) -> None:
+    """The difference of an image and the image moved by dx and dy, which are 0 there."""
+    checker, state = drawn(script, "nl_means", 11)
+    blocks = [p for p in state.pieces if p.structure.func == "difference" and not p.structure.inlined]
+    grid = checker.as_written.model(blocks[0].structure).grid
+    assert (grid.blocks(np.array([blocks[0].params], np.int64))[1][0, 1:3] > 1).all()
+    checker.check(11)
+    assert checker.tally.failures == []
+
+
 def test_kernels_with_groups_that_blocks_do_not_begin_with_are_not_counted_exactly(script: ModuleType) -> None:
     """Code asks at each point of a group whether it is needed."""
     checker, state = drawn(script, "layer_norm", 3)

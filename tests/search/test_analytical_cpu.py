@@ -107,6 +107,33 @@ def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
     assert gathered["scattered_accesses"] == 0 == one_by_one["gathered_accesses"]
 
 
+def test_elements_of_less_than_four_bytes_are_loaded_one_by_one_where_they_lie_evenly_apart() -> None:
+    quotients, even = work_of(cast(float32, SHORT[x // 2, y])), work_of(cast(float32, SHORT[x, y]))
+    assert (quotients.serial, quotients.far) == (1, 1)
+    assert (even.serial, even.far) == (0, 1)
+
+
+def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
+    pixels, f = Input("pixels", uint8, 3), Func("f")
+    f[y, x] = cast(float32, pixels[y, x, 1])
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f"),)))
+    by_x, by_y = (LaneWorks(model, {}).of(StageId("f"), dim) for dim in ("x", "y"))
+    assert (by_x.near, by_x.far, by_y.far) == (1, 0, 2)  # across rows the store is far, too
+
+
+def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> None:
+    k, c, f = RDom("k", k=(0, 3)), Var("c"), Func("f")
+    pixels = Input("pixels", float32, 3)
+    f[y, x, c] = 0.0
+    f[y, x, c] += pixels[y, x, k.k]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W), c=(0, 3))]), {"pixels": (H, W, 3)})
+    works = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f", 0), StageId("f", 1)))), {})
+    first, update = (works.of(StageId("f", n), "x") for n in (0, 1))
+    assert (first.near, first.unit) == (1, 0)  # written to memory once
+    assert (update.near, update.unit, update.own) == (1, 2, 2)
+
+
 def test_what_is_the_same_in_all_lanes_is_worked_out_once() -> None:
     same, differs = work_of(IMAGE[y, x] * exp(IMAGE[y, 0])), work_of(IMAGE[y, x] * exp(IMAGE[y, x]))
     assert (same.calls, differs.calls) == (0, 1)
