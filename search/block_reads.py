@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def read_by_blocks(found: BatchEvaluation) -> tuple[Floats, Floats, Floats]:
+def read_by_blocks(found: BatchEvaluation, walked_by: Ints) -> tuple[Floats, Floats, Floats]:
     """Return the different bytes that nests read in blocks next to each other, their rows, and how often they do so.
 
     Column 0 is of one block, column 1 of all blocks along the innermost dimension that has several, and so on; the
@@ -23,6 +23,7 @@ def read_by_blocks(found: BatchEvaluation) -> tuple[Floats, Floats, Floats]:
 
     Args:
         found: The batch.
+        walked_by: ``int64[R, D]``, which of the root's dimensions moves each of a nest's, from 1; 0 where none does.
 
     Returns:
         ``float64[R, 1 + D]`` each: bytes, contiguous rows of these, and such groups of blocks.
@@ -31,7 +32,8 @@ def read_by_blocks(found: BatchEvaluation) -> tuple[Floats, Floats, Floats]:
     outside = (kinds["store"] == 0) & (kinds["own"] == 0) & (kinds["memory"] == GLOBAL)
     boxes, extents = Boxes.of(kinds, nests.low.shape[1]), _extents(kinds)
     order, count = _order(found), found.geometry.count
-    walked = np.where(nests.onward > 0, _of_nests(found, order), 0)
+    of_root = np.concatenate([np.zeros((len(order), 1), np.int64), order], axis=1)  # of none: 0
+    walked = np.take_along_axis(of_root[found.batch.nests.candidate], walked_by, axis=1)
     points = _points_of_block(nests)
     whole = np.maximum(nests.kinds["sizes"], points)
     n, levels, most = len(points), int(order.max(initial=0)), count.shape[1]
@@ -55,18 +57,6 @@ def _order(found: BatchEvaluation) -> Ints:
     ndims = found.geometry.nests.kinds["ndims"][found.batch.nests.start][:, None]
     several = (count > 1) & (np.arange(count.shape[1]) < ndims)
     return np.where(several, several[:, ::-1].cumsum(axis=1)[:, ::-1], 0)
-
-
-def _of_nests(found: BatchEvaluation, of_root: Ints) -> Ints:
-    """Return what is known of the root's dimensions for those of nests, ``int64[R, D]``; 0 where there is none such.
-
-    Dimensions are taken to be alike from the innermost one on.
-    """
-    ndims, candidate = found.geometry.nests.kinds["ndims"], found.batch.nests.candidate
-    dims = of_root.shape[1]
-    at = np.arange(dims) - (ndims - ndims[found.batch.nests.start][candidate])[:, None]
-    there = (at >= 0) & (at < dims)
-    return np.where(there, np.take_along_axis(of_root[candidate], np.clip(at, 0, dims - 1), axis=1), 0)
 
 
 def _extents(kinds: Gathered) -> Floats:

@@ -93,6 +93,33 @@ class KernelWork:
         return found
 
     @cached_property
+    def walked_by(self) -> Ints:
+        """``int64[rows, D]``: the dimension of the root, from 1, that moves each nest's from block to block; 0: none.
+
+        Of several it is the outermost.
+        """
+        facts = self._facts
+        found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
+        for k, dims in enumerate(facts.dims):
+            found[k, : len(dims)] = [min(self._root_dims(k).get(d, {0})) for d in dims]
+        return found
+
+    def _root_dims(self, row: int) -> dict[str, set[int]]:
+        """Return the root's dimensions, from 1, that move each dimension of a nest's stage."""
+        facts = self._facts
+        stage = facts.rows[row]
+        spot = facts.structure.spot(stage.func)
+        if spot is None:
+            return {d: {k} for k, d in enumerate(facts.dims[0], 1)}
+        of_host, found = self._root_dims(facts.rows.index(spot.host)), {}
+        for group in facts.accesses[spot.host].loads:
+            if group.source == stage.func:
+                for dim, index in zip(facts.bound.funcs[stage.func].dims, group.rows, strict=True):
+                    loops = () if index is None else [loop for loop, _ in index.coefficients]
+                    found.setdefault(dim, set()).update(*(of_host.get(loop, set()) for loop in loops))
+        return {dim: by for dim, by in found.items() if by}
+
+    @cached_property
     def arrays(self) -> Ints:
         """``int64[rows]``: arrays in global memory that each nest reads and writes."""
         facts = self._facts
@@ -237,6 +264,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     is_cut = (sizes > 0) & (count * found.geometry.tile[candidate] > sizes)
     cut = np.take_along_axis(is_cut / count, lane[:, None], axis=1)[:, 0]
     strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
+    walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
     far = strides >= PAGE
     span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
     pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
@@ -250,7 +278,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         carrier, _loops(inside, batch.hosts, features),
         np.concatenate([w.outside for w in works])[batch.nests.flat],
         np.concatenate([w.share for w in works])[batch.nests.flat],
-        *read_by_blocks(found),
+        *read_by_blocks(found, walked_by),
         features,
     )  # fmt: skip
 

@@ -16,11 +16,12 @@ from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp
 from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical_cpu import CpuModel
-from autosched.search.block_reads import read_by_blocks
 from autosched.search.cpu_memory import KEPT_BYTES
 from autosched.search.cpu_rates import CPU_COMPONENTS
+from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
 from autosched.target import cpu_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
@@ -42,18 +43,22 @@ def evaluated(kernel: tuple[Featurizer, Structure], *params: int) -> BatchEvalua
     return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
 
 
+def read_by_blocks(found: BatchEvaluation) -> LaneRows:
+    return lane_rows(found, lambda model: KernelWork(model, {}))
+
+
 def test_a_block_a_row_of_blocks_and_a_slab_read_more_and_more() -> None:
-    bytes_, rows, groups = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 32, 1, 1, 1))
+    found = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 32, 1, 1, 1))
     planes_and_rows = np.array([3 * 9, 3 * 9, 3 * 33, 18 * 33])
-    assert bytes_[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
-    assert rows[0].tolist() == planes_and_rows.tolist()
-    assert groups[0].tolist() == [16 * 4 * 2, 16 * 4, 16, 1]
+    assert found.read[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
+    assert found.read_rows[0].tolist() == planes_and_rows.tolist()
+    assert found.groups[0].tolist() == [16 * 4 * 2, 16 * 4, 16, 1]
 
 
 def test_dimensions_of_one_block_are_no_level() -> None:
-    bytes_, _, groups = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 64, 1, 4, 1))
-    assert bytes_[0].tolist() == [4 * 64 * n for n in (3 * 33, 18 * 33, 18 * 33, 18 * 33)]
-    assert groups[0].tolist() == [16, 1, 1, 1]
+    found = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 64, 1, 4, 1))
+    assert found.read[0].tolist() == [4 * 64 * n for n in (3 * 33, 18 * 33, 18 * 33, 18 * 33)]
+    assert found.groups[0].tolist() == [16, 1, 1, 1]
 
 
 @pytest.mark.parametrize("level", [Level.THREAD, Level.BLOCK])
@@ -64,18 +69,32 @@ def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) ->
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (66, 128)})
     kernel = Featurizer(bound, CPU), Structure((StageId("f"),), (Spot("g", level, StageId("f")),))
     own = (1, 32) if level is Level.BLOCK else ()
-    bytes_, rows, groups = read_by_blocks(evaluated(kernel, 2, 32, 4, 1, *own))
-    assert bytes_.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
-    assert rows[1].tolist() == [10, 10, 66]
-    assert groups[1].tolist() == [8 * 4, 8, 1]
+    found = read_by_blocks(evaluated(kernel, 2, 32, 4, 1, *own))
+    assert found.read.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
+    assert found.read_rows[1].tolist() == [10, 10, 66]
+    assert found.groups[1].tolist() == [8 * 4, 8, 1]
+
+
+def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> None:
+    """A sum of each row, by which the points of the row are divided: it is moved by one of two block loops."""
+    k, total, f = RDom("k", k=(0, 128)), Func("total"), Func("f")
+    total[y] = 0.0
+    total[y] += IMAGE[y, k.k]
+    f[y, x] = IMAGE[y, x] / total[y]
+    bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), (Spot("total", Level.BLOCK, StageId("f")),))
+    found = read_by_blocks(evaluated(kernel, 4, 32, 1, 1, 4, 1))
+    assert found.read.tolist() == [
+        [4 * 4 * 32, 4 * 4 * 128, 4 * 64 * 128], [0, 0, 0], [4 * 4 * 128, 4 * 4 * 128, 4 * 64 * 128]
+    ]  # fmt: skip
 
 
 def test_data_choose_no_more_than_there_is() -> None:
     f, table = Func("f"), Input("table", float32, 2)
     f[y, x] = table[clamp(cast(int32, IMAGE[y, x]), 0, 7), x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128), "table": (8, 128)})
-    bytes_, _, _ = read_by_blocks(evaluated((Featurizer(bound, CPU), Structure((StageId("f"),))), 64, 32, 1, 1))
-    assert bytes_[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
+    found = read_by_blocks(evaluated((Featurizer(bound, CPU), Structure((StageId("f"),))), 64, 32, 1, 1))
+    assert found.read[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
 
 
 @pytest.mark.parametrize(("side", "times"), [(128, 1), (512, 3)])
