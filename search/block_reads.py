@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from autosched.featurize.footprint import Boxes
 from autosched.featurize.growing import Gathered
-from autosched.featurize.kinds import GLOBAL, THREAD
+from autosched.featurize.kinds import THREAD
+from autosched.featurize.memories import GLOBAL
 from autosched.featurize.model import BatchEvaluation
 from autosched.featurize.rows import NestRows
 

@@ -111,7 +111,8 @@ class KernelWork:
         spot = facts.structure.spot(stage.func)
         if spot is None:
             return {d: {k} for k, d in enumerate(facts.dims[0], 1)}
-        of_host, found = self._root_dims(facts.rows.index(spot.host)), {}
+        of_host = self._root_dims(facts.rows.index(spot.host))
+        found: dict[str, set[int]] = {}
         for group in facts.accesses[spot.host].loads:
             if group.source == stage.func:
                 for dim, index in zip(facts.bound.funcs[stage.func].dims, group.rows, strict=True):
