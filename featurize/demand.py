@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.regions import WholeGroups, demanded_region, loop_ranges
 from autosched.featurize.alike import alike, distinct
@@ -206,13 +207,14 @@ class Demands:
         sizes, lows = (np.array(x, np.int64) for x in self.kinds.grid(place.stages[0], dims))
         tile = tile[:, : len(dims)]
         count = -(-sizes // tile)
-        region = self._block_region(place, dims, tile, count, sizes, lows)
+        looked_at = self._looked_at(place, tile, count, sizes, lows)
+        region = self._block_region(place, dims, tile, looked_at, sizes, lows)
         n, d = len(tile), len(region)
         found = np.ones((n, 4, self.kinds.dims), np.int64)
         found[:, 1] = 0
         found[:, 3] = 0
         if d:
-            few = FEW_BLOCKS + (PARTS + 1) * len(dims)
+            few = len(looked_at)
             low, high = (
                 np.stack([np.broadcast_to(ends[k], few * n) for ends in region], axis=1).reshape(few, n, d)
                 for k in (0, 1)
@@ -227,24 +229,11 @@ class Demands:
         return self._blocks.extend(found)
 
     def _block_region(
-        self, place: BlockPlace, dims: Sequence[str], tile: Ints, count: Ints, sizes: Ints, lows: Ints
+        self, place: BlockPlace, dims: Sequence[str], tile: Ints, which: Sequence[Ints], sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
-        """Return the demand of one block: `FEW_BLOCKS`, then some along each dimension alone.
-
-        Blocks in the middle and at all ends may not need the most: where several dimensions move one of the Member's,
-        as in ``source[x + dx]``, where tiles lie differently to floor divisions, or where clamps act in the middle.
-        """
-        middle, last = middle_block(count), count - 1
-        start = _start(place, count)
-        after = np.minimum(middle + 1, last)
-        alone = [
-            np.where(np.arange(len(dims)) == k, last * part // PARTS, middle)
-            for k in range(len(dims))
-            for part in range(PARTS + 1)
-        ]
-        which: Ints = np.concatenate([middle, after, np.zeros_like(count), last, start, *alone])
-        tiles = np.tile(tile, (FEW_BLOCKS + len(alone), 1))
-        low: Ints = lows + which * tiles
+        """Return the demand of some blocks, of all tiles for the first of them, then the second, ..."""
+        tiles = np.tile(tile, (len(which), 1))
+        low: Ints = lows + np.concatenate(which) * tiles
         high: Ints = np.minimum(low + tiles - 1, lows + sizes - 1)
         consumers = []
         for s in place.stages:
@@ -254,6 +243,34 @@ class Demands:
         region = demanded_region(self.bound, consumers, place.func, inside, dict(place.grouped))
         assert region is not None
         return region
+
+    def _looked_at(self, place: BlockPlace, tile: Ints, count: Ints, sizes: Ints, lows: Ints) -> list[Ints]:
+        """Return blocks whose demand is looked at, ``int64[N, dims]`` each: `FEW_BLOCKS`, then some along a dimension.
+
+        Blocks in the middle and at all ends may not need the most: where several dimensions move one of the Member's,
+        as in ``source[x + dx]``, where tiles lie differently to floor divisions, or where clamps act in the middle.
+        Aligned tiles reach beyond their block: they may lie on both sides of a multiple of a divisor where it does not.
+        """
+        middle, last = middle_block(count), count - 1
+        few = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(place, count)]
+        for k in range(count.shape[1]):
+            here = np.arange(count.shape[1]) == k
+            few += [np.where(here, last * part // PARTS, middle) for part in range(PARTS + 1)]
+            for divisor in self._divisors(place):
+                multiple = -(-(lows + sizes // 2) // divisor) * divisor
+                for point in (multiple - 1, multiple):
+                    few.append(np.where(here, np.clip((point - lows) // tile, 0, last), middle))
+        return few
+
+    def _divisors(self, place: BlockPlace) -> list[int]:
+        """Return the divisors in indices on the way to a Func with aligned tiles; none without such tiles."""
+        if not place.grouped:
+            return []
+        funcs = [self.bound.funcs[name] for name in place.inside]
+        stages = [self.bound.stage(*s) for s in place.stages] + [stage for f in funcs for stage in f.stages]
+        indices = [i for stage in stages for f in stage.footprints for dim in f.dims for i in dim]
+        atoms = [a for i in indices for a in ix.atoms(i) if isinstance(a, ix.Atom) and a.kind == "div"]
+        return sorted({a.payload for a in atoms if isinstance(a.payload, int) and a.payload > PARTS})
 
     def of_threads(self, places: Ints, rows: NestRows, hosts: Ints) -> ThreadDemand:
         """Return what threads need.

@@ -1,0 +1,33 @@
+"""What blocks need where tiles of Members begin at multiples that blocks do not begin with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Spot, Structure
+from autosched.lang.dtypes import float32
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+from autosched.schedule.types import Aligned, Level, StageId
+from autosched.target import get_target
+
+F = StageId("f")
+
+
+@pytest.mark.parametrize(("aligned", "needed"), [(None, 2), (Aligned(2, 0), 2), (Aligned(2, 1), 3)])
+def test_tiles_on_both_sides_of_a_multiple_of_a_divisor_need_more(aligned: Aligned | None, needed: int) -> None:
+    """A pair of points that begins at an odd one has two quotients in one block of sixteen only."""
+    image, coarse, fine, f = Input("image", float32, 1), Func("coarse"), Func("fine"), Func("f")
+    x = Var("x")
+    coarse[x] = image[x] + 1
+    fine[x] = coarse[x // 32] + coarse[x // 32 + 1]
+    f[x] = fine[x] * 2
+    bound = bind(Pipeline([f.over(x=(0, 1300))]), {"image": (48,)})
+    spots = (Spot("coarse", Level.BLOCK, F), Spot("fine", Level.BLOCK, F, aligned=aligned))
+    model = Featurizer(bound, get_target("h200")).model(Structure((F,), spots))
+    nests = model.evaluate(np.array([[1, 1, 1, 1, 1, 1]], np.int64)).geometry.nests
+    assert {n.stage.func: int(n.covered[0, 0]) for n in nests}["coarse"] == needed
