@@ -253,10 +253,11 @@ class Demands:
         """
         middle, last = middle_block(count), count - 1
         few = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(place, count)]
+        divisors = self._divisors(place)
         for k in range(count.shape[1]):
             here = np.arange(count.shape[1]) == k
             few += [np.where(here, last * part // PARTS, middle) for part in range(PARTS + 1)]
-            for divisor in self._divisors(place):
+            for divisor in divisors:
                 multiple = -(-(lows + sizes // 2) // divisor) * divisor
                 for point in (multiple - 1, multiple):
                     few.append(np.where(here, np.clip((point - lows) // tile, 0, last), middle))

@@ -50,16 +50,17 @@ def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[A
         return []
     if any(r is None or any(name == dim for name, _ in r.coefficients) for r in group.rows[:-1]):
         return []
-    itemsize, strides, origin = _array(bound, group)
+    itemsize, strides, origin = array_in_memory(bound, group)
     multiple = gcd(longest_vector(itemsize), *strides[:-1])
     return [Aligned(multiple, (origin - at[-1]) % multiple) for at in group.offsets] if multiple > 1 else []
 
 
-def _array(bound: BoundPipeline, group: AccessGroup) -> tuple[int, Sequence[int], int]:
-    """Return the item size of an array in global memory, its strides, and the index of its first column."""
+def array_in_memory(bound: BoundPipeline, group: AccessGroup) -> tuple[int, Sequence[int], int]:
+    """Return an array in global memory: bytes of an element, strides in elements, index of the first column."""
     if group.source in bound.inputs:
         array = bound.inputs[group.source]
         return array.dtype.bytes_, array_strides(array.shape, array.dtype.bytes_, pitched=False)[0], 0
     func = bound.funcs[group.source]
     itemsize = func.dtypes[group.component].bytes_
-    return itemsize, array_strides(func.extents, itemsize, pitched=not func.is_output)[0], func.region[-1][0]
+    first = func.region[-1][0] if func.region else 0
+    return itemsize, array_strides(func.extents, itemsize, pitched=not func.is_output)[0], first

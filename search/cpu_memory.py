@@ -105,10 +105,10 @@ def _read_again(
     all that is read from one to the other fits the core's caches: a block, a row of blocks, a slab of such rows.
     """
     held = np.concatenate([block[:, None], rows.read[:, 1:]], axis=1) * rows.share[:, None]
-    moved = np.maximum(held * rows.groups * filled[rows.candidate][:, None] - once[:, None], 0)
+    again = np.maximum(held * rows.groups * filled[rows.candidate][:, None] - once[:, None], 0)
     fits = np.add.reduceat(held, start, axis=0) <= KEPT_BYTES
     level = np.where(fits.all(axis=1), fits.shape[1] - 1, fits.argmin(axis=1))[rows.candidate]
-    return moved[:, 0], np.take_along_axis(moved, level[:, None], axis=1)[:, 0]
+    return again[:, 0], np.take_along_axis(again, level[:, None], axis=1)[:, 0]
 
 
 def _in_threads(rows: LaneRows, start: NDArray[np.int64]) -> Floats:

@@ -40,7 +40,8 @@ CPU_RATES: dict[str, float] = {
 
 Measured on an AMD EPYC of the fourth generation (vectors of 16 float32, 1 MB of L2 a core, gcc 12, a virtual machine):
 fitted to kernels of random pipelines that were timed on two busy cores, then rounded and scaled so that they agree with
-those of suite apps on a core of their own. To wake a sleeping thread takes long in virtual machines (``forks``).
+those of suite apps on a core of their own, before what neighbouring blocks share was worked out. To wake a sleeping
+thread takes long in virtual machines (``forks``).
 """
 
 CPU_COMPONENTS = tuple(CPU_RATES)

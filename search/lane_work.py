@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autosched.analysis.bound import BoundStage
-from autosched.featurize.accesses import AccessGroup
+from autosched.featurize.accesses import AccessGroup, Row
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
 from autosched.lang.dtypes import float16
-from autosched.schedule.derived import array_strides
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
+from autosched.search.align import array_in_memory
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, stage_work
 
@@ -208,7 +208,7 @@ class LaneWorks:
         for group in self._model.accesses_of(spot.host).loads:
             if group.source == stage.func:
                 for dim, row in zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True):
-                    step = 0 if row is None else sum(c * host.get(loop, 0) for loop, c in row.coefficients)
+                    step = 0 if row is None else _moved(row, host)
                     if row is not None and step:
                         found[dim] = max(found.get(dim, 0), UNEVEN if row.quotient > 1 else step)
         return found
@@ -256,7 +256,7 @@ class LaneWorks:
         ranges = dict(zip(func.dims, func.region, strict=True))
         first = last = 0
         for k, row in enumerate(group.rows):
-            step = 0 if row is None else sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+            step = 0 if row is None else _moved(row, moves)
             if not group.clamped[k] or row is None or row.quotient > 1 or step <= 0:
                 continue
             walked = [(c, *ranges[loop]) for loop, c in row.coefficients if loop in moves and loop in ranges]
@@ -280,34 +280,30 @@ class LaneWorks:
 
     def _alignment(self, group: AccessGroup, moves: Moves) -> float:
         """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
-        size, apart = self._model.facts.itemsize(group), 0
-        for stride, row in zip(self._strides(group), group.rows, strict=True):
+        size, strides, _ = array_in_memory(self._model.bound, group)
+        apart = 0
+        for stride, row in zip(strides, group.rows, strict=True):
             if row is None or row.quotient > 1:
                 return 0.0
-            apart += size * stride * sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+            apart += size * stride * _moved(row, moves)
         return float(apart & -apart)
-
-    def _strides(self, group: AccessGroup) -> tuple[int, ...]:
-        """Return the elements from one to the next in each dimension of an array, as if it were in memory."""
-        bound, size = self._model.bound, self._model.facts.itemsize(group)
-        if group.source in bound.inputs:
-            return array_strides(bound.inputs[group.source].shape, size, pitched=False)[0]
-        func = bound.funcs[group.source]
-        return array_strides(func.extents, size, pitched=not func.is_output)[0]
 
     def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
         fastest = self._fastest(group.source)
         # Where none of the rows is exact it is the load that may be left out, no floor.
         floors = any(r is not None and r.exact for r in group.rows)
-        strides = self._strides(group)
+        in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
+        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have an order of their own
+        if in_memory:
+            _, strides, _ = array_in_memory(self._model.bound, group)
         step = 0
         for k, row in enumerate(group.rows):
             if row is None:
                 if (group.source, k) in wild:
                     return None
                 continue
-            move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
+            move = abs(_moved(row, moves))
             if move and (row.quotient > 1 or (floors and not row.exact)):
                 return None
             step += move if k == fastest else move * strides[k]
@@ -321,7 +317,7 @@ class LaneWorks:
                 if (group.source, k) in wild:
                     return False
             else:
-                move = abs(sum(c * moves.get(loop, 0) for loop, c in row.coefficients))
+                move = abs(_moved(row, moves))
                 if move and (k != fastest or move > NARROW_STRIDE * row.quotient):
                     return False
         return True
@@ -341,6 +337,11 @@ def level_of(model: KernelModel, stage: StageId) -> Level:
     """Return where a stage of a kernel is computed."""
     spot = model.structure.spot(stage.func)
     return Level.ROOT if spot is None else spot.level
+
+
+def _moved(row: Row, moves: Moves) -> int:
+    """Return how far an index, times its quotient, moves from a lane to the next."""
+    return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
 
 
 def _add(found: LaneWork, stage: StageWork, times: int) -> None:

@@ -122,6 +122,17 @@ def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
     assert (by_x.near, by_x.far, by_y.far) == (1, 0, 2)  # across rows the store is far, too
 
 
+@pytest.mark.parametrize(("storage", "unit", "far"), [((), 2, 0), (("x", "y"), 1, 1)])
+def test_lanes_across_the_rows_of_a_buffer_are_far_apart(storage: tuple[str, ...], unit: int, far: int) -> None:
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2
+    f[y, x] = g[y, x] + 1
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
+    spot = Spot("g", Level.BLOCK, StageId("f"), storage=storage)
+    work = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f"),), (spot,))), {}).of(StageId("f"), "x")
+    assert (work.unit, work.far) == (unit, far)
+
+
 def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> None:
     k, c, f = RDom("k", k=(0, 3)), Var("c"), Func("f")
     pixels = Input("pixels", float32, 3)
