@@ -48,8 +48,9 @@ from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
+from autosched.search.lane_accesses import NARROW_STRIDE
 from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
-from autosched.search.lane_work import LANE_BYTES, NARROW_STRIDE
+from autosched.search.lane_work import LANE_BYTES
 from autosched.search.stage_work import StageWork
 from autosched.target import Target
 
@@ -68,14 +69,18 @@ WHOLE_ROWS = 0.3
 compilers do not know how many lanes these are."""
 ACCUMULATORS = 24
 """Vectors of running sums that gcc keeps in registers while a reduction runs."""
-UNROLLED = 20
+UNROLLED = 16
 """Vectors of a row up to which it does so."""
 IN_REGISTERS = 0.2
 """Time to begin a row whose sums are in registers over that of others: the loop over its lanes is unrolled."""
+SHORTER = (1.0, 0.5, 0.25)
+"""Lengths of vectors for a row's lanes, over the longest."""
 CHAINS = 8
 """Additions that a core has under way at once."""
 AHEAD = 128
 """Terms of sums of one vector that a core looks ahead: it begins the next sums while short ones still go on."""
+SCAN = 26.0
+"""Additions for which a term of a running sum waits until what the one before wrote to memory is there."""
 SCALAR_ACCESS = 0.5
 """Time of an access of one element over that of an addition: address and cast are part of it."""
 
@@ -161,12 +166,16 @@ class CpuModel:
         apart, wide_apart = rows.apart > 1, rows.apart > NARROW_STRIDE
         near = np.where(wide_apart, 0, of("near") + np.where(apart, of("unit"), 0))
         far = of("far") + np.where(wide_apart, of("unit") + of("near"), 0)
-        whole, part = _in_vectors(lanes, LANE_BYTES * width / of("narrowest"), near > 0)
-        free = ~rows.shared((of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
+        points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
+        gaps = np.where(wide_apart, 0, of("gaps") + np.where(apart, of("unit"), 0))
+        longest = LANE_BYTES * width / of("narrowest")
+        whole, part = _rows_in_vectors(rows, longest, gaps > 0)
+        shared = (of("alike") == of("even")) & (points > 1) & (lanes >= width)
+        untold = ((of("even") > 0) & ~shared) | (wide_apart & (of("unit") + of("near") > 0))
+        free = ~rows.shared(untold | (of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
         cut = rows.shared(of("bordered") > 0)  # gathers of narrow elements in blocks at the border
         together = whole * free * (1 - rows.borders * cut)
         vectors = runs / (width * part) * together
-        points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
@@ -175,19 +184,21 @@ class CpuModel:
         remainders = runs * of("periodic") * rows.borders
         chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))
         in_vectors = whole * free * ~cut
-        ends = self._ends(rows, LANE_BYTES * width * part / of("narrowest")) * together
+        ends = self._ends(rows, np.maximum(longest * SHORTER[-1], 1)) * together
         return {
             "vector_arithmetic": vectors * of("arithmetic"),
             "vector_accesses": vectors * accesses,
             "sums": vectors * of("own") * reduces * np.where(in_registers, rows.cut, 1),
             "divisions": vectors * of("divisions"),
             "strided_accesses": runs * near * together,
-            "gathered_accesses": runs * far * together,
+            "gathered_accesses": runs * (far - of("alike") * (1 - 1 / points)) * together,
             "scalar": runs * (singly * (1 - together) + of("once") / lanes),
             "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),
             "branches": runs * of("branches"),
-            "stalls": runs / (points * lanes) * np.where(reduces, np.maximum(CHAINS - chains, 0), 0) * together,
+            "stalls": runs
+            / (points * lanes)
+            * (np.where(reduces, np.maximum(CHAINS - chains, 0), 0) * together + SCAN * of("scans") * (lanes > 1)),
             "calls": runs * of("calls"),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
@@ -227,21 +238,38 @@ class CpuModel:
         return self._known[model]
 
 
+def _rows_in_vectors(rows: LaneRows, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:
+    """Return the share of lanes in vectors, ``float64[R]``, and what part of the longest vector these are.
+
+    Blocks at the end of rows have fewer lanes.
+
+    Args:
+        rows: The nests.
+        longest: ``float64[R]``, lanes of the longest vector.
+        gaps: ``bool[R]``, whether the last lane's vector would read too far.
+    """
+    whole, vectors = _in_vectors(rows.lanes, longest, gaps)
+    at_end, fewer = _in_vectors(rows.left, longest, gaps)
+    lanes, whole, vectors = (
+        (1 - rows.cut) * a + rows.cut * b for a, b in ((rows.lanes, rows.left), (whole, at_end), (vectors, fewer))
+    )
+    return whole / lanes, np.where(vectors > 0, whole / np.maximum(vectors * longest, 1e-9), 1.0)
+
+
 def _in_vectors(lanes: Floats, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:
-    """Return the share of a row's lanes in vectors, and the part of the longest vector that these are.
+    """Return how many of a row's lanes run in vectors, and how many vectors these are.
+
+    What the longest vectors leave over fills one of half their length, and of a quarter.
 
     Args:
         lanes: ``float64[R]``, lanes of a row.
         longest: ``float64[R]``, lanes of the longest vector.
-        gaps: ``bool[R]``, whether the last vector would read too far.
+        gaps: ``bool[R]``, whether the last lane's vector would read too far.
     """
-    best = np.full(len(lanes), np.inf)
-    share, part = np.zeros(len(lanes)), np.ones(len(lanes))
-    for fraction in (1.0, 0.5, 0.25):
-        length = np.maximum(longest * fraction, 1)
-        vectors = np.where(gaps, np.ceil(lanes / length) - 1, np.floor(lanes / length))
-        steps = vectors + lanes - vectors * length
-        better = steps < best
-        best = np.where(better, steps, best)
-        share, part = np.where(better, vectors * length / lanes, share), np.where(better, fraction, part)
-    return share, part
+    left = lanes - gaps
+    vectors = np.zeros(len(lanes))
+    for part in SHORTER:
+        length = np.maximum(longest * part, 1)
+        whole = np.floor(left / length)
+        vectors, left = vectors + whole, left - whole * length
+    return lanes - gaps - left, vectors

@@ -16,9 +16,8 @@ from autosched.featurize.alike import alike
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
-from autosched.lang.expr import Var
-from autosched.schedule.types import StageId
 from autosched.search.block_reads import read_by_blocks
+from autosched.search.boundaries import boundaries
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.stage_work import StageWork
 
@@ -57,13 +56,15 @@ class KernelWork:
         return self._vectors[key]
 
     @cached_property
-    def borders(self) -> Bools:
-        """``bool[rows, D]``: along which dimensions of the root boundary conditions set border blocks apart."""
+    def borders(self) -> Ints:
+        """``int64[rows, D]``: ends of each dimension of the root at which boundary conditions set blocks apart."""
         facts, dims = self._facts, self._facts.dims[0]
-        found = np.zeros((len(facts.rows), max(len(dims), 1)), bool)
+        found = np.zeros((len(facts.rows), max(len(dims), 1)), np.int64)
         for k, stage in enumerate(facts.rows):
-            names = self._bounded(stage)
-            found[k, : len(dims)] = [d in names for d in dims]
+            names = (stage.func, *facts.accesses[stage].calls)
+            acting = [b for name in names for b in boundaries(facts.bound, name)]
+            ends = {(b.dim, end) for b in acting for end, points in enumerate((b.below, b.above)) if points}
+            found[k, : len(dims)] = [sum(dim == d for dim, _ in ends) for d in dims]
         return found
 
     @cached_property
@@ -168,17 +169,6 @@ class KernelWork:
             row = rows.index(spot.host)
         return row
 
-    def _bounded(self, stage: StageId) -> set[str]:
-        funcs = self._facts.bound.funcs
-        read = [n for n in (stage.func, *self._facts.accesses[stage].calls) if funcs[n].boundary is not None]
-        return {
-            dim
-            for name in read
-            for load, _ in funcs[name].stages[0].loads
-            for dim, index in zip(funcs[name].dims, load.indices, strict=False)
-            if not isinstance(index, Var)
-        }
-
 
 @dataclass(frozen=True)
 class LaneRows:
@@ -193,6 +183,7 @@ class LaneRows:
         work: ``float64[R, fields]``, see `of`.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
+        left: ``float64[R]``, how many of a row's lanes do not, in these.
         streams: ``float64[R]``, pages that a block walks side by side.
         carrier: ``int64[R]``, the nest with threads of its own in which each is.
         loop: ``int64[R]``, the nest whose lane loop each runs in: what is computed inside a thread for every single
@@ -213,6 +204,7 @@ class LaneRows:
     work: Floats
     borders: Floats
     cut: Floats
+    left: Floats
     streams: Floats
     carrier: Ints
     loop: Ints
@@ -260,10 +252,16 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     work = np.stack([works[k // dims // len(rows)].work(k // dims % len(rows), k % dims) for k in keys.tolist()])[which]
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
-    middle = np.where(borders > 0, np.maximum(count - 2, 0) / count, 1.0).prod(axis=1)
+    inner = np.maximum(count - borders, 0)
+    # Where no block lies between the ends, code for the others is told apart by the remaining dimensions alone.
+    apart = (inner > 0) | (np.arange(dims) == lane[:, None])
+    middle = np.where(apart, inner / count, 1.0).prod(axis=1)
     sizes = np.concatenate([_padded(w.sizes, dims) for w in works])[batch.nests.flat]
-    is_cut = (sizes > 0) & (count * found.geometry.tile[candidate] > sizes)
+    tile = found.geometry.tile[candidate]
+    is_cut = (sizes > 0) & (count * tile > sizes)
     cut = np.take_along_axis(is_cut / count, lane[:, None], axis=1)[:, 0]
+    filled = np.where(is_cut, (sizes - (count - 1) * tile) / tile, 1.0)
+    filled = np.take_along_axis(filled, lane[:, None], axis=1)[:, 0]
     strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
     walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
     far = strides >= PAGE
@@ -271,10 +269,10 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
     first = np.zeros(len(rows), bool)
     first[start] = True
+    lanes = np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64)
     return LaneRows(
-        candidate, first, inside,
-        np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64),
-        np.where(bare, 1, serial).astype(np.float64), work, 1 - middle, cut,
+        candidate, first, inside, lanes, np.where(bare, 1, serial).astype(np.float64), work, 1 - middle, cut,
+        np.maximum(np.ceil(lanes * filled), 1),
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, features),
         np.concatenate([w.outside for w in works])[batch.nests.flat],
@@ -294,7 +292,7 @@ def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:
     return found
 
 
-def _padded(values: NDArray[np.int64] | NDArray[np.bool_], width: int) -> Ints:
+def _padded(values: Ints, width: int) -> Ints:
     found = np.zeros((len(values), width), np.int64)
     found[:, : values.shape[1]] = values
     return found

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
 from autosched.analysis.bound import BoundStage
-from autosched.featurize.accesses import AccessGroup, Row
+from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import spot_storage
 from autosched.lang.dtypes import float16
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
-from autosched.search.align import array_in_memory
+from autosched.search.boundaries import boundaries
+from autosched.search.lane_accesses import NARROW_STRIDE, UNEVEN, LaneAccesses, Moves, index_step
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, stage_work
 
 LANE_BYTES = 4
 NEAR_BYTES = 1 << 19
 """What a core reads again within this many bytes comes from its own caches."""
-NARROW_STRIDE = 4
-"""Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
-UNEVEN = 1 << 20
-"""How far lanes that stand at quotients move: too far for vectors."""
 FEW_LANES = 16
 """Lanes at an end of a row that are told apart by a condition: more of them form vectors of their own."""
-PERIODIC = ("mirrored", "mirrored_without_edge", "wrapped")
-"""Boundary conditions that take remainders, lane by lane in blocks at the border."""
-HALF_STORE = 10.0
+HALF_STORE = 36.0
 """Operations that make the bits of a float16."""
-
-Moves = dict[str, int]
-"""How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
 
 
 @dataclass(slots=True)
@@ -40,7 +31,7 @@ class LaneWork:
     """What one evaluation of a stage does; the operations are those of `autosched.search.stage_work.Work`.
 
     Attributes:
-        narrowest: Bytes of the smallest element it touches.
+        narrowest: Bytes of the smallest element that differs from lane to lane.
         arithmetic: Operations in vectors.
         divisions: Divisions in vectors.
         scalar: All operations, one lane at a time.
@@ -58,7 +49,10 @@ class LaneWork:
         fixed: Accesses that are the same in all lanes.
         inside: Accesses of arrays inside a thread.
         near: Accesses of lanes that lie a few elements apart.
+        gaps: Those of them that leave elements out in between, the last ones too.
         far: Accesses of lanes that lie anywhere.
+        even: Those of them that lie evenly apart: gcc is not told to form vectors, and rarely does.
+        alike: Loads among these that are the same along another dimension.
         aligned: Largest power of two that divides the bytes from a lane to the next in these, of any of them; 0 where
             data chooses.
         among: Bytes of the largest array in memory that they lie in, those along a row of it left out.
@@ -73,6 +67,7 @@ class LaneWork:
         input_row: Bytes of the shortest row of these.
         stored: Bytes of its result.
         terms: Evaluations of each of its points, more than one in a reduction.
+        scans: Whether each term reads what the one before wrote elsewhere, as running sums do.
     """
 
     narrowest: float = LANE_BYTES
@@ -91,7 +86,10 @@ class LaneWork:
     fixed: float = 0.0
     inside: float = 0.0
     near: float = 0.0
+    gaps: float = 0.0
     far: float = 0.0
+    even: float = 0.0
+    alike: float = 0.0
     aligned: float = 0.0
     among: float = 0.0
     chosen: float = 0.0
@@ -104,6 +102,7 @@ class LaneWork:
     input_row: float = 0.0
     stored: float = 0.0
     terms: float = 1.0
+    scans: float = 0.0
 
 
 class LaneWorks:
@@ -116,6 +115,7 @@ class LaneWorks:
 
     def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
         self._model = model
+        self._accesses = LaneAccesses(model)
         self._known = known
         self._moves: dict[tuple[StageId, str | None], Moves] = {}
 
@@ -131,27 +131,23 @@ class LaneWorks:
         func = bound.funcs[stage.func]
         found = LaneWork(serial=float(UNEVEN in moves.values()))
         found.terms = float(prod(d.extent for d in bound.stage(stage.func, stage.number).reductions))
+        found.scans = float(self._scans(stage))
         found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
-        moving: dict[str, set[str]] = {stage.func: set(moves)}
-        wild: set[tuple[str, int]] = set()
-        inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
-        for name in (stage.func, *sorted(inlined, key=inlined.__getitem__, reverse=True)):  # consumers come first
-            one = bound.stage(name, stage.number if name == stage.func else 0)
-            work = self._stage_work(one, frozenset(moving.get(name, ())))
-            wild |= work.moving
-            for source, k in work.moving:
-                if source in inlined:
-                    moving.setdefault(source, set()).add(bound.funcs[source].dims[k])
+        moving, works = self._varying(stage, lane)
+        wild = {index for work in works.values() for index in work.moving}
+        for name, work in works.items():
             if bound.funcs[name].boundary is None:
                 _add(found, work, access.calls.get(name, 1))
-                self._conditions(found, one, moving.get(name, ()))
-        periodic = any(bound.funcs[name].boundary in PERIODIC for name in (stage.func, *inlined))
+                self._conditions(found, self._bound_stage(stage, name), moving.get(name, ()))
+        acts = [b for name in works for b in boundaries(bound, name) if b.dim in moving.get(name, ())]
+        periodic = any(b.remainder for b in acts)
+        if not periodic:
+            found.high = max([found.high, *(float(b.above) for b in acts if b.folds)])
         hot = cold = 0.0
         for store, groups in enumerate((access.loads, access.stores)):
             for group in groups:
                 self._count(found, stage, group, moves, wild, bool(store))
                 size, times = self._model.facts.itemsize(group), len(group.offsets)
-                found.narrowest = min(found.narrowest, size)
                 if periodic and not group.everywhere:
                     found.periodic += times
                     found.bordered = max(found.bordered, float(size < LANE_BYTES))
@@ -169,6 +165,26 @@ class LaneWorks:
         found.inputs = cold / max(cold + hot, 1)
         return found
 
+    def _varying(self, stage: StageId, lane: str | None) -> tuple[dict[str, set[str]], dict[str, StageWork]]:
+        """Return what differs from lane to lane in a stage and in each Func inlined into it, consumers first.
+
+        Returns:
+            Dimensions by Func, and the work of each.
+        """
+        bound, access = self._model.bound, self._model.accesses_of(stage)
+        moving: dict[str, set[str]] = {stage.func: set(self._moves_of(stage, lane))}
+        works: dict[str, StageWork] = {}
+        inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
+        for name in (stage.func, *sorted(inlined, key=inlined.__getitem__, reverse=True)):
+            works[name] = self._stage_work(self._bound_stage(stage, name), frozenset(moving.get(name, ())))
+            for source, k in works[name].moving:
+                if source in inlined:
+                    moving.setdefault(source, set()).add(bound.funcs[source].dims[k])
+        return moving, works
+
+    def _bound_stage(self, stage: StageId, name: str) -> BoundStage:
+        return self._model.bound.stage(name, stage.number if name == stage.func else 0)
+
     def _stage_work(self, stage: BoundStage, moving: frozenset[str]) -> StageWork:
         key = id(stage), moving
         if key not in self._known:
@@ -183,6 +199,18 @@ class LaneWorks:
         """Whether an update adds to an array inside each thread, which is written to memory in the end."""
         bound = self._model.bound
         return owns_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
+
+    def _scans(self, stage: StageId) -> bool:
+        """Whether an update reads its Func at another term's point."""
+        access = self._model.accesses_of(stage)
+        terms = {d.name for d in self._model.bound.stage(stage.func, stage.number).reductions}
+        written = {
+            (group.rows, offset)
+            for group in access.stores for offset in group.offsets
+            if any(row is not None and any(loop in terms for loop, _ in row.coefficients) for row in group.rows)
+        }  # fmt: skip
+        read = {(g.rows, offset) for g in access.loads if g.source == stage.func for offset in g.offsets}
+        return bool(written) and bool(read - written)
 
     def _bytes_in_memory(self, source: str) -> float:
         """Return the size of an array in memory; 0 for one in a buffer."""
@@ -204,13 +232,14 @@ class LaneWorks:
         if spot is None or spot.level is Level.BLOCK:
             return {} if lane is None else {lane: 1}
         host = self._moves_of(spot.host, lane)
+        wild = {index for work in self._varying(spot.host, lane)[1].values() for index in work.moving}
         found: Moves = {}
         for group in self._model.accesses_of(spot.host).loads:
             if group.source == stage.func:
-                for dim, row in zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True):
-                    step = 0 if row is None else _moved(row, host)
-                    if row is not None and step:
-                        found[dim] = max(found.get(dim, 0), UNEVEN if row.quotient > 1 else step)
+                for k, (dim, row) in enumerate(zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True)):
+                    step = UNEVEN * ((stage.func, k) in wild) if row is None else index_step(row, host)
+                    if step:
+                        found[dim] = max(found.get(dim, 0), UNEVEN if row is None or row.quotient > 1 else step)
         return found
 
     def _count(
@@ -228,26 +257,33 @@ class LaneWorks:
             found.held += vectors
             found.kept += own
             found.inside += times
+            found.narrowest = min(found.narrowest, size)
             return
         sums = group.source == stage.func and stage.number > 0 and self._owns_tile(stage)
-        step = 1 if sums and moves else self._lane_step(group, moves, wild)
+        step = 1 if sums and moves else self._accesses.step(group, moves, wild)
         if not store and None in group.rows and step is not None and self._bytes_in_memory(group.source) > NEAR_BYTES:
             found.chosen += times
         if step is None or step > NARROW_STRIDE:
             found.far += times
-            if not self._in_row(group, moves, wild):
+            if step is not None:
+                found.even += times
+                found.alike += times * (not store and self._accesses.is_alike(stage, group, moves))
+            if not self._accesses.in_row(group, moves, wild):
                 found.among = max(found.among, self._bytes_in_memory(group.source))
-            found.aligned = max(found.aligned, self._alignment(group, moves))
+            found.aligned = max(found.aligned, self._accesses.alignment(group, moves))
             if step is None:
                 found.serial += size < LANE_BYTES or (store and None in group.rows)
         elif step > 1:
             found.near += times
+            found.gaps += times * (not store and self._accesses.has_gaps(group, step))
         elif step == 1:
             found.wide += vectors
             found.unit += times
             found.own += own
         else:
             found.fixed += times
+            return
+        found.narrowest = min(found.narrowest, size)
 
     def _clamp(self, found: LaneWork, stage: StageId, group: AccessGroup, moves: Moves) -> None:
         """Note how many lanes at either end of a row of the whole result load from beyond the array."""
@@ -256,7 +292,7 @@ class LaneWorks:
         ranges = dict(zip(func.dims, func.region, strict=True))
         first = last = 0
         for k, row in enumerate(group.rows):
-            step = 0 if row is None else _moved(row, moves)
+            step = 0 if row is None else index_step(row, moves)
             if not group.clamped[k] or row is None or row.quotient > 1 or step <= 0:
                 continue
             walked = [(c, *ranges[loop]) for loop, c in row.coefficients if loop in moves and loop in ranges]
@@ -278,70 +314,11 @@ class LaneWorks:
                 found.low = max(found.low, low if low <= FEW_LANES else 0)
                 found.high = max(found.high, high if high <= FEW_LANES else 0)
 
-    def _alignment(self, group: AccessGroup, moves: Moves) -> float:
-        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
-        size, strides, _ = array_in_memory(self._model.bound, group)
-        apart = 0
-        for stride, row in zip(strides, group.rows, strict=True):
-            if row is None or row.quotient > 1:
-                return 0.0
-            apart += size * stride * _moved(row, moves)
-        return float(apart & -apart)
-
-    def _lane_step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
-        """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
-        fastest = self._fastest(group.source)
-        # Where none of the rows is exact it is the load that may be left out, no floor.
-        floors = any(r is not None and r.exact for r in group.rows)
-        in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
-        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have an order of their own
-        if in_memory:
-            _, strides, _ = array_in_memory(self._model.bound, group)
-        step = 0
-        for k, row in enumerate(group.rows):
-            if row is None:
-                if (group.source, k) in wild:
-                    return None
-                continue
-            move = abs(_moved(row, moves))
-            if move and (row.quotient > 1 or (floors and not row.exact)):
-                return None
-            step += move if k == fastest else move * strides[k]
-        return step
-
-    def _in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
-        """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
-        fastest = self._fastest(group.source)
-        for k, row in enumerate(group.rows):
-            if row is None:
-                if (group.source, k) in wild:
-                    return False
-            else:
-                move = abs(_moved(row, moves))
-                if move and (k != fastest or move > NARROW_STRIDE * row.quotient):
-                    return False
-        return True
-
-    def _fastest(self, source: str) -> int:
-        """Return the dimension of an array along which neighbours are next to each other in memory."""
-        model = self._model
-        func = model.bound.funcs.get(source)
-        spot = None if func is None else model.structure.spot(source)
-        if func is not None and spot is not None:
-            return func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
-        extents = model.bound.inputs[source].shape if func is None else func.extents
-        return max((k for k, n in enumerate(extents) if n > 1), default=0)
-
 
 def level_of(model: KernelModel, stage: StageId) -> Level:
     """Return where a stage of a kernel is computed."""
     spot = model.structure.spot(stage.func)
     return Level.ROOT if spot is None else spot.level
-
-
-def _moved(row: Row, moves: Moves) -> int:
-    """Return how far an index, times its quotient, moves from a lane to the next."""
-    return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
 
 
 def _add(found: LaneWork, stage: StageWork, times: int) -> None:

@@ -31,6 +31,10 @@ LIBRARY = {
 """Times of elementary functions over that of a float32 exponential; the C library computes them one at a time."""
 DOUBLE_CALL = 1.7
 FLOAT_REMAINDER = 2.0
+HALF_LOAD = 30.0, 22.0
+"""Operations that make a number of the bits of a float16: in vectors, and one lane at a time."""
+HALF_ROUND = 36.0, 30.0
+"""Operations that round a number to float16."""
 EXPONENTIAL = 40.0
 """Additions that take as long as an exponential."""
 
@@ -78,6 +82,7 @@ def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
     """Return the work of a stage whose dimensions ``moving`` differ from lane to lane."""
     varies = _varying(stage, moving)
     total = [0.0] * 7
+    shares = _shares(stage, varies)
     for e, indexing in _nodes(stage):
         moves, data = varies[id(e)]
         if _is_free(e, indexing, moves, data):
@@ -86,9 +91,9 @@ def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
         if moves:
             joined = isinstance(e, Binary) and e.op in ("and", "or") and e.dtype.kind == "b" and data
             for k, n in enumerate((*cost[:4], float(joined), cost[4])):
-                total[k] += n
+                total[k] += n * shares[id(e)]
         else:
-            total[6] += cost[2] + cost[3] * EXPONENTIAL
+            total[6] += (cost[2] + cost[3] * EXPONENTIAL) * shares[id(e)]
     places = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
     places |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
     return StageWork(Work(*total), frozenset(places))
@@ -101,6 +106,27 @@ def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
         moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in below)
         known[id(e)] = moves, isinstance(e, Load) or any(d for _, d in below)
     return known
+
+
+def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:
+    """Return how often each node is worked out, by ``id``.
+
+    A condition that is the same in all lanes is taken out of the loop over them, which is there twice then: what one
+    of both alone needs is worked out half of the time.
+    """
+    roots = [*stage.values, *stage.indices]
+    seen: set[int] = set()
+    order = []
+    for e in operands_first(roots, seen):
+        seen.add(id(e))
+        order.append(e)
+    shares = dict.fromkeys(map(id, order), 0.0) | dict.fromkeys(map(id, roots), 1.0)
+    for e in reversed(order):
+        halved = (e.t, e.f) if isinstance(e, Select) and not varies[id(e.cond)][0] else ()
+        for c in children(e):
+            part = 0.5 if any(c is h for h in halved) else 1.0
+            shares[id(c)] = min(shares[id(c)] + part * shares[id(e)], 1.0)
+    return shares
 
 
 def _nodes(stage: BoundStage) -> Iterator[tuple[Expr, bool]]:
@@ -128,7 +154,8 @@ def _cost(e: Expr) -> tuple[float, float, float, float, float]:
     """Return what a node costs without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`)."""
     arithmetic, divisions, scalar, calls, serial = _plain_cost(e)
     if e.dtype == float16:  # arrays hold bits; every operation is rounded
-        arithmetic, scalar = arithmetic + 8, scalar + (10 if isinstance(e, Load) else 14)
+        more = HALF_LOAD if isinstance(e, Load) else HALF_ROUND
+        arithmetic, scalar = arithmetic + more[0], scalar + more[1]
     return arithmetic, divisions, scalar, calls, serial
 
 

@@ -34,9 +34,6 @@ KERNEL_FLAGS: tuple[str, ...] = (
     "-fno-ivopts",
     # gcc 12 interchanges reduction loops that accumulate in memory, and so adds floats in another order.
     "-fno-loop-interchange",
-    # The rest of a loop is left to scalar code: with the vectors of half the length that gcc also tries, a stencil of a
-    # thousand operations takes it ten times as long to compile, and runs no faster.
-    "--param=vect-epilogues-nomask=0",
     # Sums stay in registers where all loops inside the reduction are unrolled, eight points of two vectors, say; by
     # itself gcc unrolls up to 200 instructions. With 800 stencils take twice as long to compile.
     "--param=max-completely-peeled-insns=400",

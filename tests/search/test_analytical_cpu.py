@@ -21,7 +21,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
-from autosched.search.analytical_cpu import CpuModel
+from autosched.search.analytical_cpu import SCAN, CpuModel
 from autosched.search.baseline import baseline_first
 from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
@@ -173,7 +173,7 @@ def test_lanes_with_several_points_in_a_row_access_memory_with_a_stride() -> Non
     together, apart, far = (counts_of(*kernel, 4, 64, 1, n) for n in (1, 2, 8))
     assert together["strided_accesses"] == 0 < together["vector_accesses"]
     assert apart["vector_accesses"] == 0 < apart["strided_accesses"]
-    assert far["strided_accesses"] == 0 < far["gathered_accesses"]
+    assert far["strided_accesses"] == 0 < far["scattered_accesses"]  # gcc is not told to form vectors
 
 
 def test_the_rest_of_a_row_is_scalar() -> None:
@@ -182,6 +182,16 @@ def test_the_rest_of_a_row_is_scalar() -> None:
     assert whole["scalar"] == 0 and whole["vector_accesses"] == 2 * H * W / 16
     assert whole["rows"] == H * W / 256
     assert rest["scalar"] > 0
+
+
+def test_rows_that_end_within_a_block_have_fewer_lanes_there() -> None:
+    def scalar(width: int) -> float:
+        f = Func("f")
+        f[y, x] = IMAGE[y, x] * 2
+        bound = bind(Pipeline([f.over(y=(0, H), x=(0, width))]), {"image": (H, width)})
+        return counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64, 1, 1)["scalar"]
+
+    assert scalar(640) == scalar(600) == 0 < scalar(606)  # 600 leaves 24 lanes over: vectors of 16 and of eight
 
 
 def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
@@ -193,8 +203,20 @@ def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
 
 def test_the_last_vector_of_a_strided_load_would_read_too_far() -> None:
     short, long = (counts_of(*pointwise(IMAGE[y, 2 * x]), 4, n, 1, 1)["strided_accesses"] for n in (32, 256))
-    assert short == H * W * 24 / 32  # vectors of eight leave less over than those of sixteen
-    assert long == H * W * 240 / 256
+    assert short == H * W * 28 / 32  # vectors of 16, eight and four
+    assert long == H * W * 252 / 256
+
+
+@pytest.mark.parametrize(("channels", "has_gaps"), [((0, 1, 2), False), ((0, 1), True), ((2, 0, 1), False)])
+def test_strided_loads_that_leave_nothing_out_in_between_read_no_further(
+    channels: tuple[int, ...], has_gaps: bool
+) -> None:
+    pixels, f = Input("pixels", float32, 3), Func("f")
+    f[y, x] = sum((pixels[y, x, c] for c in channels), start=cast(float32, 0))
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f"),))
+    assert (LaneWorks(kernel[0].model(kernel[1]), {}).of(StageId("f"), "x").gaps > 0) == has_gaps
+    assert (counts_of(*kernel, 4, 64, 1, 1)["scalar"] > 0) == has_gaps
 
 
 def test_narrow_elements_make_longer_vectors() -> None:
@@ -218,6 +240,97 @@ def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
     bytes_ = counts_of(*kernel("wrapped", Input("bytes", uint8, 2)), 1, 512, 1, 1)
     assert bytes_["remainders"] == 0 < bytes_["scalar_remainders"]
     assert bytes_["vector_arithmetic"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "dx", "remainders"),
+    [
+        ("mirrored", 0, False),  # all that is read along the row is there
+        ("wrapped", 0, False),
+        ("mirrored", 2, False),  # a little above the last
+        ("mirrored", -2, True),
+        ("wrapped", 2, True),
+    ],
+)
+def test_remainders_are_taken_where_indices_reach_beyond_an_array(kind: str, dx: int, remainders: bool) -> None:
+    around, f = getattr(IMAGE, kind)(), Func("f")
+    f[y, x] = around[y - 1, x + dx]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+    found = counts_of(*kernel, 4, 64, 1, 1)
+    assert (found["remainders"] > 0) == remainders
+    assert (found["ends"] > 0) == (kind == "mirrored" and dx == 2)
+
+
+def test_blocks_are_at_the_border_at_the_ends_where_a_boundary_condition_acts() -> None:
+    def remainders(kind: str, dx: int, height: int) -> float:
+        around, f = getattr(IMAGE, kind)(), Func("f")
+        f[y, x] = around[y + height, x + dx]
+        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+        kernel = Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+        return counts_of(*kernel, H, 64, 1, 1)["remainders"] / (H * W)
+
+    assert remainders("wrapped", 2, 0) == 1 / 16  # the last of sixteen blocks along a row
+    assert remainders("wrapped", 2, 4) == 1 / 16  # no block is away from the ends of columns: only rows tell them apart
+
+
+def test_lanes_evenly_far_apart_form_no_vectors_unless_the_points_of_a_thread_share_them() -> None:
+    alone = counts_of(*pointwise(IMAGE[x, y]), 4, 256, 1, 1)
+    assert alone["gathered_accesses"] == alone["vector_accesses"] == 0
+    assert alone["scattered_accesses"] == H * W
+
+    k = RDom("k", k=(0, 64))
+    left, right = Input("left", float32, 2), Input("right", float32, 2)
+    f = Func("f")
+    f[y, x] = 0.0
+    f[y, x] += left[y, k.k] * right[x, k.k]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"left": (H, 64), "right": (W, 64)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    one, four = (counts_of(*kernel, 4, 64, points, 1) for points in (1, 4))
+    assert one["gathered_accesses"] == 0 < one["scattered_accesses"]
+    assert four["scattered_accesses"] == 0
+    assert four["gathered_accesses"] == H * W * 64 / 4
+
+
+def test_lanes_do_not_care_what_is_the_same_for_all_of_them() -> None:
+    byte = Input("byte", uint8, 2)
+    assert work_of(IMAGE[y, x] * cast(float32, byte[y, 0])).narrowest == 4
+    assert work_of(IMAGE[y, x] * cast(float32, byte[y, x])).narrowest == 1
+
+
+def test_of_two_values_that_one_condition_chooses_for_all_lanes_one_is_worked_out() -> None:
+    a, b = IMAGE[y, x], IMAGE[y, x + 1]
+    by_row, by_lane = (work_of(select(c < 4, a * a * 3.0, b * b * 5.0)) for c in (y, x))
+    assert by_row.arithmetic == 1 + 2  # the choice, and the mean of both
+    assert by_lane.arithmetic > 1 + 4
+
+
+def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> None:
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2
+    f[y, x] = g[y, (x * 3) % 16]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), (Spot("g", Level.THREAD, StageId("f")),)))
+    work = LaneWorks(model, {}).of(StageId("g"), "x")
+    assert work.once == 0 < work.scalar
+    assert work.serial > 0
+
+
+def test_running_sums_wait_for_memory_from_term_to_term() -> None:
+    k = RDom("k", k=(1, H - 1))
+    f, total = Func("f"), Func("total")
+    f[y, x] = IMAGE[y, x]
+    f[k.k, x] = f[k.k - 1, x] + f[k.k, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    featurizer, update = Featurizer(bound, CPU), Structure((StageId("f", 1),))
+    few, many = (counts_of(featurizer, update, n, 1)["stalls"] for n in (32, 256))
+    assert many == (H - 2) * W / 256 * SCAN
+    assert few > (H - 2) * W / 32 * SCAN  # few sums wait for each other besides
+    total[x] = 0.0
+    total[x] += IMAGE[k.k, x]
+    bound = bind(Pipeline([total.over(x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("total", 1),)))
+    assert LaneWorks(model, {}).of(StageId("total", 1), "x").scans == 0
 
 
 def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:

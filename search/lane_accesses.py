@@ -1,0 +1,117 @@
+"""How neighbouring lanes of a loop access an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autosched.featurize.accesses import AccessGroup, Row
+from autosched.featurize.model import KernelModel
+from autosched.featurize.structure import spot_storage
+from autosched.schedule.types import StageId
+from autosched.search.align import array_in_memory
+
+NARROW_STRIDE = 4
+"""Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
+UNEVEN = 1 << 20
+"""How far lanes that stand at quotients move: too far for vectors."""
+
+Moves = dict[str, int]
+"""How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
+
+
+def index_step(row: Row, moves: Moves) -> int:
+    """Return how far an index, times its quotient, moves from a lane to the next."""
+    return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+
+
+class LaneAccesses:
+    """Accesses of a kernel's stages.
+
+    Args:
+        model: The kernel's structure.
+    """
+
+    def __init__(self, model: KernelModel) -> None:
+        self._model = model
+
+    def step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
+        """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
+        fastest = self._fastest(group.source)
+        # Where none of the rows is exact it is the load that may be left out, no floor.
+        floors = any(r is not None and r.exact for r in group.rows)
+        in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
+        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have an order of their own
+        if in_memory:
+            _, strides, _ = array_in_memory(self._model.bound, group)
+        step = 0
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return None
+                continue
+            move = abs(index_step(row, moves))
+            if move >= UNEVEN or (move and (row.quotient > 1 or (floors and not row.exact))):
+                return None
+            step += move if k == fastest else move * strides[k]
+        return step
+
+    def in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
+        """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
+        fastest = self._fastest(group.source)
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return False
+            else:
+                move = abs(index_step(row, moves))
+                if move and (k != fastest or move > NARROW_STRIDE * row.quotient):
+                    return False
+        return True
+
+    def is_alike(self, stage: StageId, group: AccessGroup, moves: Moves) -> bool:
+        """Whether loads are the same along a dimension of a stage besides that of the lanes."""
+        if None in group.rows:
+            return False
+        used = {loop for row in group.rows if row is not None for loop, _ in row.coefficients}
+        bound = self._model.bound
+        func, one = bound.funcs[stage.func], bound.stage(stage.func, stage.number)
+        walked = {d.name for d in one.loops if not d.reduction} - used - set(moves)
+        return any(n > 1 and d in walked for d, n in zip(func.dims, func.extents, strict=True))
+
+    def has_gaps(self, group: AccessGroup, step: int) -> bool:
+        """Whether loads of lanes ``step`` elements apart do not add up to all elements."""
+        fastest = self._fastest(group.source)
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for offset in group.offsets:
+            rows.setdefault((*offset[:fastest], *offset[fastest + 1 :]), []).append(offset[fastest])
+        for columns in rows.values():
+            first = last = min(columns)
+            for column in sorted(columns):
+                if column >= first + step:
+                    if last != first + step - 1:
+                        return True
+                    first = column
+                last = column
+            if last != first + step - 1:
+                return True
+        return False
+
+    def alignment(self, group: AccessGroup, moves: Moves) -> float:
+        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
+        size, strides, _ = array_in_memory(self._model.bound, group)
+        apart = 0
+        for stride, row in zip(strides, group.rows, strict=True):
+            if row is None or row.quotient > 1:
+                return 0.0
+            apart += size * stride * index_step(row, moves)
+        return float(apart & -apart)
+
+    def _fastest(self, source: str) -> int:
+        """Return the dimension of an array along which neighbours are next to each other in memory."""
+        model = self._model
+        func = model.bound.funcs.get(source)
+        spot = None if func is None else model.structure.spot(source)
+        if func is not None and spot is not None:
+            return func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
+        extents = model.bound.inputs[source].shape if func is None else func.extents
+        return max((k for k, n in enumerate(extents) if n > 1), default=0)
