@@ -5,21 +5,26 @@ for those of memory (`OF_MEMORY`), which go on beside the computation of the sam
 squares, step by step (`ALONE` is what that is more than the root of both sums).
 
 * A *row* is one run of a lane loop. Its whole vectors run as vector instructions: arithmetic, and accesses that are
-  contiguous. What is left of the row runs lane by lane. gcc forms vectors of as many lanes as the narrowest array
-  allows, or of a half or a quarter, whichever leaves least; where lanes lie a few elements apart, the last vector
-  would read too far and runs lane by lane too.
+  contiguous. gcc forms vectors of as many lanes as the narrowest elements that differ from lane to lane allow, of half
+  as many of what these leave over, and of a quarter; the rest runs lane by lane. Blocks at the end of the result have
+  shorter rows. Where lanes lie a few elements apart and what is between them is not loaded too, the last one would
+  read too far and runs alone.
 * Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those
-  further apart, at quotients of the lane (``f[x // 2]``) or where data says, go one by one.
+  at quotients of the lane (``f[x // 2]``) or where data says go one by one. Where they lie further apart, but evenly,
+  gcc is not told to form vectors, and does so where several points of a thread share what is loaded.
 * Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
   elements of less than 4 bytes keep gcc from forming vectors at all.
-* What is the same in all lanes is worked out once a row.
+* What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
+  same in all lanes, one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
   result, have loops of their own and run one by one, as does what they leave over beside the vectors of their block.
 * What is computed inside a thread for every evaluation of its consumer shares that one's lane loop: where one of both
   cannot form vectors, neither does.
-* Boundary conditions that take remainders do so for each lane in blocks at the border, of which there may be no others.
+* Boundary conditions that take remainders do so for each lane in blocks at those ends of the result at which rows reach
+  beyond an array, of which there may be no others.
 * The running sums of a reduction stay in registers if they are few, their rows are short and the same in all blocks.
   If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile.
+  What each term reads of another term's result, as in running sums, comes back from memory.
 * Bytes that blocks read and write come from the last-level cache, and what a kernel touches beyond half the size of
   that cache from memory, as when a pipeline runs time after time. What blocks share with their neighbours along a
   dimension comes from the core's caches if all that is read from one to the other fits these: a block, a row of blocks,
