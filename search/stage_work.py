@@ -35,6 +35,8 @@ HALF_LOAD = 30.0, 22.0
 """Operations that make a number of the bits of a float16: in vectors, and one lane at a time."""
 HALF_ROUND = 36.0, 30.0
 """Operations that round a number to float16."""
+IN_VECTORS = 2
+"""The first so many operations of `Work` are those in vectors."""
 EXPONENTIAL = 40.0
 """Additions that take as long as an exponential."""
 
@@ -91,7 +93,7 @@ def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
         if moves:
             joined = isinstance(e, Binary) and e.op in ("and", "or") and e.dtype.kind == "b" and data
             for k, n in enumerate((*cost[:4], float(joined), cost[4])):
-                total[k] += n * shares[id(e)]
+                total[k] += n * (shares[id(e)] if k < IN_VECTORS else 1)
         else:
             total[6] += (cost[2] + cost[3] * EXPONENTIAL) * shares[id(e)]
     places = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
@@ -109,7 +111,7 @@ def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
 
 
 def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:
-    """Return how often each node is worked out, by ``id``.
+    """Return how often each node is worked out in vectors, by ``id``.
 
     A condition that is the same in all lanes is taken out of the loop over them, which is there twice then: what one
     of both alone needs is worked out half of the time.

@@ -34,6 +34,9 @@ KERNEL_FLAGS: tuple[str, ...] = (
     "-fno-ivopts",
     # gcc 12 interchanges reduction loops that accumulate in memory, and so adds floats in another order.
     "-fno-loop-interchange",
+    # Where a kernel begins is then the same whatever kernels come before it: a loop with many branches takes up to a
+    # third longer at one place than at another.
+    "-falign-functions=64",
     # Sums stay in registers where all loops inside the reduction are unrolled, eight points of two vectors, say; by
     # itself gcc unrolls up to 200 instructions. With 800 stencils take twice as long to compile.
     "--param=max-completely-peeled-insns=400",
