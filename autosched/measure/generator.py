@@ -1,7 +1,8 @@
 """The version of the code generator, told by what it emits for a few fixed schedules.
 
-Two releases, or two states of a checkout, that emit the same text for these have times that may be compared; a change
-of a comment in the sources does not make measurements old, and a change of emitted code does.
+Two releases, or two states of a checkout, that emit the same text for these and compile it alike have times that may
+be compared; a change of a comment in the sources does not make measurements old, and a change of emitted code or of a C
+compiler's flags does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
+from autosched.runtime.host_compiler import KERNEL_FLAGS
 from autosched.schedule.sample import sample_schedule
 from autosched.target import get_target
 
@@ -36,12 +38,12 @@ _TARGETS: Mapping[Printer, str] = {"cuda": "h200", "c": "cpu"}
 
 @lru_cache(maxsize=2)
 def generator_version(printer: Printer) -> str:
-    """Return twelve hexadecimal digits that change when emitted code does.
+    """Return twelve hexadecimal digits that change when emitted code does, or how C is compiled.
 
     Args:
         printer: Which of the two printers' text is asked for.
     """
-    texts: list[str] = []
+    texts = list(KERNEL_FLAGS) if printer == "c" else []
     for number, bound in enumerate((_stencil(), _reduction())):
         for seed in range(_SCHEDULES):
             rng = np.random.default_rng([number, seed])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job
@@ -66,3 +67,12 @@ def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
     changed = property(lambda kernel: original.fget(kernel) + "\n// another line")  # type: ignore[attr-defined]
     monkeypatch.setattr(CudaKernel, "source", changed)  # type: ignore[attr-defined]
     assert generator.generator_version.__wrapped__("cuda") != before
+
+
+def test_the_version_for_c_changes_with_how_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosched.measure import generator
+
+    before = {printer: generator_version(printer) for printer in ("c", "cuda")}
+    monkeypatch.setattr(generator, "KERNEL_FLAGS", (*generator.KERNEL_FLAGS, "-O2"))
+    assert generator.generator_version.__wrapped__("c") != before["c"]
+    assert generator.generator_version.__wrapped__("cuda") == before["cuda"]
