@@ -15,7 +15,7 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
   elements of less than 4 bytes keep gcc from forming vectors at all.
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
-  same in all lanes, one.
+  same in all lanes, vectors are worked out of one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
   result, have loops of their own and run one by one, as does what they leave over beside the vectors of their block.
 * What is computed inside a thread for every evaluation of its consumer shares that one's lane loop: where one of both

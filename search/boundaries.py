@@ -29,7 +29,10 @@ class Boundary:
 
 
 def boundaries(bound: BoundPipeline, name: str) -> Iterator[Boundary]:
-    """Yield where the boundary condition of a Func acts; nothing where it is none."""
+    """Yield where the boundary condition of a Func acts; nothing where it is none.
+
+    What is there is the whole source: ranges that the condition was given are not looked at.
+    """
     func = bound.funcs[name]
     if func.boundary is None:
         return
@@ -41,7 +44,7 @@ def boundaries(bound: BoundPipeline, name: str) -> Iterator[Boundary]:
             if isinstance(index, Var) or not below + above:
                 continue
             mirrored = func.boundary in ("mirrored", "mirrored_without_edge")
-            folds = mirrored and not below and above <= there[1] - there[0]
+            folds = mirrored and not below and above < there[1] - there[0]
             wraps = func.boundary == "wrapped"
             yield Boundary(dim, below, above, wraps or (mirrored and not folds), folds)
 

@@ -79,7 +79,7 @@ class LaneAccesses:
         return any(n > 1 and d in walked for d, n in zip(func.dims, func.extents, strict=True))
 
     def has_gaps(self, group: AccessGroup, step: int) -> bool:
-        """Whether loads of lanes ``step`` elements apart do not add up to all elements."""
+        """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""
         fastest = self._fastest(group.source)
         rows: dict[tuple[int, ...], list[int]] = {}
         for offset in group.offsets:
@@ -97,7 +97,10 @@ class LaneAccesses:
         return False
 
     def alignment(self, group: AccessGroup, moves: Moves) -> float:
-        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all."""
+        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all.
+
+        Arrays are taken to be in memory.
+        """
         size, strides, _ = array_in_memory(self._model.bound, group)
         apart = 0
         for stride, row in zip(strides, group.rows, strict=True):

@@ -49,7 +49,7 @@ class LaneWork:
         fixed: Accesses that are the same in all lanes.
         inside: Accesses of arrays inside a thread.
         near: Accesses of lanes that lie a few elements apart.
-        gaps: Those of them that leave elements out in between, the last ones too.
+        gaps: Loads of them that leave out the last elements between a lane and the next.
         far: Accesses of lanes that lie anywhere.
         even: Those of them that lie evenly apart: gcc is not told to form vectors, and rarely does.
         alike: Loads among these that are the same along another dimension.
@@ -129,7 +129,7 @@ class LaneWorks:
         bound, access = self._model.bound, self._model.accesses_of(stage)
         moves = self._moves_of(stage, lane)
         func = bound.funcs[stage.func]
-        found = LaneWork(serial=float(UNEVEN in moves.values()))
+        found = LaneWork(serial=float(any(m >= UNEVEN for m in moves.values())))
         found.terms = float(prod(d.extent for d in bound.stage(stage.func, stage.number).reductions))
         found.scans = float(self._scans(stage))
         found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
@@ -142,7 +142,7 @@ class LaneWorks:
         acts = [b for name in works for b in boundaries(bound, name) if b.dim in moving.get(name, ())]
         periodic = any(b.remainder for b in acts)
         if not periodic:
-            found.high = max([found.high, *(float(b.above) for b in acts if b.folds)])
+            found.high = max([found.high, *(float(b.above) for b in acts if b.folds and b.above <= FEW_LANES)])
         hot = cold = 0.0
         for store, groups in enumerate((access.loads, access.stores)):
             for group in groups:
@@ -237,7 +237,7 @@ class LaneWorks:
         for group in self._model.accesses_of(spot.host).loads:
             if group.source == stage.func:
                 for k, (dim, row) in enumerate(zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True)):
-                    step = UNEVEN * ((stage.func, k) in wild) if row is None else index_step(row, host)
+                    step = UNEVEN * ((stage.func, k) in wild) if row is None else abs(index_step(row, host))
                     if step:
                         found[dim] = max(found.get(dim, 0), UNEVEN if row is None or row.quotient > 1 else step)
         return found

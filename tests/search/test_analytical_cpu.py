@@ -198,7 +198,10 @@ def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     half, odd = counts_of(*kernel, 4, 8, 1, 1), counts_of(*kernel, 4, 6, 1, 1)
     assert half["scalar"] == 0 and half["vector_accesses"] == 2 * H * W / 8
-    assert odd["scalar"] > 0 < odd["vector_accesses"]
+    assert odd["vector_accesses"] == pytest.approx(
+        2 * 171 * H
+    )  # one of four lanes a row, the last block has just these
+    assert odd["scalar"] > 0
 
 
 def test_the_last_vector_of_a_strided_load_would_read_too_far() -> None:
