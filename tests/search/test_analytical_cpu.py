@@ -198,9 +198,7 @@ def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     half, odd = counts_of(*kernel, 4, 8, 1, 1), counts_of(*kernel, 4, 6, 1, 1)
     assert half["scalar"] == 0 and half["vector_accesses"] == 2 * H * W / 8
-    assert odd["vector_accesses"] == pytest.approx(
-        2 * 171 * H
-    )  # one of four lanes a row, the last block has just these
+    assert odd["vector_accesses"] == pytest.approx(2 * 171 * H)  # of four lanes, which the last block has
     assert odd["scalar"] > 0
 
 
