@@ -49,11 +49,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundStage
+from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
-from autosched.search.lane_accesses import NARROW_STRIDE
 from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
 from autosched.search.lane_work import LANE_BYTES
 from autosched.search.stage_work import StageWork
@@ -168,15 +168,16 @@ class CpuModel:
         f, lanes, of = rows.features, rows.lanes, rows.of
         width = float(self.target.warp_size)
         runs = f[:, INDEX["num_scalars"]] * filled
-        apart, wide_apart = rows.apart > 1, rows.apart > NARROW_STRIDE
-        near = np.where(wide_apart, 0, of("near") + np.where(apart, of("unit"), 0))
-        far = of("far") + np.where(wide_apart, of("unit") + of("near"), 0)
+        in_a_row = np.where(rows.apart > 1, of("unit"), 0)  # lanes several points apart
+        too_far = [distance > MAX_VECTOR_STEP for distance in (rows.apart, rows.apart * of("stride"))]
+        near = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("near"))
+        far = of("far") + np.where(too_far[0], of("unit"), 0) + np.where(too_far[1], of("near"), 0)
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
-        gaps = np.where(wide_apart, 0, of("gaps") + np.where(apart, of("unit"), 0))
+        gaps = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("gaps"))
         longest = LANE_BYTES * width / of("narrowest")
         whole, part = _rows_in_vectors(rows, longest, gaps > 0)
-        shared = (of("alike") == of("even")) & (points > 1) & (lanes >= width)
-        untold = ((of("even") > 0) & ~shared) | (wide_apart & (of("unit") + of("near") > 0))
+        shared = rows.all_shared & (lanes >= width)
+        untold = ((of("even") > 0) & ~shared) | (far > of("far"))
         free = ~rows.shared(untold | (of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
         cut = rows.shared(of("bordered") > 0)  # gathers of narrow elements in blocks at the border
         together = whole * free * (1 - rows.borders * cut)
@@ -184,7 +185,9 @@ class CpuModel:
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
-        accesses = np.where(apart, 0, of("wide")) + of("held") - reduces * (of("own") + in_registers * of("kept"))
+        accesses = (
+            np.where(rows.apart > 1, 0, of("wide")) + of("held") - reduces * (of("own") + in_registers * of("kept"))
+        )
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
         chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))
@@ -196,7 +199,7 @@ class CpuModel:
             "sums": vectors * of("own") * reduces * np.where(in_registers, rows.cut, 1),
             "divisions": vectors * of("divisions"),
             "strided_accesses": runs * near * together,
-            "gathered_accesses": runs * (far - of("alike") * (1 - 1 / points)) * together,
+            "gathered_accesses": runs * (far - rows.spared) * together,
             "scalar": runs * (singly * (1 - together) + of("once") / lanes),
             "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),

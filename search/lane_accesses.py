@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
+from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.accesses import AccessGroup, Row
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
-from autosched.schedule.types import StageId
 from autosched.search.align import array_in_memory
 
-NARROW_STRIDE = 4
-"""Largest distance in elements between neighbouring lanes that gcc turns into shuffles."""
 UNEVEN = 1 << 20
 """How far lanes that stand at quotients move: too far for vectors."""
 
@@ -22,6 +21,23 @@ Moves = dict[str, int]
 def index_step(row: Row, moves: Moves) -> int:
     """Return how far an index, times its quotient, moves from a lane to the next."""
     return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+
+
+def terms_later(store: AccessGroup, load: AccessGroup, loop: str) -> int:
+    """Return how many iterations of a loop after a store a load reads what it wrote; 0 for never, or at once."""
+    rows = list(zip(store.rows, load.rows, strict=True))
+    if any(w is None or r is None or (w.coefficients, w.quotient) != (r.coefficients, r.quotient) for w, r in rows):
+        return 0
+    steps = [dict(w.coefficients).get(loop, 0) for w, _ in rows if w is not None]
+    if not any(steps) or any(w is not None and w.quotient > 1 for w, _ in rows):
+        return 0
+    found = set()
+    for written, read in product(store.offsets, load.offsets):
+        k = next(k for k, step in enumerate(steps) if step)
+        later = (written[k] - read[k]) // steps[k]
+        if all(w - later * step == r for w, r, step in zip(written, read, steps, strict=True)):
+            found.add(later)
+    return min((n for n in found if n > 0), default=0)
 
 
 class LaneAccesses:
@@ -64,19 +80,9 @@ class LaneAccesses:
                     return False
             else:
                 move = abs(index_step(row, moves))
-                if move and (k != fastest or move > NARROW_STRIDE * row.quotient):
+                if move and (k != fastest or move > MAX_VECTOR_STEP * row.quotient):
                     return False
         return True
-
-    def is_alike(self, stage: StageId, group: AccessGroup, moves: Moves) -> bool:
-        """Whether loads are the same along a dimension of a stage besides that of the lanes."""
-        if None in group.rows:
-            return False
-        used = {loop for row in group.rows if row is not None for loop, _ in row.coefficients}
-        bound = self._model.bound
-        func, one = bound.funcs[stage.func], bound.stage(stage.func, stage.number)
-        walked = {d.name for d in one.loops if not d.reduction} - used - set(moves)
-        return any(n > 1 and d in walked for d, n in zip(func.dims, func.extents, strict=True))
 
     def has_gaps(self, group: AccessGroup, step: int) -> bool:
         """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""

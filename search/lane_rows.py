@@ -17,7 +17,6 @@ from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.block_reads import read_by_blocks
-from autosched.search.boundaries import boundaries
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.stage_work import StageWork
 
@@ -45,6 +44,7 @@ class KernelWork:
         self._facts = model.facts
         self._carriers = [self._carrier(k) for k in range(len(model.rows))]
         self._vectors: dict[tuple[int, int], Floats] = {}
+        self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
 
     def work(self, row: int, lane: int) -> Floats:
         """Return the fields of the `LaneWork` of a nest whose carrier's lanes walk the dimension of that number."""
@@ -55,16 +55,33 @@ class KernelWork:
             self._vectors[key] = np.array(astuple(found), np.float64)
         return self._vectors[key]
 
+    def evenly_far(self, row: int, lane: int) -> tuple[Ints, Bools]:
+        """Return loads of lanes evenly far apart, ``int64[G]`` of G arrays.
+
+        Beside it, ``bool[G, D]``: along which dimensions of the nest they are the same.
+        """
+        key = row, lane
+        if key not in self._evenly_far:
+            dims, own = self._facts.dims[self._carriers[row]], self._facts.dims[row]
+            found = []
+            if dims and self.work(row, lane)[_FIELD["even"]]:
+                found = self._works.evenly_far(self._facts.rows[row], dims[lane], own)
+            same = np.array([s for _, s in found], bool).reshape(len(found), len(own))
+            self._evenly_far[key] = np.array([n for n, _ in found], np.int64), same
+        return self._evenly_far[key]
+
     @cached_property
     def borders(self) -> Ints:
         """``int64[rows, D]``: ends of each dimension of the root at which boundary conditions set blocks apart."""
-        facts, dims = self._facts, self._facts.dims[0]
-        found = np.zeros((len(facts.rows), max(len(dims), 1)), np.int64)
+        facts = self._facts
+        found = np.zeros((len(facts.rows), max(len(facts.dims[0]), 1)), np.int64)
         for k, stage in enumerate(facts.rows):
-            names = (stage.func, *facts.accesses[stage].calls)
-            acting = [b for name in names for b in boundaries(facts.bound, name)]
-            ends = {(b.dim, end) for b in acting for end, points in enumerate((b.below, b.above)) if points}
-            found[k, : len(dims)] = [sum(dim == d for dim, _ in ends) for d in dims]
+            carrier, ends = self._carriers[k], set()
+            for dim, root in zip(facts.dims[carrier], self.walked_by[carrier].tolist(), strict=False):
+                for b in self._works.boundaries_along(stage, dim) if root else ():
+                    ends |= {(root - 1, end) for end, points in enumerate((b.below, b.above)) if points}
+            for at, _ in ends:
+                found[k, at] += 1
         return found
 
     @cached_property
@@ -102,23 +119,27 @@ class KernelWork:
         facts = self._facts
         found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
         for k, dims in enumerate(facts.dims):
-            found[k, : len(dims)] = [min(self._root_dims(k).get(d, {0})) for d in dims]
+            found[k, : len(dims)] = [min(self._root_dims[facts.rows[k].func].get(d, {0})) for d in dims]
         return found
 
-    def _root_dims(self, row: int) -> dict[str, set[int]]:
-        """Return the root's dimensions, from 1, that move each dimension of a nest's stage."""
+    @cached_property
+    def _root_dims(self) -> dict[str, dict[str, set[int]]]:
+        """For each Func with loops in the kernel, the root's dimensions, from 1, that move each of its dimensions."""
         facts = self._facts
-        stage = facts.rows[row]
-        spot = facts.structure.spot(stage.func)
-        if spot is None:
-            return {d: {k} for k, d in enumerate(facts.dims[0], 1)}
-        of_host = self._root_dims(facts.rows.index(spot.host))
+        found = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.structure.stages}
+        for spot in reversed(facts.structure.spots):  # consumers first
+            found[spot.func] = self._moved_through(spot.func, found)
+        return found
+
+    def _moved_through(self, func: str, consumers: dict[str, dict[str, set[int]]]) -> dict[str, set[int]]:
+        """Return the root's dimensions that move those of a Func through the indices of what reads it."""
+        facts = self._facts
         found: dict[str, set[int]] = {}
-        for group in facts.accesses[spot.host].loads:
-            if group.source == stage.func:
-                for dim, index in zip(facts.bound.funcs[stage.func].dims, group.rows, strict=True):
+        for stage in (s for s in facts.rows if s.func in consumers):
+            for group in (g for g in facts.accesses[stage].loads if g.source == func):
+                for dim, index in zip(facts.bound.funcs[func].dims, group.rows, strict=True):
                     loops = () if index is None else [loop for loop, _ in index.coefficients]
-                    found.setdefault(dim, set()).update(*(of_host.get(loop, set()) for loop in loops))
+                    found.setdefault(dim, set()).update(*(consumers[stage.func].get(loop, set()) for loop in loops))
         return {dim: by for dim, by in found.items() if by}
 
     @cached_property
@@ -181,6 +202,9 @@ class LaneRows:
         lanes: ``float64[R]``, runs of its lane loop; where there are no threads, of its innermost loop.
         apart: ``float64[R]``, points of each lane in a row.
         work: ``float64[R, fields]``, see `of`.
+        spared: ``float64[R]``, loads of lanes evenly far apart of which an evaluation is spared as points of a thread
+            share them.
+        all_shared: ``bool[R]``, whether there is none of these that they do not share.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
         left: ``float64[R]``, how many of a row's lanes do not, in these.
@@ -202,6 +226,8 @@ class LaneRows:
     lanes: Floats
     apart: Floats
     work: Floats
+    spared: Floats
+    all_shared: Bools
     borders: Floats
     cut: Floats
     left: Floats
@@ -249,21 +275,26 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     structure = batch.structure[candidate]
     dims = nests.points.shape[1]
     keys, _, which = alike((structure * len(rows) + local) * dims + lane)
-    work = np.stack([works[k // dims // len(rows)].work(k // dims % len(rows), k % dims) for k in keys.tolist()])[which]
+    nest = [(works[k // dims // len(rows)], k // dims % len(rows), k % dims) for k in keys.tolist()]
+    work = np.stack([w.work(row, at) for w, row, at in nest])[which]
+    spared, all_shared = _shared_by_points(
+        [w.evenly_far(row, at) for w, row, at in nest], which, nests.serial, work[:, _FIELD["even"]]
+    )
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
     inner = np.maximum(count - borders, 0)
+    walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
+    root_lane = walked_by[carrier, lane] - 1  # the root's dimension that the lanes go along; -1 for none
     # Where no block lies between the ends, code for the others is told apart by the remaining dimensions alone.
-    apart = (inner > 0) | (np.arange(dims) == lane[:, None])
-    middle = np.where(apart, inner / count, 1.0).prod(axis=1)
+    told = (inner > 0) | (np.arange(dims) == root_lane[:, None])
+    middle = np.where(told, inner / count, 1.0).prod(axis=1)
     sizes = np.concatenate([_padded(w.sizes, dims) for w in works])[batch.nests.flat]
     tile = found.geometry.tile[candidate]
-    is_cut = (sizes > 0) & (count * tile > sizes)
-    cut = np.take_along_axis(is_cut / count, lane[:, None], axis=1)[:, 0]
-    filled = np.where(is_cut, (sizes - (count - 1) * tile) / tile, 1.0)
-    filled = np.take_along_axis(filled, lane[:, None], axis=1)[:, 0]
+    along = rows, root_lane
+    is_cut = (root_lane >= 0) & (sizes[along] > 0) & (count[along] * tile[along] > sizes[along])
+    cut = is_cut / count[along]
+    filled = np.where(is_cut, (sizes[along] - (count[along] - 1) * tile[along]) / tile[along], 1.0)
     strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
-    walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
     far = strides >= PAGE
     span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
     pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
@@ -271,7 +302,8 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     first[start] = True
     lanes = np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1)).astype(np.float64)
     return LaneRows(
-        candidate, first, inside, lanes, np.where(bare, 1, serial).astype(np.float64), work, 1 - middle, cut,
+        candidate, first, inside, lanes, np.where(bare, 1, serial).astype(np.float64), work,
+        spared, all_shared, 1 - middle, cut,
         np.maximum(np.ceil(lanes * filled), 1),
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, features),
@@ -280,6 +312,25 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         *read_by_blocks(found, walked_by),
         features,
     )  # fmt: skip
+
+
+def _shared_by_points(far: list[tuple[Ints, Bools]], which: Ints, serial: Ints, even: Floats) -> tuple[Floats, Bools]:
+    """Return the `LaneRows.spared` and `LaneRows.all_shared` of R nests.
+
+    Args:
+        far: What `KernelWork.evenly_far` says of each of K nests.
+        which: ``int64[R]``, which of them each is.
+        serial: ``int64[R, D]``, points of a thread in each dimension.
+        even: ``float64[R]``, accesses of lanes evenly far apart.
+    """
+    spared, all_shared = np.zeros(len(which)), even == 0
+    for k in [k for k, (loads, _) in enumerate(far) if len(loads)]:
+        loads, same = far[k]
+        rows = np.flatnonzero(which == k)
+        points = np.where(same, serial[rows, None, : same.shape[1]], 1).prod(axis=2)  # [rows, G]
+        spared[rows] = (loads * (1 - 1 / points)).sum(axis=1)
+        all_shared[rows] = (points > 1).all(axis=1) & (loads.sum() == even[rows])
+    return spared, all_shared
 
 
 def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 from autosched.analysis.bound import BoundStage
+from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.lang.dtypes import float16
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
-from autosched.search.boundaries import boundaries
-from autosched.search.lane_accesses import NARROW_STRIDE, UNEVEN, LaneAccesses, Moves, index_step
+from autosched.search.boundaries import Boundary, boundaries
+from autosched.search.lane_accesses import UNEVEN, LaneAccesses, Moves, index_step, terms_later
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, stage_work
 
@@ -49,10 +50,10 @@ class LaneWork:
         fixed: Accesses that are the same in all lanes.
         inside: Accesses of arrays inside a thread.
         near: Accesses of lanes that lie a few elements apart.
+        stride: Elements from a lane to the next in these, where they are most.
         gaps: Loads of them that leave out the last elements between a lane and the next.
         far: Accesses of lanes that lie anywhere.
         even: Those of them that lie evenly apart: gcc is not told to form vectors, and rarely does.
-        alike: Loads among these that are the same along another dimension.
         aligned: Largest power of two that divides the bytes from a lane to the next in these, of any of them; 0 where
             data chooses.
         among: Bytes of the largest array in memory that they lie in, those along a row of it left out.
@@ -67,7 +68,8 @@ class LaneWork:
         input_row: Bytes of the shortest row of these.
         stored: Bytes of its result.
         terms: Evaluations of each of its points, more than one in a reduction.
-        scans: Whether each term reads what the one before wrote elsewhere, as running sums do.
+        scans: One over the terms from a store to the one that reads it at another point, as running sums do; 0 where
+            none does.
     """
 
     narrowest: float = LANE_BYTES
@@ -86,10 +88,10 @@ class LaneWork:
     fixed: float = 0.0
     inside: float = 0.0
     near: float = 0.0
+    stride: float = 0.0
     gaps: float = 0.0
     far: float = 0.0
     even: float = 0.0
-    alike: float = 0.0
     aligned: float = 0.0
     among: float = 0.0
     chosen: float = 0.0
@@ -131,18 +133,19 @@ class LaneWorks:
         func = bound.funcs[stage.func]
         found = LaneWork(serial=float(any(m >= UNEVEN for m in moves.values())))
         found.terms = float(prod(d.extent for d in bound.stage(stage.func, stage.number).reductions))
-        found.scans = float(self._scans(stage))
+        found.scans = self._scans(stage)
         found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
-        moving, works = self._varying(stage, lane)
+        moving, works = self._varying(stage, set(self._moves_of(stage, lane)))
         wild = {index for work in works.values() for index in work.moving}
         for name, work in works.items():
             if bound.funcs[name].boundary is None:
                 _add(found, work, access.calls.get(name, 1))
                 self._conditions(found, self._bound_stage(stage, name), moving.get(name, ()))
-        acts = [b for name in works for b in boundaries(bound, name) if b.dim in moving.get(name, ())]
+        acts = self._acting(moving)
         periodic = any(b.remainder for b in acts)
         if not periodic:
-            found.high = max([found.high, *(float(b.above) for b in acts if b.folds and b.above <= FEW_LANES)])
+            folded = [ceil(b.above * (found.whole - 1) / max(b.last, 1)) for b in acts if b.folds]
+            found.high = max([found.high, *(float(lanes) for lanes in folded if lanes <= FEW_LANES)])
         hot = cold = 0.0
         for store, groups in enumerate((access.loads, access.stores)):
             for group in groups:
@@ -165,14 +168,52 @@ class LaneWorks:
         found.inputs = cold / max(cold + hot, 1)
         return found
 
-    def _varying(self, stage: StageId, lane: str | None) -> tuple[dict[str, set[str]], dict[str, StageWork]]:
-        """Return what differs from lane to lane in a stage and in each Func inlined into it, consumers first.
+    def boundaries_along(self, stage: StageId, lane: str) -> list[Boundary]:
+        """Return where boundary conditions act in a stage along a dimension; the arguments are those of `of`."""
+        return self._acting(self._varying(stage, set(self._moves_of(stage, lane)))[0])
+
+    def _acting(self, moving: Mapping[str, Collection[str]]) -> list[Boundary]:
+        """Return where boundary conditions act along dimensions of Funcs, by name."""
+        funcs = self._model.bound.funcs
+        return [b for name, dims in moving.items() for b in boundaries(funcs[name]) if b.dim in dims]
+
+    def evenly_far(self, stage: StageId, lane: str, dims: Sequence[str]) -> list[tuple[int, list[bool]]]:
+        """Return the loads of lanes that lie evenly, but far apart.
+
+        Args:
+            stage: The stage.
+            lane: The dimension that neighbouring lanes walk, see `of`.
+            dims: Dimensions of the stage.
+
+        Returns:
+            For each array how many there are, and along which of the dimensions they are the same.
+        """
+        moves, wild = self._moves_of(stage, lane), self._wild(stage, lane)
+        found = []
+        for group in self._model.accesses_of(stage).loads:
+            if self._is_held(group.source) and None not in group.rows:
+                continue
+            if (self._step(stage, group, moves, wild) or 0) > MAX_VECTOR_STEP:
+                same = [self._accesses.step(group, {d: 1}, self._differing(stage, {d})) == 0 for d in dims]
+                found.append((len(group.offsets), same))
+        return found
+
+    def _wild(self, stage: StageId, lane: str | None) -> set[tuple[str, int]]:
+        """Return which indices differ from lane to lane, by source and position."""
+        return self._differing(stage, set(self._moves_of(stage, lane)))
+
+    def _differing(self, stage: StageId, dims: set[str]) -> set[tuple[str, int]]:
+        """Return which indices move with dimensions of a stage, by source and position."""
+        return {index for work in self._varying(stage, dims)[1].values() for index in work.moving}
+
+    def _varying(self, stage: StageId, dims: set[str]) -> tuple[dict[str, set[str]], dict[str, StageWork]]:
+        """Return what moves with dimensions of a stage, in it and in each Func inlined into it, consumers first.
 
         Returns:
             Dimensions by Func, and the work of each.
         """
         bound, access = self._model.bound, self._model.accesses_of(stage)
-        moving: dict[str, set[str]] = {stage.func: set(self._moves_of(stage, lane))}
+        moving: dict[str, set[str]] = {stage.func: set(dims)}
         works: dict[str, StageWork] = {}
         inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
         for name in (stage.func, *sorted(inlined, key=inlined.__getitem__, reverse=True)):
@@ -200,17 +241,15 @@ class LaneWorks:
         bound = self._model.bound
         return owns_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
 
-    def _scans(self, stage: StageId) -> bool:
-        """Whether an update reads its Func at another term's point."""
+    def _scans(self, stage: StageId) -> float:
+        """Return one over the terms from a store to the one that reads it at another point; 0 where none does."""
+        reductions = self._model.bound.stage(stage.func, stage.number).reductions
         access = self._model.accesses_of(stage)
-        terms = {d.name for d in self._model.bound.stage(stage.func, stage.number).reductions}
-        written = {
-            (group.rows, offset)
-            for group in access.stores for offset in group.offsets
-            if any(row is not None and any(loop in terms for loop, _ in row.coefficients) for row in group.rows)
-        }  # fmt: skip
-        read = {(g.rows, offset) for g in access.loads if g.source == stage.func for offset in g.offsets}
-        return bool(written) and bool(read - written)
+        later = [
+            terms_later(store, load, reductions[-1].name)
+            for store in access.stores for load in access.loads if reductions and load.source == stage.func
+        ]  # fmt: skip
+        return max((1 / n for n in later if n), default=0.0)
 
     def _bytes_in_memory(self, source: str) -> float:
         """Return the size of an array in memory; 0 for one in a buffer."""
@@ -232,7 +271,7 @@ class LaneWorks:
         if spot is None or spot.level is Level.BLOCK:
             return {} if lane is None else {lane: 1}
         host = self._moves_of(spot.host, lane)
-        wild = {index for work in self._varying(spot.host, lane)[1].values() for index in work.moving}
+        wild = self._wild(spot.host, lane)
         found: Moves = {}
         for group in self._model.accesses_of(spot.host).loads:
             if group.source == stage.func:
@@ -259,15 +298,13 @@ class LaneWorks:
             found.inside += times
             found.narrowest = min(found.narrowest, size)
             return
-        sums = group.source == stage.func and stage.number > 0 and self._owns_tile(stage)
-        step = 1 if sums and moves else self._accesses.step(group, moves, wild)
+        step = self._step(stage, group, moves, wild)
         if not store and None in group.rows and step is not None and self._bytes_in_memory(group.source) > NEAR_BYTES:
             found.chosen += times
-        if step is None or step > NARROW_STRIDE:
+        if step is None or step > MAX_VECTOR_STEP:
             found.far += times
             if step is not None:
                 found.even += times
-                found.alike += times * (not store and self._accesses.is_alike(stage, group, moves))
             if not self._accesses.in_row(group, moves, wild):
                 found.among = max(found.among, self._bytes_in_memory(group.source))
             found.aligned = max(found.aligned, self._accesses.alignment(group, moves))
@@ -275,6 +312,7 @@ class LaneWorks:
                 found.serial += size < LANE_BYTES or (store and None in group.rows)
         elif step > 1:
             found.near += times
+            found.stride = max(found.stride, step)
             found.gaps += times * (not store and self._accesses.has_gaps(group, step))
         elif step == 1:
             found.wide += vectors
@@ -284,6 +322,11 @@ class LaneWorks:
             found.fixed += times
             return
         found.narrowest = min(found.narrowest, size)
+
+    def _step(self, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
+        """Return how far apart lanes access, see `LaneAccesses.step`; those of sums inside threads are contiguous."""
+        sums = group.source == stage.func and stage.number > 0 and self._owns_tile(stage)
+        return 1 if sums and moves else self._accesses.step(group, moves, wild)
 
     def _clamp(self, found: LaneWork, stage: StageId, group: AccessGroup, moves: Moves) -> None:
         """Note how many lanes at either end of a row of the whole result load from beyond the array."""

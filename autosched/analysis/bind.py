@@ -79,8 +79,7 @@ class Binder:
         self.names |= {id(i): i.name for i in pipeline.inputs}
         sources: list[Func | Input] = [*pipeline.funcs, *pipeline.inputs]
         self._sources = {self.names[id(s)]: s for s in sources}
-        for f in pipeline.funcs:
-            self._check_boundary(f)
+        self._within = {f: self._boundary(f) for f in pipeline.funcs}
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
         self._crops: list[Func] = []  # kept alive: names go by identity
@@ -104,14 +103,18 @@ class Binder:
             box.append((lo, hi - 1))
         return tuple(box)
 
-    def _check_boundary(self, func: Func) -> None:
+    def _boundary(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
+        """Return the first and last point a boundary condition reads in each dimension; None where it does not act."""
+        found: dict[str, tuple[int, int]] = {}
         for dim, (low, high) in func.boundary_ranges.items():
-            lo, hi = (ix.interval(to_index(self.specialiser(e)))[0] for e in (low, high))
+            lo, hi = (int(ix.interval(to_index(self.specialiser(e)))[0]) for e in (low, high))
+            found[dim] = lo, hi - 1
             if hi <= lo:
                 raise InputError(
                     f"the boundary condition {self.names[id(func)]!r} has the empty range [{lo}, {hi}) in {dim} for "
                     f"shapes {dict(self.shapes)}"
                 )
+        return tuple(found.get(d) for d in func.dims)
 
     def _stage(self, func: Func, number: int) -> _Stage:
         d = func.definitions[number]
@@ -266,6 +269,7 @@ class Binder:
             name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
             stages=tuple(s.stage for s in self.stages[func]), region=region, fixed=self.fixed[func],
             is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
+            within=self._within.get(func, ()),
         )  # fmt: skip
 
     def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:

@@ -143,7 +143,8 @@ class BoundFunc:
     """A Func with its region (what the whole pipeline computes of it).
 
     ``fixed`` gives, for dimensions that some update writes at other places than its Var, the range that is always
-    computed; None elsewhere.
+    computed; None elsewhere. ``within`` gives, for dimensions in which a boundary condition acts, the range in which it
+    reads its source; None elsewhere.
     """
 
     name: str
@@ -156,6 +157,7 @@ class BoundFunc:
     undefined: bool
     consumers: tuple[str, ...]
     boundary: str | None = None
+    within: tuple[tuple[int, int] | None, ...] = ()
 
     @property
     def ndim(self) -> int:

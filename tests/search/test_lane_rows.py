@@ -1,0 +1,198 @@
+"""The nests of a kernel on a CPU: dimensions of root and Members told apart, boundary conditions, sums that wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Spot, Structure
+from autosched.lang.dtypes import float32
+from autosched.lang.expr import Expr, Var
+from autosched.lang.func import Func, Input
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
+from autosched.schedule.types import Level, StageId
+from autosched.search.boundaries import boundaries
+from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
+from autosched.search.lane_work import LaneWorks
+from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, evaluated, x, y
+
+a, b = Var("a"), Var("b")
+
+
+def rows_of(func: Func, *params: int, spots: tuple[Spot, ...] = (), inlined: frozenset[str] = frozenset()) -> LaneRows:
+    """Return the nests of a kernel of H x W points, whatever the names of its dimensions."""
+    bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
+    found = evaluated(Featurizer(bound, CPU), Structure((StageId(func.name),), spots, inlined), *params)
+    return lane_rows(found, lambda model: KernelWork(model, {}))
+
+
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [
+        (IMAGE.mirrored(x=(8, W)), [("x", 6, 2, True)]),
+        (IMAGE.mirrored(x=(2, W)), [("x", 0, 2, False)]),
+        (IMAGE.wrapped(), [("x", 0, 2, True)]),
+        (IMAGE.wrapped(y=(0, H)), []),
+        (IMAGE.mirrored(y=(0, H // 2)), [("y", 0, H // 2, True)]),  # as much again
+        (IMAGE.mirrored(y=(0, H // 2 + 1)), [("y", 0, H // 2 - 1, False)]),
+    ],
+)
+def test_boundary_conditions_act_beyond_the_ranges_that_they_are_given(
+    around: Func, expected: list[tuple[str, int, int, bool]]
+) -> None:
+    f, inside = Func("f"), Func("inside")
+    f[y, x] = around[y, x + 2]
+    inside[y, x] = around[y, x]
+    outputs = [f.over(y=(0, H), x=(0, W)), inside.over(y=(0, 1), x=(2, 3))]  # that some of it is there
+    bound = bind(Pipeline(outputs), {"image": (H, W + 2 * (around.boundary_ranges.keys() == {"y"}))})
+    found = [(e.dim, e.below, e.above, e.remainder) for e in boundaries(bound.funcs[around.name])]
+    assert found == expected
+
+
+def test_of_tuples_too() -> None:
+    pair, f = Func("pair"), Func("f")
+    pair[y, x] = IMAGE[y, x], IMAGE[y, x] * 2
+    around = pair.wrapped(x=(0, W))
+    f[y, x] = around[y, x + 3][0] + around[y, x][1]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    assert [(e.dim, e.above) for e in boundaries(bound.funcs[around.name])] == [("x", 3)]
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_lanes_beyond_a_mirrored_end_are_fewer_where_they_lie_apart(step: int) -> None:
+    around, f = IMAGE.mirrored_without_edge(), Func("f")
+    f[y, x] = around[y, step * x + 6]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W // step))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
+    beyond = sum(step * lane + 6 >= W for lane in range(W // step))
+    assert LaneWorks(model, {}).of(StageId("f"), "x").high == beyond
+
+
+def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
+    def borders(*dims: Var) -> float:
+        around, f = IMAGE.wrapped(), Func("f")
+        f[dims] = around[dims[0], dims[1] + 2]
+        found = rows_of(f, 1, 64, 1, 1, inlined=frozenset({around.name}))
+        assert found.of("periodic")[0] == 1
+        return float(found.borders[0])
+
+    assert borders(y, x) == borders(a, b) == borders(x, y) == 1 / 16
+
+
+def of_columns(*spots: Spot) -> LaneRows:
+    """Return the nests of a kernel whose Member has the dimensions of the root the other way round."""
+    around, g, f, h = IMAGE.wrapped(), Func("g"), Func("f"), Func("h")
+    g[x, y] = around[y, x + 2] * 2
+    h[y, x] = g[x, y] + 1
+    f[y, x] = (h if len(spots) > 1 else g)[(y, x) if len(spots) > 1 else (x, y)]
+    own = 40, 4
+    return rows_of(f, 4, 40, 1, 1, *own, spots=spots, inlined=frozenset({around.name}))
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_members_are_cut_off_and_at_borders_where_the_root_is(through: bool) -> None:
+    """Blocks of 4 x 40 points: 26 in a row, the last of 24; the Member's lanes go along y, of which none is cut off."""
+    block = Spot("g", Level.BLOCK, StageId("f"))
+    found = of_columns(block, *([Spot("h", Level.THREAD, StageId("f"))] if through else []))
+    assert found.cut[0] == 1 / 26 and found.left[0] == 24
+    assert found.cut[1] == 0 and found.left[1] == found.lanes[1] == 4
+    assert found.borders[1] == pytest.approx(1 / 26)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "waits"),
+    [
+        (lambda k: k - 1, 1),
+        (lambda k: k - 3, 1 / 3),
+        (lambda k: k, 0),  # its own point, as other sums
+        (lambda k: k + 1, 0),  # what no term has written yet
+        (lambda k: H - 1 - k, 0),
+        (lambda k: 2, 0),
+    ],
+)
+def test_terms_wait_for_those_before_them_only(earlier: object, waits: float) -> None:
+    assert callable(earlier)
+    k, f = RDom("k", k=(3, H - 1)), Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[k.k, x] += f[earlier(k.k), x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    work = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f", 1),))), {}).of(StageId("f", 1), "x")
+    assert work.scans == waits
+
+
+def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
+    k, f = RDom("k", k=(1, H - 1)), Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[H - 1 - k.k, x] += f[H - k.k, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
+
+
+def test_only_the_innermost_terms_wait() -> None:
+    k, f = RDom("k", y=(1, H - 1), x=(1, W - 1)), Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[k.y, k.x] += f[k.y - 1, k.x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    assert LaneWorks(model, {}).of(StageId("f", 1), None).scans == 0
+
+
+def test_steps_and_points_of_lanes_multiply() -> None:
+    def forms_vectors(value: Expr, points: int) -> bool:
+        f = Func("f")
+        f[y, x] = value
+        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 4 * W)})
+        found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64 // points, 1, points)
+        return found["vector_arithmetic"] > 0
+
+    assert forms_vectors(IMAGE[y, x] * 2, 4)
+    assert forms_vectors(IMAGE[y, 2 * x] * 2, 2)
+    assert not forms_vectors(IMAGE[y, 2 * x] * 2, 4)
+    assert not forms_vectors(IMAGE[y, 3 * x] * 2, 2)
+    assert forms_vectors(IMAGE[y, 3 * x] * 2, 1)
+
+
+def batched(loads: str, *params: int) -> LaneRows:
+    """Return the nests of a sum of products of which one factor is loaded far apart from lane to lane."""
+    z, k, f = Var("z"), RDom("k", k=(0, 64)), Func("f")
+    left, right = Input("left", float32, 3), Input("right", float32, len(loads))
+    f[z, y, x] = 0.0
+    f[z, y, x] += left[z, y, k.k] * right[tuple({"z": z, "x": x, "k": k.k}[d] for d in loads)]
+    sizes = {"z": 8, "x": 64, "k": 64}
+    shapes = {"left": (8, 16, 64), "right": tuple(sizes[d] for d in loads)}
+    bound = bind(Pipeline([f.over(z=(0, 8), y=(0, 16), x=(0, 64))]), shapes)
+    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    return lane_rows(evaluated(*kernel, *params), lambda model: KernelWork(model, {}))
+
+
+@pytest.mark.parametrize(
+    ("loads", "points", "spared"),
+    [
+        ("zxk", (1, 4, 1), 3 / 4),  # the same for all points along y
+        ("zxk", (4, 1, 1), 0),  # another one for each point along z
+        ("zxk", (4, 2, 1), 1 / 2),
+        ("xk", (4, 2, 1), 7 / 8),
+        ("xk", (1, 1, 1), 0),
+    ],
+)
+def test_points_share_loads_along_the_dimensions_that_these_do_not_move_with(
+    loads: str, points: tuple[int, ...], spared: float
+) -> None:
+    found = batched(loads, 1, 4, 32, *points)
+    update = int(np.flatnonzero(found.of("even"))[0])
+    assert found.spared[update] == spared
+    assert found.all_shared[update] == (spared > 0)
+
+
+def test_what_is_stored_far_apart_is_not_shared() -> None:
+    f = Func("f")
+    f[y, x] = IMAGE[y, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, 8))]), {"image": (H, 8)})
+    found = lane_rows(
+        evaluated(Featurizer(bound, CPU), Structure((StageId("f"),)), 32, 1, 1, 4), lambda model: KernelWork(model, {})
+    )
+    assert found.of("even")[0] > 0 and not found.all_shared[0]
