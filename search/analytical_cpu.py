@@ -11,7 +11,10 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   read too far and runs alone.
 * Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those
   at quotients of the lane (``f[x // 2]``) or where data says go one by one. Where they lie further apart, but evenly,
-  gcc is not told to form vectors, and does so where several points of a thread share what is loaded.
+  gcc is not told to form vectors. It does so element by element, but not where loads lie a power of two apart that is
+  more than a vector, or several between a lane and the next (it takes both for parts of one long access that it then
+  cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
+  vectors formed along the loop around them.
 * Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
   elements of less than 4 bytes keep gcc from forming vectors at all.
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
@@ -54,7 +57,8 @@ from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
-from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
+from autosched.search.kernel_work import KernelWork
+from autosched.search.lane_rows import LaneRows, lane_rows
 from autosched.search.lane_work import LANE_BYTES
 from autosched.search.stage_work import StageWork
 from autosched.target import Target
@@ -176,9 +180,10 @@ class CpuModel:
         gaps = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("gaps"))
         longest = LANE_BYTES * width / of("narrowest")
         whole, part = _rows_in_vectors(rows, longest, gaps > 0)
-        shared = rows.all_shared & (lanes >= width)
-        untold = ((of("even") > 0) & ~shared) | (far > of("far"))
-        free = ~rows.shared(untold | (of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
+        power = np.exp2(np.round(np.log2(rows.apart))) == rows.apart
+        refused = (power & ((of("powers") > 0) | (too_far[0] & (of("unit") > 0)))) | (of("beside") > 0)
+        refused |= (of("halves") > 0) & ~rows.all_shared
+        free = ~rows.shared(refused | (of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
         cut = rows.shared(of("bordered") > 0)  # gathers of narrow elements in blocks at the border
         together = whole * free * (1 - rows.borders * cut)
         vectors = runs / (width * part) * together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 
 from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.accesses import AccessGroup, Row
@@ -84,13 +84,21 @@ class LaneAccesses:
                     return False
         return True
 
-    def has_gaps(self, group: AccessGroup, step: int) -> bool:
-        """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""
+    def has_others_between(self, group: AccessGroup, step: int) -> bool:
+        """Whether loads of lanes ``step`` elements apart are several between a lane and the next."""
+        return any(b - a < step for columns in self._columns(group) for a, b in pairwise(sorted(columns)))
+
+    def _columns(self, group: AccessGroup) -> list[list[int]]:
+        """Return the offsets of accesses in each row."""
         fastest = self._fastest(group.source)
         rows: dict[tuple[int, ...], list[int]] = {}
         for offset in group.offsets:
             rows.setdefault((*offset[:fastest], *offset[fastest + 1 :]), []).append(offset[fastest])
-        for columns in rows.values():
+        return list(rows.values())
+
+    def has_gaps(self, group: AccessGroup, step: int) -> bool:
+        """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""
+        for columns in self._columns(group):
             first = last = min(columns)
             for column in sorted(columns):
                 if column >= first + step:

@@ -23,6 +23,8 @@ NEAR_BYTES = 1 << 19
 """What a core reads again within this many bytes comes from its own caches."""
 FEW_LANES = 16
 """Lanes at an end of a row that are told apart by a condition: more of them form vectors of their own."""
+MOST_PERMUTED = 16
+"""Lanes of 4 bytes that a vector holds: gcc permutes what it loads as a whole where lanes lie so far apart."""
 HALF_STORE = 36.0
 """Operations that make the bits of a float16."""
 
@@ -53,7 +55,10 @@ class LaneWork:
         stride: Elements from a lane to the next in these, where they are most.
         gaps: Loads of them that leave out the last elements between a lane and the next.
         far: Accesses of lanes that lie anywhere.
-        even: Those of them that lie evenly apart: gcc is not told to form vectors, and rarely does.
+        even: Those of them that lie evenly apart.
+        powers: Loads of these that lie a power of two apart, for which gcc forms no vectors.
+        beside: Loads of these with others between a lane and the next, likewise.
+        halves: Loads of these of float16, for which it does so only where points of a thread share them.
         aligned: Largest power of two that divides the bytes from a lane to the next in these, of any of them; 0 where
             data chooses.
         among: Bytes of the largest array in memory that they lie in, those along a row of it left out.
@@ -92,6 +97,9 @@ class LaneWork:
     gaps: float = 0.0
     far: float = 0.0
     even: float = 0.0
+    powers: float = 0.0
+    beside: float = 0.0
+    halves: float = 0.0
     aligned: float = 0.0
     among: float = 0.0
     chosen: float = 0.0
@@ -232,6 +240,11 @@ class LaneWorks:
             self._known[key] = stage, stage_work(stage, moving)
         return self._known[key][1]
 
+    def _is_half(self, group: AccessGroup) -> bool:
+        bound = self._model.bound
+        func = bound.funcs.get(group.source)
+        return (bound.inputs[group.source].dtype if func is None else func.dtypes[group.component]) == float16
+
     def _is_held(self, func: str) -> bool:
         spot = self._model.structure.spot(func)
         return spot is not None and spot.level is Level.THREAD
@@ -289,7 +302,7 @@ class LaneWorks:
         size, times = self._model.facts.itemsize(group), len(group.offsets)
         vectors = times * size / LANE_BYTES
         own = vectors if group.source == stage.func else 0.0
-        if store and self._model.bound.funcs[group.source].dtypes[group.component] == float16:
+        if store and self._is_half(group):
             found.arithmetic += HALF_STORE * times
             found.scalar += HALF_STORE * times
         if self._is_held(group.source) and None not in group.rows:
@@ -305,6 +318,11 @@ class LaneWorks:
             found.far += times
             if step is not None:
                 found.even += times
+                if not store:
+                    is_power = step & -step == step > MOST_PERMUTED * LANE_BYTES // size
+                    found.powers += times * is_power
+                    found.halves += times * self._is_half(group)
+                    found.beside += times * (not is_power and self._accesses.has_others_between(group, step))
             if not self._accesses.in_row(group, moves, wild):
                 found.among = max(found.among, self._bytes_in_memory(group.source))
             found.aligned = max(found.aligned, self._accesses.alignment(group, moves))

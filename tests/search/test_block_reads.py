@@ -21,7 +21,8 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.cpu_memory import KEPT_BYTES
 from autosched.search.cpu_rates import CPU_COMPONENTS
-from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
+from autosched.search.kernel_work import KernelWork
+from autosched.search.lane_rows import LaneRows, lane_rows
 from autosched.target import cpu_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)

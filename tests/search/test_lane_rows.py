@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
 from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
-from autosched.lang.dtypes import float32
+from autosched.featurize.structure import NestOrder, Spot, Structure
+from autosched.lang.dtypes import float16, float32
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
 from autosched.search.boundaries import boundaries
-from autosched.search.lane_rows import KernelWork, LaneRows, lane_rows
+from autosched.search.kernel_work import KernelWork
+from autosched.search.lane_rows import LaneRows, lane_rows
 from autosched.search.lane_work import LaneWorks
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, evaluated, x, y
 
 a, b = Var("a"), Var("b")
+HALVES = Input("halves", float16, 2)
 
 
 def rows_of(func: Func, *params: int, spots: tuple[Spot, ...] = (), inlined: frozenset[str] = frozenset()) -> LaneRows:
@@ -141,19 +145,60 @@ def test_only_the_innermost_terms_wait() -> None:
     assert LaneWorks(model, {}).of(StageId("f", 1), None).scans == 0
 
 
-def test_steps_and_points_of_lanes_multiply() -> None:
-    def forms_vectors(value: Expr, points: int) -> bool:
-        f = Func("f")
-        f[y, x] = value
-        bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 4 * W)})
-        found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64 // points, 1, points)
-        return found["vector_arithmetic"] > 0
+@pytest.mark.parametrize(
+    ("step", "points", "shuffled"), [(1, 4, True), (2, 2, True), (3, 1, True), (2, 4, False), (3, 2, False)]
+)
+def test_steps_and_points_of_lanes_multiply(step: int, points: int, shuffled: bool) -> None:
+    f = Func("f")
+    f[y, x] = IMAGE[y, step * x] * 2
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 4 * W)})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64 // points, 1, points)
+    assert (found["gathered_accesses"] > 0) != shuffled
 
-    assert forms_vectors(IMAGE[y, x] * 2, 4)
-    assert forms_vectors(IMAGE[y, 2 * x] * 2, 2)
-    assert not forms_vectors(IMAGE[y, 2 * x] * 2, 4)
-    assert not forms_vectors(IMAGE[y, 3 * x] * 2, 2)
-    assert forms_vectors(IMAGE[y, 3 * x] * 2, 1)
+
+@pytest.mark.parametrize(
+    ("load", "points", "vectors"),
+    [
+        (lambda x, y: IMAGE[x, y], 1, False),  # rows of 8192 elements
+        (lambda x, y: IMAGE[3 * x, y], 1, True),
+        (lambda x, y: IMAGE[x, y], 3, True),  # lanes three rows apart
+        (lambda x, y: IMAGE[y, 8 * x], 1, True),  # a vector holds two lanes
+        (lambda x, y: IMAGE[y, 32 * x], 1, False),
+        (lambda x, y: IMAGE[y, 12 * x], 1, True),
+        (lambda x, y: IMAGE[y, 12 * x] + IMAGE[y, 12 * x + 5], 1, False),
+        (lambda x, y: IMAGE[y, 12 * x] + IMAGE[y + 1, 12 * x + 5], 1, True),
+        (lambda x, y: HALVES[y, 12 * x], 1, False),
+    ],
+)
+def test_where_gcc_forms_vectors_of_lanes_evenly_far_apart(
+    load: Callable[[Expr, Expr], Expr], points: int, vectors: bool
+) -> None:
+    f = Func("f")
+    f[y, x] = load(x, y) * 2
+    pipeline = Pipeline([f.over(y=(0, H), x=(0, 192))])
+    bound = bind(pipeline, {i.name: (1024, 8192) for i in pipeline.inputs})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 32, 1, points)
+    assert (found["vector_arithmetic"] > 0) == vectors
+
+
+@pytest.mark.parametrize(
+    ("threads", "vectors"),
+    [
+        ((2, 64), True),  # gcc unrolls the loop over both rows
+        ((2, 8), False),  # few points to make vectors of
+        ((8, 32), False),  # too many rows
+    ],
+)
+def test_few_lanes_far_apart_are_unrolled_and_vectors_formed_of_the_loop_around(
+    threads: tuple[int, int], vectors: bool
+) -> None:
+    f = Func("f")
+    f[y, x] = IMAGE[y, x] * 2 + 1
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    along_columns = NestOrder(StageId("f"), threads=("y", "x"))
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),), orders=(along_columns,)), *threads, 1, 1)
+    assert found["scattered_accesses"] == (0 if vectors else 2 * H * W)
+    assert (found["vector_accesses"] == 2 * H * W / 16) == vectors
 
 
 def batched(loads: str, *params: int) -> LaneRows:
