@@ -78,10 +78,10 @@ ZEN5_RATES: Mapping[str, float] = {
 """The same of an AMD EPYC of the fifth generation (vectors of 16 float32 in one piece, 1 MB of L2 a core, gcc 12, a
 virtual machine): fitted to 1,262 schedules of 27 suite apps, each kernel timed on one core, the other one busy. Chosen
 by hand were ``chosen_lines`` and ``streams``, which order these schedules a little better, and ``rows``, ``sums``,
-``scattered_accesses``, ``divisions`` and ``calls``, between what suits these and what 392 random pipelines; ``memory_bytes``
-and ``memory_writes`` are what loops over 64 to 512 MB take beyond those over 8 MB: 0.029 and 0.011 ns for a byte
-that is read, 0.037 and 0.015 for one that is written; ``gathered_accesses`` is fitted to 100 kernels of random
-pipelines that mostly gather."""
+``scattered_accesses``, ``divisions`` and ``calls``, between what suits these and what suits 392 random pipelines;
+``memory_bytes`` and ``memory_writes`` are what loops over 64 to 512 MB take beyond those over 8 MB: 0.029 and 0.011 ns
+for a byte that is read, 0.037 and 0.015 for one that is written; ``gathered_accesses`` is fitted to 100 kernels of
+random pipelines that mostly gather."""
 
 RATES: Mapping[str, Mapping[str, float]] = {"AuthenticAMD 26": ZEN5_RATES}
 """Rates by vendor and family, as `autosched.host.Host.processor` has them."""
