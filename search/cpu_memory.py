@@ -31,8 +31,13 @@ NEAREST_BYTES = 1 << 15
 """What a core reads again within this many bytes comes from its first-level cache."""
 BEYOND_NEAREST = 2.5
 """Time to write and read a byte of Members' buffers where they do not fit there over that where they do."""
-LEAST_KEPT = 64
-"""Lines that a core's caches keep however they lie."""
+WAYS = 12
+"""Lines of each set of a core's first-level cache: what it keeps however they lie."""
+PERIOD = 4096
+"""Bytes after which these sets come round again."""
+MOST_MISSED = 1.0, 3.0
+"""Time of an access where lines are many more than are kept, over that to twice as many: of lanes that a part of `PERIOD`,
+or a multiple of it, sets apart."""
 COPIED = 2.7
 """Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
 
@@ -184,10 +189,11 @@ def _read_by_rows(rows: LaneRows) -> tuple[Floats, Floats]:
     threads = f[:, INDEX["num_threads_per_block"]] * blocks
     times = np.where(rows.inside, f[:, INDEX["num_productions"]], threads) / lanes
     # Lines that are a power of two apart fall on few of a cache's sets.
-    kept = np.clip(NEAREST_BYTES / np.maximum(of("aligned"), 1), LEAST_KEPT, NEAREST_BYTES / CACHE_LINE / 2)
-    is_missed = np.minimum(of("far") * lanes, of("among") / CACHE_LINE) > kept
-    missed = np.where(is_missed, of("far") * f[:, INDEX["num_scalars"]], 0)
-    return np.where(row > NEAREST_BYTES, row * times, 0), missed
+    kept = np.clip(WAYS * PERIOD / np.maximum(of("aligned"), 1), WAYS, NEAREST_BYTES / CACHE_LINE / 2)
+    points = np.where(of("terms") > 1, np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1), 1)
+    lines = np.minimum((of("far") - rows.spared) * points * lanes, of("among") / CACHE_LINE)
+    missed = np.clip(lines / kept - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
+    return np.where(row > NEAREST_BYTES, row * times, 0), missed * of("far") * f[:, INDEX["num_scalars"]]
 
 
 def _written(root: Floats, is_output: Bools, filled: Floats) -> Floats:

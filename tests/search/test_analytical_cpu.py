@@ -23,6 +23,7 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import SCAN, CpuModel
 from autosched.search.baseline import baseline_first
+from autosched.search.cpu_memory import MOST_MISSED, WAYS
 from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
 from autosched.search.lane_work import LaneWork, LaneWorks
@@ -446,15 +447,35 @@ def test_what_several_nests_read_comes_from_memory_once() -> None:
     assert fetched[0] == pytest.approx(fetched[1], rel=0.02)
 
 
-@pytest.mark.parametrize(("extent", "lanes", "is_missed"), [(1024, 256, True), (1040, 256, False), (1024, 32, False)])
-def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int, lanes: int, is_missed: bool) -> None:
+@pytest.mark.parametrize(
+    ("extent", "lanes", "missed"),
+    [
+        (1024, 256, MOST_MISSED),
+        (1024, 24, 24 / WAYS - 1),
+        (1024, 8, 0),
+        (1152, 256, 1),  # 4 KB and 512 bytes
+        (1152, 32, 0),
+        (1040, 256, 0),
+    ],
+)
+def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int, lanes: int, missed: float) -> None:
     k = RDom("k", k=(0, extent))
     f = Func("f")
     f[y] = 0.0
     f[y] += IMAGE[y, k.k]
     bound = bind(Pipeline([f.over(y=(0, 2048))]), {"image": (2048, extent)})
     found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1))), lanes, 1)
-    assert found["missed_accesses"] == is_missed * 2048 * extent
+    assert found["missed_accesses"] == pytest.approx(missed * 2048 * extent)
+
+
+def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction() -> None:
+    k, f = RDom("k", k=(0, 1024)), Func("f")
+    f[y] = 0.0
+    f[y] += IMAGE[y, k.k]
+    bound = bind(Pipeline([f.over(y=(0, 2048))]), {"image": (2048, 1024)})
+    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    one, two = (counts_of(*kernel, 8, points)["missed_accesses"] for points in (1, 2))
+    assert one == 0 < two
 
 
 def test_each_known_processor_has_rates_of_its_own() -> None:
