@@ -36,8 +36,8 @@ WAYS = 12
 PERIOD = 4096
 """Bytes after which these sets come round again."""
 MOST_MISSED = 1.0, 3.0
-"""Time of an access where lines are many more than are kept, over that to twice as many: of lanes that a part of `PERIOD`,
-or a multiple of it, sets apart."""
+"""Time of an access where lines are many more than are kept, over that where they are twice as many: of lanes that a
+part of `PERIOD`, or a multiple of it, sets apart."""
 COPIED = 2.7
 """Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
 

@@ -450,10 +450,10 @@ def test_what_several_nests_read_comes_from_memory_once() -> None:
 @pytest.mark.parametrize(
     ("extent", "lanes", "missed"),
     [
-        (1024, 256, MOST_MISSED),
+        (1024, 256, MOST_MISSED[1]),
         (1024, 24, 24 / WAYS - 1),
         (1024, 8, 0),
-        (1152, 256, 1),  # 4 KB and 512 bytes
+        (1152, 256, MOST_MISSED[0]),  # 4 KB and 512 bytes
         (1152, 32, 0),
         (1040, 256, 0),
     ],
