@@ -12,7 +12,17 @@ MODULES = {
     "autosched.analysis": ("*.py",),
     "autosched.featurize": ("*.py",),
     "autosched.schedule": ("*.py",),
-    "autosched.search": ("analytical*.py", "lane_work.py"),
+    "autosched.search": (
+        "align.py",
+        "analytical*.py",
+        "block_reads.py",
+        "boundaries.py",
+        "cpu_*.py",
+        "kernel_work.py",
+        "lane_*.py",
+        "place_bounds.py",
+        "stage_work.py",
+    ),
     "autosched.model": ("gpu_parts.py", "prior.py"),
 }
 """Files that matter, by package."""

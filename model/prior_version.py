@@ -25,6 +25,7 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.model.prior import prior_for
 from autosched.schedule.types import StageId
+from autosched.search.cpu_rates import RATES
 from autosched.target import Target, cpu_target, get_target
 
 KERNELS = 8
@@ -40,7 +41,6 @@ def prior_version(kind: str) -> str:
         kind: ``cuda`` or ``cpu``, as `Target.kind`.
     """
     target = _reference(kind)
-    prior = prior_for(target)
     y, x, taps = Var("y"), Var("x"), RDom("taps", k=5)
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = sum_over(image[y, x + taps.k] * image[y // 2, x], over=taps) / 5.0
@@ -55,9 +55,15 @@ def prior_version(kind: str) -> str:
     features = rng.integers(1, 1000, found.features.shape).astype(np.float64)
     ratios = [n for n in schema.NAMES if "efficiency" in n or n in ("idle_lane_wastage", "warp_lane_utilization")]
     features[:, :, [schema.INDEX[n] for n in ratios]] /= 1000
-    parts = prior.parts(replace(found, features=features))
-    values = " ".join(f"{v:.{DIGITS}g}" for v in parts.reshape(-1))
-    return hashlib.sha256(f"{','.join(prior.names)}|{values}".encode()).hexdigest()[:12]
+    priors = [prior_for(t) for t in (target, *_others(target))]
+    parts = np.concatenate([prior.parts(replace(found, features=features)).reshape(-1) for prior in priors])
+    values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
+    return hashlib.sha256(f"{','.join(priors[0].names)}|{values}".encode()).hexdigest()[:12]
+
+
+def _others(target: Target) -> list[Target]:
+    """Return a target like one for each processor that has rates of its own."""
+    return [replace(target, processor=name) for name in RATES] if target.kind == "cpu" else []
 
 
 def _reference(kind: str) -> Target:

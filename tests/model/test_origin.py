@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from autosched.model import origin
@@ -23,3 +24,11 @@ def test_digest_follows_the_sources(tmp_path: Path) -> None:
     assert origin.digest_of([*found, changed]) != origin.digest_of(found) == before
     changed.write_text("rate = 3")
     assert origin.digest_of([changed]) != origin.digest_of([])
+
+
+def test_all_that_the_analytical_models_import_of_the_search_is_looked_at() -> None:
+    looked_at = {path.name: path for path in origin._sources() if path.parent.name == "search"}
+    for name, path in looked_at.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autosched.search."):
+                assert f"{str(node.module).split('.')[2]}.py" in looked_at, f"{name} imports {node.module}"

@@ -17,6 +17,7 @@ from autosched.model.prior_version import prior_version
 from autosched.schedule.sample import sample_schedule
 from autosched.search import analytical, cpu_rates
 from autosched.search.analytical import AnalyticalModel, analytical_model
+from autosched.search.cpu_rates import RATES
 from autosched.target import Target, get_target
 
 H200 = get_target("h200")
@@ -127,3 +128,12 @@ def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() ->
     small = H200.l2_bytes / 8
     assert dram(small, 0.0) == dram(small, small) == pytest.approx(small)
     assert dram(0.0, 8 * H200.l2_bytes) == pytest.approx(8 * H200.l2_bytes * (1 - 1 / 16))
+
+
+def test_each_processors_rates_are_part_of_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {kind: prior_version.__wrapped__(kind) for kind in ("cpu", "cuda")}
+    for processor, rates in list(RATES.items()):
+        monkeypatch.setitem(cpu_rates.RATES, processor, {**rates, "rows": 2 * rates["rows"]})
+        after = {kind: prior_version.__wrapped__(kind) for kind in ("cpu", "cuda")}
+        monkeypatch.undo()
+        assert after["cpu"] != before["cpu"] and after["cuda"] == before["cuda"]
