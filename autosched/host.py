@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from autosched.settings import available_cpus
@@ -69,6 +71,14 @@ def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | No
         clock_hz=_clock_hz(sysfs),
         processor=_processor(cpuinfo),
     )
+
+
+@cache
+def has_vector_math() -> bool:
+    """Return whether this machine's C library has elementary functions of whole vectors (see ``vector_math.h``)."""
+    library, version = platform.libc_ver()
+    numbers = tuple(int(n) for n in version.split(".") if n.isdigit())
+    return platform.machine() in ("x86_64", "AMD64") and library == "glibc" and numbers >= (2, 35)
 
 
 def _caches(sysfs: Path) -> list[tuple[int, int, int]]:

@@ -15,8 +15,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   more than a vector, or several between a lane and the next (it takes both for parts of one long access that it then
   cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
   vectors formed along the loop around them.
-* Elementary functions, conditions joined by ``&&``, divisions without a vector instruction, and such accesses of
-  elements of less than 4 bytes keep gcc from forming vectors at all.
+* Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming vectors
+  at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
   same in all lanes, vectors are worked out of one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
@@ -55,6 +55,7 @@ from autosched.analysis.bound import BoundStage
 from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
+from autosched.host import has_vector_math
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
 from autosched.search.kernel_work import KernelWork
@@ -100,9 +101,11 @@ class CpuModel:
 
     Args:
         target: The processor.
+        vector_math: Whether its C library has elementary functions of vectors; as this machine's does, when left out.
     """
 
     target: Target
+    vector_math: bool = field(default_factory=has_vector_math)
     _known: WeakKeyDictionary[KernelModel, KernelWork] = field(
         default_factory=WeakKeyDictionary, init=False, compare=False, repr=False
     )
@@ -183,7 +186,8 @@ class CpuModel:
         power = np.exp2(np.round(np.log2(rows.apart))) == rows.apart
         refused = (power & ((of("powers") > 0) | (too_far[0] & (of("unit") > 0)))) | (of("beside") > 0)
         refused |= (of("halves") > 0) & ~rows.all_shared
-        free = ~rows.shared(refused | (of("branches") > 0) | (of("calls") > 0) | (of("serial") > 0))
+        called = (of("calls") > 0) & ~self.vector_math
+        free = ~rows.shared(refused | called | (of("serial") > 0))
         cut = rows.shared(of("bordered") > 0)  # gathers of narrow elements in blocks at the border
         together = whole * free * (1 - rows.borders * cut)
         vectors = runs / (width * part) * together
@@ -208,11 +212,10 @@ class CpuModel:
             "scalar": runs * (singly * (1 - together) + of("once") / lanes),
             "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),
-            "branches": runs * of("branches"),
             "stalls": runs
             / (points * lanes)
             * (np.where(reduces, np.maximum(CHAINS - chains, 0), 0) * together + SCAN * of("scans") * (lanes > 1)),
-            "calls": runs * of("calls"),
+            "calls": runs * of("calls") * (1 - together),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
             "rows": runs / lanes * np.where(in_registers, IN_REGISTERS, 1),

@@ -38,8 +38,7 @@ class LaneWork:
         arithmetic: Operations in vectors.
         divisions: Divisions in vectors.
         scalar: All operations, one lane at a time.
-        calls: Elementary functions.
-        branches: Conditions on data that are joined.
+        calls: Elementary functions, one lane at a time.
         serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
             4 bytes, scattered stores, lanes at quotients.
         once: Operations that are the same in all lanes.
@@ -82,7 +81,6 @@ class LaneWork:
     divisions: float = 0.0
     scalar: float = 0.0
     calls: float = 0.0
-    branches: float = 0.0
     serial: float = 0.0
     once: float = 0.0
     wide: float = 0.0
@@ -384,5 +382,5 @@ def level_of(model: KernelModel, stage: StageId) -> Level:
 
 def _add(found: LaneWork, stage: StageWork, times: int) -> None:
     work = stage.work
-    for name in ("arithmetic", "divisions", "scalar", "calls", "branches", "serial", "once"):
+    for name in ("arithmetic", "divisions", "scalar", "calls", "serial", "once"):
         setattr(found, name, getattr(found, name) + times * getattr(work, name))

@@ -9,7 +9,7 @@ from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import follows_data, lanes_innermost, walks_along_memory
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
@@ -47,7 +47,8 @@ def print_c(program: Program) -> CSource:
         _Printer(k, w).kernel_function()
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
-    text = f"{host_prelude()}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
+    used = called_scalar_functions(body)
+    text = f"{host_prelude()}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
-from autosched.codegen.expressions import storage_type
+from autosched.codegen.expressions import local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
@@ -100,7 +100,7 @@ def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
 
 def scalar_type(d: DType) -> str:
     """Return the C type in which a scalar parameter is passed (a float16 as a float)."""
-    return "float" if d.name == "float16" else storage_type(d)
+    return local_type(d)
 
 
 def grid_mapping(loops: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int, int], list[str]]:

@@ -15,7 +15,7 @@ C_TYPE = {
     "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
     "float16": "unsigned short", "float32": "float", "float64": "double",
 }  # fmt: skip
-"""Type of an array element; a float16 travels as its bits."""
+"""Type of a value; a float16 travels as its bits."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
@@ -25,8 +25,8 @@ _INT_LIMIT = (1 << 31) - 1
 
 
 def storage_type(d: DType) -> str:
-    """Return the C type of an array element."""
-    return C_TYPE[d.name]
+    """Return the C type of an array element; of a truth value, that of its byte: gcc 12 forms no vectors of bools."""
+    return C_TYPE["uint8" if d == bool_ else d.name]
 
 
 def local_type(d: DType) -> str:
@@ -118,10 +118,9 @@ def value_text(v: Value) -> str:
             return v.name
         case Read():
             access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
-            return f"as_f16_to_f32({access})" if v.dtype == float16 else access
+            return _loaded(access, v.dtype)
         case Element():
-            text = f"{v.vector}.at[{v.number}]"
-            return f"as_f16_to_f32({text})" if v.dtype == float16 else text
+            return _loaded(f"{v.vector}.at[{v.number}]", v.dtype)
         case IndexValue():
             return _index_value(v)
         case CompareIndex():
@@ -130,6 +129,13 @@ def value_text(v: Value) -> str:
         case Op():
             return _op_text(v)
     raise CompileError(f"no C text for {type(v).__name__}")
+
+
+def _loaded(element: str, d: DType) -> str:
+    """Return the value of an array element."""
+    if d == bool_:
+        return f"({element} != 0)"
+    return f"as_f16_to_f32({element})" if d == float16 else element
 
 
 def _index_value(v: IndexValue) -> str:
@@ -168,7 +174,7 @@ def _op_text(v: Op) -> str:
     if v.dtype == bool_ and operand.kind == "b" and v.name in ("and", "or", "xor", "eq", "ne", "not"):
         if v.name == "not":
             return f"(!{args[0]})"
-        symbol = {"and": "&&", "or": "||", "xor": "!="}.get(v.name) or _INFIX[v.name]
+        symbol = "!=" if v.name == "xor" else _INFIX[v.name]  # not && and ||, which may keep gcc from forming vectors
         return f"({args[0]} {symbol} {args[1]})"
     if v.dtype == bool_:
         return f"({args[0]} {_INFIX[v.name]} {args[1]})"

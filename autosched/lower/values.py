@@ -132,6 +132,11 @@ class ValueLowerer:
         condition = self.value(e.cond, p)
         if isinstance(condition, ConstValue):
             return self.value(e.t if condition.value else e.f, p)
+        if e.dtype == bool_:  # as logic, since gcc forms no vectors of choices between conditions
+            condition = self.body.out.let(condition, "t")
+            chosen = fold(Op("and", (condition, self.value(e.t, p)), bool_))
+            other = fold(Op("and", (Op("not", (condition,), bool_), self.value(e.f, p)), bool_))
+            return fold(Op("or", (chosen, other), bool_))
         return Op("select", (condition, self.value(e.t, p), self.value(e.f, p)), e.dtype)
 
     def _load(self, e: Load, p: Point) -> Value:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Param, Pipeline, RDom, Var, clamp, float16, float32, int32, int64
+from autosched import Func, Input, Param, Pipeline, RDom, Var, clamp, float16, float32, int32, int64, select
 from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
 from autosched.codegen.c import CSource, print_c
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
@@ -201,3 +205,42 @@ def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> 
     program = lower(bound, schedule_roots(bound, CPU))
     assert ("ONE_BY_ONE;" in print_c(program).text) == follows
     assert_backends_agree(bound, program)
+
+
+def conditions() -> BoundPipeline:
+    """Conditions that are stored, chosen between, joined and negated."""
+    image, rising, peak, out = Input("image", float32, 2), Func("rising"), Func("peak"), Func("out")
+    at = image.clamped()
+    rising[y, x] = (at[y, x] > at[y, x - 1]) & (at[y, x + 1] > at[y, x])
+    along = (at[y, x] > at[y - 1, x]) & (at[y, x] >= at[y + 1, x])
+    across = (at[y, x] > at[y, x - 1]) | ~rising[y, x + 1]
+    peak[y, x] = select(at[y, x] > 0.5, along, select(rising[y, x], across, rising[y, x - 1] ^ along))
+    out[y, x] = select(peak[y, x], at[y, x], 0.0)
+    return bind(Pipeline(out.over(y=(0, 40), x=(0, 256)), name="conditions"), {"image": (40, 256)})
+
+
+def test_conditions_are_stored_as_bytes_and_agree() -> None:
+    bound = conditions()
+    for seed in range(12):
+        program = lower(bound, sample_schedule(bound, H200, np.random.default_rng(seed)))
+        assert_backends_agree(bound, program)
+    program = lower(bound, schedule_roots(bound, CPU))
+    assert "GLOBAL_OUT(unsigned char, rising" in print_c(program).text
+    assert_backends_agree(bound, program)
+
+
+def test_vectors_are_formed_of_conditions(tmp_path: Path) -> None:
+    compiler = find_compiler("c")
+    if "free software" not in compiler.version.lower() or "-fopenmp" not in kernel_flags():
+        pytest.skip("only gcc tells which loops it vectorises in this way")
+    bound = conditions()
+    text = print_c(lower(bound, schedule_roots(bound, CPU))).text
+    (tmp_path / "kernels.c").write_text(text)
+    command = [*compiler.command, *kernel_flags(), "-fopt-info-vec-optimized", "-c", "kernels.c", "-o", "kernels.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    vectorised = {int(n) for n in re.findall(r"^kernels\.c:(\d+):.*loop vectorized", done.stderr, re.MULTILINE)}
+    functions = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("// computes ")]
+    ends = [*functions[1:], len(text.splitlines())]
+    assert len(functions) == 2  # the second inlines what it chooses by
+    for first, last in zip(functions, ends, strict=True):
+        assert any(first < n < last for n in vectorised), text.splitlines()[first - 1]

@@ -302,7 +302,7 @@ def test_half_precision_travels_as_bits_and_is_held_as_a_float() -> None:
         ),
         (Op("truediv", (Ref("a", float32), Ref("b", float32)), float32), "(a / b)"),
         (Op("select", (Ref("c", bool_), Ref("a", int8), Ref("b", int8)), int8), "(c ? a : b)"),
-        (Op("and", (Ref("a", bool_), Ref("b", bool_)), bool_), "(a && b)"),
+        (Op("and", (Ref("a", bool_), Ref("b", bool_)), bool_), "(a & b)"),
         (Op("xor", (Ref("a", bool_), Ref("b", bool_)), bool_), "(a != b)"),
         (Op("lt", (Ref("a", float32), Ref("b", float32)), bool_), "(a < b)"),
         (CompareIndex("le", ix.var("x", 0, 9), 4, bool_), "(x <= 4)"),

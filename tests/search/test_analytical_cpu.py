@@ -89,14 +89,24 @@ def test_accesses_by_how_lanes_go_about_them(value: Expr, wide: float, near: int
     assert (work.wide, work.near, work.far, work.fixed) == (wide, near, far, fixed)
 
 
-def test_what_keeps_vectors_from_being_formed() -> None:
-    a, b = IMAGE[y, x], IMAGE[y, x + 1]
-    assert work_of(select((a > 0) & (b > 0), a, b)).branches == 1
-    assert work_of(select(a > 0, a, b)).branches == 0
+def test_elementary_functions_are_those_of_vectors_where_there_are_any() -> None:
+    a = IMAGE[y, x]
     assert work_of(exp(a)).calls == 1
     assert work_of(tanh(a)).calls > 1  # a dearer one
-    scalar = counts_of(*pointwise(exp(a)), 1, 256, 1, 1)
+    found = evaluated(*pointwise(exp(a)), 1, 256, 1, 1)
+    vectors, scalar = (
+        dict(zip(CPU_COMPONENTS, CpuModel(CPU, vector_math=has).counts(found)[0].tolist(), strict=True))
+        for has in (True, False)
+    )
     assert scalar["calls"] == H * W and scalar["scalar"] > 0 and scalar["vector_accesses"] == 0
+    assert vectors["calls"] == vectors["scalar"] == 0
+    assert vectors["vector_arithmetic"] > 10 * vectors["vector_accesses"] > 0
+
+
+def test_there_are_no_remainders_of_vectors() -> None:
+    a = IMAGE[y, x]
+    assert work_of(a % 3.0).serial == work_of(IMAGE[y, x] // a).serial == 1
+    assert work_of(select((a > 0) & (a < 1), a, -a)).serial == 0  # conditions are values like others
 
 
 def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
@@ -150,7 +160,7 @@ def test_what_is_the_same_in_all_lanes_is_worked_out_once() -> None:
     same, differs = work_of(IMAGE[y, x] * exp(IMAGE[y, 0])), work_of(IMAGE[y, x] * exp(IMAGE[y, x]))
     assert (same.calls, differs.calls) == (0, 1)
     assert same.once > 0 == differs.once
-    assert same.arithmetic == differs.arithmetic == 1  # the product
+    assert same.arithmetic == 1 and differs.arithmetic > 10  # the product alone, and functions of vectors
 
 
 def test_indices_of_inlined_funcs_move_with_their_callers() -> None:

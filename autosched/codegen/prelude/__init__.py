@@ -6,6 +6,7 @@ from autosched.codegen.prelude.scalar import (
     scalar_functions,
     scalar_prelude,
     scalar_signatures,
+    vector_math,
 )
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "scalar_functions",
     "scalar_prelude",
     "scalar_signatures",
+    "vector_math",
 ]

@@ -12,6 +12,8 @@ from autosched.errors import CompileError
 
 _BEFORE_FUNCTIONS = re.compile(r"^// FUNCTIONS\b.*\n\n", re.MULTILINE)
 _DEFINITION = re.compile(r"^AS_FN (?P<result>[a-z ]+?) (?P<name>as_\w+)\((?P<parameters>[^)]*)\) \{$", re.MULTILINE)
+ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|hypot)_f(32|64)")
+"""Helper functions of which `vector_math` has variants for vectors."""
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
@@ -51,6 +53,17 @@ def scalar_signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
 def called_scalar_functions(text: str) -> frozenset[str]:
     """Return the scalar helper functions that a piece of C text calls, to be passed to `scalar_prelude`."""
     return frozenset(_CALL.findall(text)) & _sources()[1].keys()
+
+
+def vector_math(used: Collection[str]) -> str:
+    """Return C text by which compilers know of elementary functions of vectors, if such functions are used.
+
+    Args:
+        used: Names of scalar helper functions.
+    """
+    if not any(ELEMENTARY.fullmatch(name) for name in used):
+        return ""
+    return files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
 
 
 @cache

@@ -18,7 +18,7 @@ from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernel, em
 from autosched.runtime.emulator.trace import Trace
 
 C_TYPES = {
-    "bool": "bool",
+    "bool": "unsigned char",
     "int8": "signed char",
     "uint8": "unsigned char",
     "int16": "short",
@@ -31,7 +31,7 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-"""C name of each NumPy dtype in generated code; float16 is stored as its bits."""
+"""C name of each NumPy dtype's elements in generated code; float16 is stored as its bits, and bool as a byte."""
 
 # What spills out of registers goes to local memory, of which a thread can have 512 KiB.
 _MAX_REGISTER_BYTES = 512 * 1024
@@ -198,7 +198,7 @@ def _check_parameters(text: KernelText, kernel_name: str, params: Sequence[Param
     if text.name != kernel_name:
         raise InputError(f"the generated code defines {text.name}, not {kernel_name}")
     expected = [
-        Parameter(_MACROS[p.kind], C_TYPES[np.dtype(p.dtype).name], p.name, 1 if p.kind == "scalar" else p.count)
+        Parameter(_MACROS[p.kind], _declared_type(p), p.name, 1 if p.kind == "scalar" else p.count)
         for p in params
     ]
     if expected != text.parameters:
@@ -207,6 +207,11 @@ def _check_parameters(text: KernelText, kernel_name: str, params: Sequence[Param
             (f"{len(expected)} parameters", f"{len(text.parameters)}"),
         )
         raise InputError(f"{kernel_name}: {differing[0]} expected, but the generated code has {differing[1]}")
+
+
+def _declared_type(param: ParamSpec) -> str:
+    name = np.dtype(param.dtype).name
+    return "bool" if param.kind == "scalar" and name == "bool" else C_TYPES[name]
 
 
 def _declare(parameters: Sequence[Parameter]) -> str:

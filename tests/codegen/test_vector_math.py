@@ -1,0 +1,77 @@
+"""Loops over lanes call the C library's functions of vectors, which are as exact as its own of one number, nearly."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autosched.codegen.prelude import scalar_prelude, vector_math
+from autosched.host import has_vector_math
+from autosched.lang.dtypes import DType, float32, float64
+from autosched.runtime.host_compiler import compile_shared_library, have_compiler
+
+Array = NDArray[Any]
+
+pytestmark = [
+    pytest.mark.skipif(not have_compiler("c"), reason="no compiler"),
+    pytest.mark.skipif(not has_vector_math(), reason="a C library without functions of vectors"),
+]
+COUNT = 4099  # not a multiple of a vector: the last ones are of one number
+MOST_ULP = 10
+"""Units in the last place: 4 of glibc's function, twice that where it is squared, and rounding."""
+NAMES = {"atan": "arctan", "asin": "arcsin", "acos": "arccos", "atan2": "arctan2", "pow": "power"}
+RANGES = {
+    "exp": (-1.0, 1.0), "log": (0.01, 50.0), "sin": (-9.0, 9.0), "cos": (-9.0, 9.0), "tan": (-1.5, 1.5),
+    "tanh": (-4.0, 4.0), "asin": (-0.99, 0.99), "acos": (-0.99, 0.99), "atan": (-9.0, 9.0), "pow": (0.1, 9.0),
+    "atan2": (-9.0, 9.0), "hypot": (-9.0, 9.0),
+}  # fmt: skip
+TWO = ("pow", "atan2", "hypot")
+
+
+def in_lanes(name: str, dtype: DType, *arguments: Array) -> tuple[Array, bytes]:
+    """Return a function's results in a loop over lanes, and the library that computed them."""
+    function, ctype = f"as_{name}_{dtype.short}", "float" if dtype == float32 else "double"
+    parameters = "".join(f", const {ctype}* restrict a{k}" for k in range(len(arguments)))
+    call = f"{function}({', '.join(f'a{k}[i]' for k in range(len(arguments)))})"
+    source = f"""#define AS_FN static inline
+{vector_math({function})}{scalar_prelude({function})}
+void lanes({ctype}* restrict out{parameters}) {{
+    #pragma omp simd
+    for (int i = 0; i < {COUNT}; i++) out[i] = {call};
+}}
+"""
+    path = compile_shared_library(source)
+    out = np.empty(COUNT, dtype.numpy)
+    ctypes.CDLL(str(path)).lanes(*(ctypes.c_void_p(a.ctypes.data) for a in (out, *arguments)))
+    return out, path.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("name", RANGES)
+def test_functions_of_vectors(name: str, dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    arguments = [rng.uniform(*RANGES[name], COUNT).astype(dtype.numpy) for _ in range(2 if name in TWO else 1)]
+    found, library = in_lanes(name, dtype, *arguments)
+    expected = getattr(np, NAMES.get(name, name))(*(a.astype(np.longdouble) for a in arguments))
+    np.testing.assert_array_max_ulp(found, expected.astype(dtype.numpy), maxulp=MOST_ULP)
+    assert b"_ZGV" in library  # how functions of vectors are called
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [(float32, -110, 90), (float64, -760, 720)], ids=str)
+def test_exponentials_that_are_not_normal_numbers(dtype: DType, least: float, most: float) -> None:
+    values = np.linspace(least, most, COUNT).astype(dtype.numpy)
+    values[:4] = np.inf, -np.inf, np.nan, -1e30
+    found, _ = in_lanes("exp", dtype, values)
+    with np.errstate(all="ignore"):
+        expected = np.exp(values.astype(np.longdouble)).astype(dtype.numpy)
+    assert np.isnan(found[2]) and list(found[[0, 1, 3]]) == [np.inf, 0, 0]
+    np.testing.assert_array_max_ulp(np.delete(found, 2), np.delete(expected, 2), maxulp=MOST_ULP)
+
+
+def test_kernels_that_call_none_do_not_declare_them() -> None:
+    assert vector_math({"as_sqrt_f32", "as_floordiv_i32"}) == ""
+    assert "AS_OF_ONE(exp)" in vector_math({"as_exp_f64"})
