@@ -15,8 +15,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   more than a vector, or several between a lane and the next (it takes both for parts of one long access that it then
   cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
   vectors formed along the loop around them.
-* Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming vectors
-  at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
+* Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming
+  vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
   same in all lanes, vectors are worked out of one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
@@ -194,9 +194,8 @@ class CpuModel:
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
-        accesses = (
-            np.where(rows.apart > 1, 0, of("wide")) + of("held") - reduces * (of("own") + in_registers * of("kept"))
-        )
+        contiguous = np.where(rows.apart > 1, 0, of("wide") - reduces * of("own"))
+        accesses = contiguous + of("held") - reduces * in_registers * of("kept")
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
         chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))

@@ -39,6 +39,8 @@ def boundaries(func: BoundFunc) -> Iterator[Boundary]:
             continue
         below, above = max(within[0] - first, 0), max(last - within[1], 0)
         if below + above:
-            folds = mirrored and not below and above < within[1] - within[0]
+            length = within[1] - within[0] + 1  # what lies as far above is mirrored once, without the edge but for two
+            once = length if func.boundary == "mirrored" else length - 2
+            folds = mirrored and not below and above <= once
             remainder = func.boundary == "wrapped" or (mirrored and not folds)
             yield Boundary(dim, below, above, last - first, remainder, folds)

@@ -254,13 +254,13 @@ class LaneWorks:
 
     def _scans(self, stage: StageId) -> float:
         """Return one over the terms from a store to the one that reads it at another point; 0 where none does."""
-        reductions = self._model.bound.stage(stage.func, stage.number).reductions
+        loops = [d for d in self._model.bound.stage(stage.func, stage.number).reductions if d.extent > 1]
         access = self._model.accesses_of(stage)
         later = [
-            terms_later(store, load, reductions[-1].name)
-            for store in access.stores for load in access.loads if reductions and load.source == stage.func
+            terms_later(store, load, loops[-1].name)
+            for store in access.stores for load in access.loads if loops and load.source == stage.func
         ]  # fmt: skip
-        return max((1 / n for n in later if n), default=0.0)
+        return max((1 / n for n in later if 0 < n < loops[-1].extent), default=0.0)
 
     def _bytes_in_memory(self, source: str) -> float:
         """Return the size of an array in memory; 0 for one in a buffer."""

@@ -33,8 +33,8 @@ VECTOR_LIBRARY = {
     "exp": 63.0, "log": 55.0, "sin": 53.0, "cos": 55.0, "hypot": 46.0, "asin": 55.0, "acos": 57.0, "atan": 57.0,
     "pow": 200.0, "tan": 61.0, "tanh": 55.0, "atan2": 71.0,
 }  # fmt: skip
-"""Times of a vector of them over that of an addition: those of a loop that does nothing else (glibc 2.36, vectors of 16,
-EPYC of the fifth generation), and 25 for the registers that the loop around a call keeps elsewhere meanwhile."""
+"""Times of a vector of them over that of an addition: those of a loop that does nothing else (glibc 2.36, vectors of
+16, EPYC of the fifth generation), and 25 for registers that the loop around a call keeps elsewhere meanwhile."""
 DOUBLE_CALL = 1.7, 1.2
 """Times of functions of a float64 over those of a float32: one at a time, and of vectors of as many bytes."""
 FLOAT_REMAINDER = 80.0

@@ -40,8 +40,10 @@ def rows_of(func: Func, *params: int, spots: tuple[Spot, ...] = (), inlined: fro
         (IMAGE.mirrored(x=(2, W)), [("x", 0, 2, False)]),
         (IMAGE.wrapped(), [("x", 0, 2, True)]),
         (IMAGE.wrapped(y=(0, H)), []),
-        (IMAGE.mirrored(y=(0, H // 2)), [("y", 0, H // 2, True)]),  # as much again
-        (IMAGE.mirrored(y=(0, H // 2 + 1)), [("y", 0, H // 2 - 1, False)]),
+        (IMAGE.mirrored(y=(0, H // 2 - 1)), [("y", 0, H // 2 + 1, True)]),
+        (IMAGE.mirrored(y=(0, H // 2)), [("y", 0, H // 2, False)]),  # as much again
+        (IMAGE.mirrored_without_edge(y=(0, H // 2)), [("y", 0, H // 2, True)]),
+        (IMAGE.mirrored_without_edge(y=(0, H // 2 + 1)), [("y", 0, H // 2 - 1, False)]),
     ],
 )
 def test_boundary_conditions_act_beyond_the_ranges_that_they_are_given(
@@ -134,6 +136,34 @@ def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
+
+
+def test_loops_of_one_term_are_not_the_innermost() -> None:
+    k, f = RDom("k", y=(1, H - 1), one=(0, 1)), Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[k.y, x] += f[k.y - 1, x] * (k.one + 1.0)
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
+
+
+def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
+    k, f = RDom("k", k=(30, 10)), Func("f")
+    f[y, x] = IMAGE[y, x]
+    f[k.k, x] += f[k.k - 30, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 0
+
+
+@pytest.mark.parametrize("points", [1, 2, 4])
+def test_no_count_is_negative_where_sums_of_several_points_lie_side_by_side(points: int) -> None:
+    k, f = RDom("k", k=3), Func("f")
+    f[y, x] = 0.0
+    f[y, x] += IMAGE[y, x + k.k]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W + 2)})
+    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 1),)), 1, 64, 1, points)
+    assert min(found.values()) >= 0
 
 
 def test_only_the_innermost_terms_wait() -> None:

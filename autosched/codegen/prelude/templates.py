@@ -141,9 +141,9 @@ AS_FN $T as_${NAME}_$S($T a) {
 }
 """
 
-# Numbers whose exponential over- or underflows the vector function takes one at a time, in 40 times as long: it is given
-# half of such a number, and the result is squared, or made zero. Chosen by masks, as gcc calls it twice where it sees two
-# conditions.
+# Numbers whose exponential over- or underflows the vector function takes one at a time, in 40 times as long: it is
+# given half of such a number, and the result is squared, or made zero. Chosen by masks, as gcc calls it twice where it
+# sees two conditions.
 _EXPONENTIAL = """\
 AS_FN $T as_exp_$S($T a) {
 #ifdef AS_VECTOR_MATH
@@ -158,8 +158,9 @@ AS_FN $T as_exp_$S($T a) {
 }
 """
 _EXTREMES = {
-    "f32": {"MOST": "87.0f", "LEAST": "-104.0f", "ZERO": "0u"}, "f64": {"MOST": "708.0", "LEAST": "-746.0", "ZERO": "0ull"}
-}  # fmt: skip
+    "f32": {"MOST": "87.0f", "LEAST": "-104.0f", "ZERO": "0u"},
+    "f64": {"MOST": "708.0", "LEAST": "-746.0", "ZERO": "0ull"},
+}
 """Beyond which an exponential is not a normal number, and below which it is zero."""
 
 _BINARY = """\

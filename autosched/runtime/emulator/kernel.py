@@ -198,8 +198,7 @@ def _check_parameters(text: KernelText, kernel_name: str, params: Sequence[Param
     if text.name != kernel_name:
         raise InputError(f"the generated code defines {text.name}, not {kernel_name}")
     expected = [
-        Parameter(_MACROS[p.kind], _declared_type(p), p.name, 1 if p.kind == "scalar" else p.count)
-        for p in params
+        Parameter(_MACROS[p.kind], _declared_type(p), p.name, 1 if p.kind == "scalar" else p.count) for p in params
     ]
     if expected != text.parameters:
         differing = next(
