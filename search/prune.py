@@ -99,9 +99,15 @@ def _unrolled_loads(found: Layout | BatchEvaluation) -> Ints:
     """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
     nests = found.geometry.nests
     kinds = nests.kinds
-    points, red, times = nests.serial.prod(axis=1), kinds["reductions"], nests.times
-    copies = np.where(is_unrolled(points) | (kinds["level"] == THREAD), points, 1) * times
+    points, red = nests.serial.prod(axis=1), kinds["reductions"]
+    inside = kinds["level"] == THREAD
     terms = np.where(reduction_is_unrolled(points, red), red, 1)
+    times, nest = nests.times.copy(), np.arange(len(points))
+    while inside[nest].any():  # terms of hosts that stay loops are no copies
+        host = np.where(inside[nest], found.batch.hosts[nest], nest)
+        times //= np.where(nests.times[nest] > nests.times[host], red[host] // terms[host], 1)
+        nest = host
+    copies = np.where(is_unrolled(points) | inside, points, 1) * times
     return np.add.reduceat(copies * terms * kinds["loads"], found.batch.nests.start)
 
 
