@@ -29,6 +29,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
+from autosched.apps.tolerance import Tolerance
 from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.featurize.model import Featurizer
 from autosched.schedule.types import Schedule
@@ -45,7 +46,7 @@ def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float
     return sum(evaluated(featurizer, kernel).seconds(model) for kernel in schedule.kernels)
 
 
-def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int) -> Any:
+def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int, tolerance: Tolerance) -> Any:
     """Return the seconds of each schedule through C, ``float64[rounds, schedules]``; each round calls all in turn."""
     clock = time.thread_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     kernels = [s.compile("cpu") for s in scheduled]
@@ -56,7 +57,7 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
     for kernel in kernels:
         kernel(inputs, out=out)
         for a, b in zip(expected, out, strict=True):
-            assert _agree(a, b, exactly=exactly), "schedules differ in their results"
+            assert _agree(a, b, None if exactly else tolerance), "schedules differ in their results"
             b.fill(0)
     times = np.zeros((rounds, len(kernels)))
     for of_round in times:
@@ -67,10 +68,10 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
     return times
 
 
-def _agree(a: Any, b: Any, *, exactly: bool) -> bool:
-    if exactly or a.dtype.kind != "f":
+def _agree(a: Any, b: Any, tolerance: Tolerance | None) -> bool:
+    if tolerance is None:
         return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-    return bool(np.allclose(a, b, rtol=0, atol=1e-5 * float(np.nanmax(np.abs(a), initial=0)), equal_nan=True))
+    return tolerance.mismatch(b, a) is None
 
 
 def behind(names: list[str], times: Any) -> tuple[float, float]:
@@ -122,7 +123,7 @@ def main() -> int:
         if options.run:
             inputs = app.make_inputs(sizes)
             scheduled = [ScheduledPipeline(bound, found[n].best, target, params) for n in names]
-            times = timed(scheduled, inputs, options.rounds)
+            times = timed(scheduled, inputs, options.rounds, app.tolerance)
             row["seconds"] = {n: float(np.median(times[:, k])) for k, n in enumerate(names)}
             ratio, spread = behind(names, times)
             row["best/beam"] = ratio, spread
