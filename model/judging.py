@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from autosched.model.batches import Batches
+from autosched.model.bounds import believed
 from autosched.model.dataset import Dataset
 from autosched.model.ensemble import Network
 from autosched.model.evaluation import PipelineScore, Summary, score_pipelines, summarise
@@ -62,15 +63,21 @@ class Predictions:
 
 
 @torch.no_grad()
-def predict(network: Network, dataset: Dataset, pipelines: Ints) -> Predictions:
+def predict(network: Network, dataset: Dataset, pipelines: Ints, trust: float = 1.0) -> Predictions:
     """Return what a network says of all schedules of some pipelines.
 
     Args:
         network: The network.
         dataset: The data.
         pipelines: ``int64[p]``, at least one.
+        trust: How much it is believed (`ModelSettings.trust`).
     """
-    return _collected(dataset, pipelines, network)
+
+    def predicted(batch: KernelBatch) -> Predicted:
+        found: Predicted = network(batch)
+        return replace(found, seconds=believed(found.seconds, analytical_seconds(batch.parts), trust))
+
+    return _collected(dataset, pipelines, predicted)
 
 
 def predict_analytically(dataset: Dataset, pipelines: Ints) -> Predictions:

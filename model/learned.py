@@ -14,6 +14,7 @@ from torch import Tensor
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.model.bounds import believed
 from autosched.model.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.features import StageTable
 from autosched.model.network import Predicted
@@ -44,6 +45,7 @@ class LearnedModel:
         self.target = target or checkpoint.provenance.target
         self.provenance = checkpoint.provenance
         self._path = checkpoint.path
+        self._trust = checkpoint.settings.trust
         self._network = copy.deepcopy(checkpoint.network).double().eval()
         self._stages: WeakKeyDictionary[KernelModel, Ints] = WeakKeyDictionary()
         self._pipelines: dict[int, _Embedded] = {}
@@ -63,8 +65,9 @@ class LearnedModel:
     def cost(self, found: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``, none far below the analytical time."""
         parts = self._network.prior.parts(found)
+        analytical: Floats = parts[:, -1]
         seconds: Floats = self._predicted(found, parts).seconds.numpy()
-        return np.maximum(seconds, self.provenance.least_share * parts[:, -1])
+        return believed(np.maximum(seconds, self.provenance.least_share * analytical), analytical, self._trust)
 
     def resources(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
         """Return predicted registers of a thread and bytes it spills, ``float64[M]`` each."""

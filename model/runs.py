@@ -81,7 +81,7 @@ def train(
             members.append(training.run(partial(_told, tell)))
     network: Network = members[0] if len(members) == 1 else Ensemble.of(members, dataset.target)
     judged = split.held_out if len(split.held_out) else split.validation
-    predictions = predict(network, dataset, judged)
+    predictions = predict(network, dataset, judged, settings.model.trust)
     summaries = {
         "learned": predictions.summary(),
         "analytical": predict_analytically(dataset, judged).summary(),

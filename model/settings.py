@@ -30,6 +30,8 @@ class ModelSettings:
         correction: Largest factor by which ``timed`` makes a unit's time longer or shorter.
         unit_seconds: Seconds of one unit of cost of the form ``paper``.
         members: Networks of the form ``timed``, trained from other seeds, whose predictions are averaged.
+        trust: How far predictions go from the analytical time to what the network says, in logarithms: 1 all the way
+            (`autosched.model.bounds`). Training does not see it.
     """
 
     form: Form = "timed"
@@ -41,6 +43,7 @@ class ModelSettings:
     correction: float = 4.0
     unit_seconds: float = 1e-12
     members: int = 1
+    trust: float = 1.0
 
     def __post_init__(self) -> None:
         if self.form not in ("paper", "timed"):
@@ -52,6 +55,8 @@ class ModelSettings:
             raise InputError(f"a cost model's widths are {widths}: give 1 to {WIDEST}")
         if self.correction <= 1 or self.clip <= 0 or self.unit_seconds <= 0:
             raise InputError("correction must be above 1, clip and unit_seconds above 0")
+        if not 0 < self.trust <= 1:
+            raise InputError(f"trust is {self.trust}: give the network's share of a prediction, above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True)

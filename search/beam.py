@@ -37,6 +37,7 @@ class BeamSearch:
         deadline: Time by `time.perf_counter` at which the search must end, or None.
         decider: Of another search with the same evaluator; a new one if left out.
         own: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
+        limit: No pass follows one that fuses Funcs while nothing cheaper is found.
     """
 
     evaluator: Evaluator
@@ -44,6 +45,7 @@ class BeamSearch:
     deadline: float | None = None
     decider: Decider | None = None
     own: SearchSettings | None = None
+    limit: float = math.inf
     expander: Expander = field(init=False)
     frozen: dict[str, Held] = field(init=False, default_factory=dict)
     cut_short: bool = field(init=False, default=False)
@@ -83,7 +85,7 @@ class BeamSearch:
             passes -= 1
         for number in range(passes):
             found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
-            if self.late():
+            if self.late() or (found and min(state.cost for state in found) > self.limit):
                 break
         return sorted(found, key=lambda state: comparable(state.cost))
 

@@ -17,6 +17,7 @@ from autosched.featurize.build import planned_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
 from autosched.schedule.validate import kernel_reasons
+from autosched.search.alike import Alike
 from autosched.search.cost import CostModel, Floats, all_comparable, features_read
 from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
 from autosched.search.settings import SearchSettings
@@ -69,6 +70,22 @@ class Verdict(NamedTuple):
     reason: str
 
 
+Verdicts = dict[Params, Verdict]
+
+
+class _Known(dict[Structure, Verdicts]):
+    """Verdicts by structure; those of structures that other ways have, too, are theirs."""
+
+    def __init__(self, alike: Alike[Verdicts] | None, bound: BoundPipeline) -> None:
+        self._alike = alike
+        self._functions = {} if alike is None else alike.functions(bound)
+
+    def __missing__(self, structure: Structure) -> Verdicts:
+        own: Verdicts = {}
+        found = self[structure] = own if self._alike is None else self._alike.shared(structure, self._functions, own)
+        return found
+
+
 TOO_MANY_READS = Verdict(float("inf"), "inlining reads too much at one point")
 
 
@@ -84,6 +101,7 @@ class Evaluator:
         counts: What was done.
         uneven: The new THREAD Member of structures where its reads may not become constant by unrolling.
         like: Costs kernels of a pipeline that differs in nothing but how many buffers are staged, if one does.
+        alike: What is known of kernels of other ways of computing the same, by the same model with the same settings.
     """
 
     bound: BoundPipeline
@@ -93,12 +111,14 @@ class Evaluator:
     counts: Counts = field(default_factory=Counts)
     uneven: dict[Structure, str] = field(default_factory=dict)
     like: InitVar[Evaluator | None] = None
+    alike: InitVar[Alike[Verdicts] | None] = None
     featurizer: Featurizer = field(init=False)
     _wanted: frozenset[str] | None = field(init=False)
-    _known: dict[Structure, dict[Params, Verdict]] = field(init=False, default_factory=dict)
+    _known: _Known = field(init=False)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, like: Evaluator | None) -> None:
+    def __post_init__(self, like: Evaluator | None, alike: Alike[Verdicts] | None) -> None:
+        self._known = _Known(alike, self.bound)
         self.featurizer = (
             Featurizer(self.bound, self.target) if like is None else like.featurizer.with_buffers_of(self.bound)
         )
@@ -138,7 +158,7 @@ class Evaluator:
         for structure, params in wanted:
             self.counts.asked += 1
             if structure is not last:  # those of one structure come one after the other
-                last, known = structure, self._known.setdefault(structure, {})
+                last, known = structure, self._known[structure]
             if params not in known or (not prune and math.isnan(known[params].cost)):
                 fresh.setdefault(structure, {})[params] = None
         models: list[KernelModel] = []

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.search.alike import Alike
 from autosched.search.analytical import analytical_model
 from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel
-from autosched.search.evaluate import Counts
+from autosched.search.evaluate import Counts, Verdicts
 from autosched.search.joins import searched_views
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
@@ -78,7 +79,8 @@ class Beam:
         started = time.perf_counter()
         model = cost or analytical_model(target)
         views = searched_views(bound, target, self.settings)
-        ways = [Way(view, target, model, self.settings, seed) for view in views]
+        alike: Alike[Verdicts] | None = Alike() if len(views) > 1 else None
+        ways = [Way(view, target, model, self.settings, seed, alike) for view in views]
         with collecting_rarely():
             results = list(searched(ways, seconds, count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))

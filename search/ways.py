@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.search.alike import Alike
 from autosched.search.baseline import baseline_first
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel, comparable
-from autosched.search.evaluate import Evaluator
+from autosched.search.evaluate import Evaluator, Verdicts
 from autosched.search.finish import legal_schedules
 from autosched.search.ranked import Found, Ranked
 from autosched.search.roots import schedule_roots
@@ -31,6 +32,8 @@ from autosched.target import Target
 
 GREEDY_WITHIN = 3.0
 """Ways are searched whose greedy search finds something that takes at most so many times as long as the best of all."""
+FIRST_PASS_WITHIN = 1.1
+"""Ways of which the first pass that fuses Funcs finds nothing so near to the best of all get no other passes."""
 PASSES_WITHIN = 1.2
 """Ways are refined whose passes find something that takes at most so many times as long as the best of all."""
 GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
@@ -47,6 +50,7 @@ class Way:
         cost: Predicts times.
         settings: What a search tries.
         seed: Source of randomness.
+        alike: What the ways of computing one pipeline know of kernels that are the same in several, if there are more.
 
     Attributes:
         greedy: Search with one state and one pass.
@@ -59,12 +63,13 @@ class Way:
     cost: CostModel
     settings: SearchSettings
     seed: int
+    alike: Alike[Verdicts] | None = None
     greedy: BeamSearch = field(init=False)
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        evaluator = Evaluator(self.bound, self.target, self.cost, self.settings)
+        evaluator = Evaluator(self.bound, self.target, self.cost, self.settings, alike=self.alike)
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
         decider = self.search.expander.decider
@@ -80,9 +85,14 @@ class Way:
         self.greedy.deadline = deadline
         return self._cost_with(self.greedy.run())
 
-    def cost_of_passes(self, deadline: float | None) -> float:
-        """Run the passes of the search, too, and return the predicted time of the best that was found until now."""
-        self.search.deadline = deadline
+    def cost_of_passes(self, deadline: float | None, best: float = math.inf) -> float:
+        """Run the passes of the search, too, and return the predicted time of the best that was found until now.
+
+        Args:
+            deadline: Time by `time.perf_counter` at which they must end, or None.
+            best: The least predicted time of other ways.
+        """
+        self.search.deadline, self.search.limit = deadline, FIRST_PASS_WITHIN * best
         return self._cost_with(self.search.run_passes())
 
     def _cost_with(self, found: list[State]) -> float:
@@ -120,7 +130,10 @@ def searched(ways: Sequence[Way], seconds: float | None, count: int) -> Iterator
     if len(ways) > 1:
         if greedy:
             chosen = _near([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
-        chosen = _near([(w, w.cost_of_passes(t)) for w, t in _in_time(chosen, end, PASSES_SHARE)], PASSES_WITHIN)
+        costs: list[tuple[Way, float]] = []
+        for way, t in _in_time(chosen, end, PASSES_SHARE):
+            costs.append((way, way.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
+        chosen = _near(costs, PASSES_WITHIN)
     else:
         chosen[0].cost_of_passes(end)
         if greedy and ways[0].settings.refine and not chosen[0].search.late():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from autosched.lang.expr import (
     Binary,
@@ -21,6 +21,7 @@ from autosched.lang.expr import (
     operands_first,
     rebuild,
 )
+from autosched.lang.func import Func, Input
 
 
 class Interner:
@@ -43,20 +44,25 @@ class Interner:
 
     def node(self, e: Expr) -> Expr:
         """Return the representative of an expression whose operands are representatives."""
-        return self._known.setdefault((_head(e), *map(id, children(e))), e)
+        return self._known.setdefault((head(e), *map(id, children(e))), e)
 
 
-def _head(e: Expr) -> tuple[Hashable, ...]:
-    """Return what tells a node from others with the same operands."""
+def head(e: Expr, source: Callable[[Func | Input], Hashable] = id) -> tuple[Hashable, ...]:
+    """Return what tells a node from others with the same operands.
+
+    Args:
+        e: The node.
+        source: What tells Funcs and Inputs apart.
+    """
     match e:
         case Const():
             return "const", repr(e.value), e.dtype, e.weak
         case Var() | RVar() | Param():
             return type(e).__name__, e.name
         case ShapeDim():
-            return "ShapeDim", id(e.input), e.axis
+            return "ShapeDim", source(e.input), e.axis
         case Load():
-            return "Load", id(e.source), e.component
+            return "Load", source(e.source), e.component
         case Unary() | Binary():
             return e.op, e.dtype, e.weak
         case Select():

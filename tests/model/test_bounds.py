@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from autosched.model.bounds import SHARE_BELOW, least_share
+from autosched.model.bounds import SHARE_BELOW, believed, least_share
 from autosched.model.checkpoint import Checkpoint, Provenance
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.network import CostNetwork
@@ -70,3 +71,12 @@ def test_tuning_only_lowers_it(tmp_path: Path) -> None:
         weights = TunedWeights(checkpoint, H200, SOURCE, TuningSettings(passes=1))
         weights.train(own, 0)
         assert weights.model.provenance.least_share == pytest.approx(after)
+
+
+def test_trust_is_the_share_of_the_way_in_logarithms() -> None:
+    seconds, analytical = np.array([8e-6, 1e-6, 3e-6]), np.array([2e-6, 4e-6, 3e-6])
+    assert believed(seconds, analytical, 0.5) == pytest.approx([4e-6, 2e-6, 3e-6])
+    assert believed(seconds, analytical, 0.25) == pytest.approx(analytical * (seconds / analytical) ** 0.25)
+    assert np.array_equal(believed(seconds, analytical, 1.0), seconds)
+    tensors = believed(torch.from_numpy(seconds), torch.from_numpy(analytical), 0.5)
+    assert tensors.numpy() == pytest.approx([4e-6, 2e-6, 3e-6])

@@ -10,7 +10,7 @@ import torch
 from autosched.errors import InputError
 from autosched.featurize.model import BatchEvaluation
 from autosched.model import shipped
-from autosched.model.checkpoint import Provenance, load_checkpoint, save_checkpoint
+from autosched.model.checkpoint import Provenance, load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from autosched.model.dataset import build_dataset
 from autosched.model.judging import predict
 from autosched.model.learned import LearnedModel, load_model
@@ -27,10 +27,10 @@ from autosched.target import get_target
 from tests.model.labelled import H200, samples
 
 
-def weights(path: Path, form: Form = "timed") -> Path:
+def weights(path: Path, form: Form = "timed", trust: float = 1.0) -> Path:
     """Write weights that are not trained, but not nothing either."""
     torch.manual_seed(5)
-    settings = ModelSettings(form=form)
+    settings = ModelSettings(form=form, trust=trust)
     network = CostNetwork(settings, H200)
     torch.nn.init.normal_(network.coefficients.weight, std=0.05)  # type: ignore[arg-type]
     save_checkpoint(path, network, settings, Provenance(H200, "simulated:H200"))
@@ -60,13 +60,13 @@ def batches(model: LearnedModel) -> list[BatchEvaluation]:
     return found
 
 
-@pytest.mark.parametrize("form", ["paper", "timed"])
-def test_costs_are_those_of_the_network_on_the_data_set(form: Form, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "trust"), [("paper", 1.0), ("timed", 1.0), ("timed", 0.5)])
+def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float, tmp_path: Path) -> None:
     """Training and search read the same features in the same order."""
-    path = weights(tmp_path / "w.safetensors", form)
+    path = weights(tmp_path / "w.safetensors", form, trust)
     given = [s for s in samples() if s.family == "unsharp"]
     d = build_dataset(given, H200, FeatureStore(tmp_path, H200))
-    expected = predict(load_checkpoint(path).network, d, np.array([0])).predicted
+    expected = predict(load_checkpoint(path).network, d, np.array([0]), trust).predicted
     evaluator = Evaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
     from autosched.featurize.describe import describe_kernel
     from autosched.schedule.serialise import from_json
@@ -149,3 +149,26 @@ def test_every_shipped_file_can_be_used() -> None:
         found = load_model(path)
         assert found.source.partition(":")[0] == path.stem.rpartition("-")[2]
         assert found.provenance.metrics["spearman"] > 0.5
+
+
+def test_a_prediction_that_is_half_believed_lies_between(tmp_path: Path) -> None:
+    all_of_it, half = (load_model(weights(tmp_path / f"w{t}.safetensors", trust=t)) for t in (1.0, 0.5))
+    analytical = AnalyticalModel(H200)
+    for batch in batches(all_of_it):
+        between = np.sqrt(all_of_it.cost(batch) * analytical.cost(batch))
+        assert half.cost(batch) == pytest.approx(between, rel=1e-9)
+        assert np.abs(np.log(all_of_it.cost(batch) / analytical.cost(batch))).max() > 0.01
+
+
+@pytest.mark.parametrize("trust", [0.0, -1.0, 1.5])
+def test_trust_beyond_its_range_is_refused(trust: float) -> None:
+    with pytest.raises(InputError, match=r"trust is .*: give the network's share of a prediction"):
+        ModelSettings(trust=trust)
+
+
+def test_weights_of_before_there_was_trust_are_believed(tmp_path: Path) -> None:
+    path = weights(tmp_path / "w.safetensors")
+    tensors, document = read_tensors(path)
+    del document["settings"]["trust"]
+    write_tensors(path, tensors, document)
+    assert load_checkpoint(path).settings.trust == 1.0

@@ -1,0 +1,120 @@
+"""What is known of kernels that are the same in several ways of computing a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.featurize.structure import Structure
+from autosched.schedule.types import StageId
+from autosched.search import ways
+from autosched.search.alike import Alike
+from autosched.search.analytical import analytical_model
+from autosched.search.cost import all_comparable
+from autosched.search.evaluate import Evaluator, Params, Verdicts
+from autosched.search.joins import searched_views
+from autosched.search.settings import SearchSettings
+from autosched.search.ways import Way
+from autosched.target import Target, get_target
+
+H200, CPU = get_target("h200"), get_target("cpu")
+
+
+def chain(*, scale: float = 0.5, offset: int = 1, rows: int = 60) -> BoundPipeline:
+    """Bind three Funcs in a row, of which the second depends on what is given."""
+    y, x, image = Var("y"), Var("x"), Input("image", float32, 2)
+    twice, near, out = Func("twice"), Func("near"), Func("out")
+    twice[y, x] = image[y, x] * 2.0
+    near[y, x] = twice[y, x] * scale + twice[y, x + offset]
+    out[y, x] = near[y, x] + 1.0
+    return bind(Pipeline([out.over(y=(0, rows), x=(0, 100))]), {"image": (200, 200)})
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({}, {"twice", "near", "out"}),
+        ({"scale": 0.25}, {"twice", "out"}),
+        ({"offset": 2}, {"out"}),  # more of the first is needed
+        ({"rows": 61}, set()),
+    ],
+)
+def test_funcs_are_the_same_that_are_written_alike_over_one_region(changed: dict[str, Any], same: set[str]) -> None:
+    alike: Alike[None] = Alike()
+    one, two = alike.functions(chain()), alike.functions(chain(**changed))
+    assert {name for name in one if one[name] == two[name]} == same
+
+
+def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> None:
+    alike: Alike[list[int]] = Alike()
+    one, two = alike.functions(chain()), alike.functions(chain(scale=0.25))
+    alone = Structure((StageId("out", 0),))
+    fused = Structure((StageId("out", 0),), inlined=frozenset({"near"}))
+    assert alike.shared(alone, one, first := [1]) is first
+    assert alike.shared(alone, two, [2]) is first
+    assert alike.shared(fused, one, third := [3]) is third
+    assert alike.shared(fused, two, fourth := [4]) is fourth
+    assert alike.shared(fused, one, [5]) is third
+
+
+def searched(views: list[BoundPipeline], target: Target) -> list[tuple[Evaluator, set[tuple[Structure, Params]]]]:
+    """Search the ways of computing a pipeline; returns the evaluator of each with the kernels it was asked for."""
+    alike: Alike[Verdicts] = Alike()
+    found = [Way(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, alike) for v in views]
+    asked: dict[int, set[tuple[Structure, Params]]] = {id(w.search.evaluator): set() for w in found}
+    evaluate = Evaluator.evaluate
+
+    def spied(self: Evaluator, wanted: Iterable[tuple[Structure, Params]], *, prune: bool = False) -> None:
+        kernels = list(wanted)
+        asked.get(id(self), set()).update(kernels)
+        evaluate(self, kernels, prune=prune)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Evaluator, "evaluate", spied)
+        assert list(ways.searched(found, None, 1))
+    return [(w.search.evaluator, asked[id(w.search.evaluator)]) for w in found]
+
+
+@pytest.mark.parametrize("target", [H200, CPU], ids=["h200", "cpu"])
+@pytest.mark.parametrize("app", ["hist", "layer_norm", "standardize", "kernel_regression"])
+def test_what_ways_share_is_what_each_finds_by_itself(app: str, target: Target) -> None:
+    chosen = get_app(app)
+    bound = bind(chosen.build(), chosen.shapes())
+    views = searched_views(bound, target, SearchSettings())
+    known: dict[int, Evaluator] = {}
+    shared = 0
+    for evaluator, kernels in searched(views, target):
+        alone = Evaluator(evaluator.bound, target, evaluator.model, evaluator.settings)
+        alone.evaluate(sorted(kernels, key=lambda k: (hash(k[0]), k[1])))
+        for structure, params in kernels:
+            verdicts = evaluator.judged(structure)
+            shared += known.setdefault(id(verdicts), evaluator) is not evaluator
+            found, expected = verdicts[params], alone.judged(structure)[params]
+            if not np.isnan(found.cost):
+                assert np.array_equal(*all_comparable(np.array([[found.cost], [expected.cost]]))), structure
+            if not evaluator.uneven.get(structure):
+                assert found.reason == expected.reason or np.isnan(found.cost), structure
+    assert len(views) == 1 or shared > 10
+
+
+def test_ways_that_start_far_behind_get_no_further_passes() -> None:
+    chosen = get_app("hist")
+    bound = bind(chosen.build(), chosen.shapes())
+    settings = SearchSettings(beam_size=4, passes=4, refine=0)
+
+    def passes(best: float) -> tuple[float, int]:
+        way = Way(bound, H200, analytical_model(H200), settings, 0)
+        cost = way.cost_of_passes(None, best)
+        return cost, way.search.evaluator.counts.asked
+
+    whole, all_asked = passes(float("inf"))
+    assert passes(whole) == (whole, all_asked)
+    early, asked = passes(whole / 2)
+    assert asked < all_asked and early >= whole
