@@ -143,7 +143,7 @@ def load_model(which: str | os.PathLike[str] | Target, target: Target | None = N
         InputError: There are no such weights, or they cannot be used; the message names the file.
     """
     if isinstance(which, Target):
-        return LearnedModel(load_checkpoint(shipped_weights(which.name), which), which)
+        return LearnedModel(load_checkpoint(shipped_weights(which), which), which)
     if os.fspath(which).endswith(SUFFIX):
         return LearnedModel(load_checkpoint(which, target), target)
     chosen = get_target(os.fspath(which))

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
-MODULES = {
-    "autosched.analysis": ("*.py",),
-    "autosched.featurize": ("*.py",),
-    "autosched.schedule": ("*.py",),
-    "autosched.search": (
-        "align.py",
-        "analytical*.py",
-        "block_reads.py",
-        "boundaries.py",
-        "cpu_*.py",
-        "kernel_work.py",
-        "lane_*.py",
-        "place_bounds.py",
-        "stage_work.py",
-    ),
-    "autosched.model": ("gpu_parts.py", "prior.py"),
-}
-"""Files that matter, by package."""
+PACKAGE = "autosched"
+ROOTS = ("autosched.model.features", "autosched.model.prior")
+"""Modules that work out features and analytical times; those that they import matter, too."""
 
 
 @lru_cache(maxsize=1)
@@ -35,7 +22,7 @@ def features_digest() -> str:
     A version that people have to raise is forgotten some day, and then a model is trained on a mixture of old and new
     features. Making them again after a change that did not matter costs minutes.
     """
-    return digest_of(_sources())
+    return digest_of(sources().values())
 
 
 def digest_of(files: Iterable[Path]) -> str:
@@ -47,10 +34,31 @@ def digest_of(files: Iterable[Path]) -> str:
     return found.hexdigest()[:16]
 
 
-def _sources() -> list[Path]:
-    found: list[Path] = []
-    for package, patterns in MODULES.items():
-        spec = find_spec(package)
-        places = (spec.submodule_search_locations if spec else None) or []
-        found += [file for place in places for pattern in patterns for file in Path(place).glob(pattern)]
+def sources() -> dict[str, Path]:
+    """Return the files of ours that features and analytical times follow from, by module."""
+    found: dict[str, Path] = {}
+    todo = list(ROOTS)
+    while todo:
+        name = todo.pop()
+        spec = None if name in found else _spec(name)
+        if spec is not None and spec.origin is not None:
+            found[name] = Path(spec.origin)
+            todo += _imported(found[name])
     return found
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield the modules of ours that a file may import, and names in them, which may be modules, too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name)
+    except ModuleNotFoundError:  # something in a module that is no package
+        return None

@@ -3,7 +3,8 @@
     python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
     python scripts/compare_strategies.py --target cpu --run [--rounds 10] [--scale 0.5]
 
-Predictions are those of the analytical model for the target. With ``--run`` the schedules are compiled through C, and
+Predictions are those of the analytical model for the target, which searches minimise, too, unless ``--cost`` names
+another model: ``learned``, or a file of weights. With ``--run`` the schedules are compiled through C, and
 each result is compared with the first one's, bit for bit, or within 1e-5 of the largest value where a schedule adds
 floats in another order (reductions in pieces). Every round calls all schedules in turn. Printed are the
 medians of their times, and how many times as long as the beam search's schedule the best other one takes: the median of
@@ -35,6 +36,7 @@ from autosched.featurize.model import Featurizer
 from autosched.schedule.types import Schedule
 from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import analytical_model
+from autosched.search.modes.models import ANALYTICAL, cost_model
 from autosched.search.strategy import STRATEGIES
 from autosched.search.streams.cost import evaluated
 from autosched.target import Target, get_target
@@ -99,6 +101,7 @@ def main() -> int:
     parser.add_argument("--strategies", default="roots,sioutas,beam", help="names, separated by commas")
     parser.add_argument("--target", default="h200", help="what to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
+    parser.add_argument("--cost", default=ANALYTICAL, help="what the beam search minimises")
     parser.add_argument("--run", action="store_true", help="time the schedules on this machine's CPU")
     parser.add_argument("--rounds", type=int, default=10, help="calls of each, in turn")
     parser.add_argument("--scale", type=float, default=1, help="extents over those of the papers, in each dimension")
@@ -106,6 +109,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.strategies.split(",")
     target = get_target(options.target)
+    cost = cost_model(options.cost, target)
     rows: list[dict[str, Any]] = []
     worse = 0
     print(f"{'app':26}" + "".join(f"{n + ' us':>16}" for n in names) + f"{'best/beam':>11}")
@@ -114,7 +118,10 @@ def main() -> int:
         pipeline, params = app.configure({})
         sizes = {key: max(round(size * options.scale), 1) for key, size in app.default_sizes.items()}
         bound = bind(pipeline, app.shapes(sizes), params)
-        found = {n: STRATEGIES[n].search(bound, target, seconds=options.seconds) for n in names}
+        found = {
+            n: STRATEGIES[n].search(bound, target, seconds=options.seconds, cost=cost if n == "beam" else None)
+            for n in names
+        }
         seconds = {n: predicted(bound, f.best, target) for n, f in found.items()}
         row: dict[str, Any] = {"app": app_name, "predicted": seconds, "notes": {n: f.note for n, f in found.items()}}
         others = min((s for n, s in seconds.items() if n != "beam"), default=math.nan)

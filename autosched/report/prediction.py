@@ -89,7 +89,7 @@ def predict(
 
 
 def _model(name: str, target: Target) -> CostModel:
-    if name and find_weights(target.name):
+    if name and find_weights(target):
         shipped = cost_model(None, target)
         if shipped.name == name:
             return shipped

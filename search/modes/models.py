@@ -26,7 +26,7 @@ def cost_model(choice: Choice, target: Target) -> CostModel:
         InputError: If there are no such weights, or they cannot be used.
     """
     if choice is None:
-        choice = LEARNED if find_weights(target.name) else ANALYTICAL
+        choice = LEARNED if find_weights(target) else ANALYTICAL
     if choice == ANALYTICAL:
         return analytical_model(target)
     if isinstance(choice, str | os.PathLike):

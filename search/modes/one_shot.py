@@ -178,7 +178,7 @@ def _question(request: Request, target: Target) -> dict[str, object] | None:
         return None
     cost = request.cost
     if cost is None:
-        cost = LEARNED if find_weights(target.name) else ANALYTICAL
+        cost = LEARNED if find_weights(target) else ANALYTICAL
     if not isinstance(cost, str | os.PathLike):
         return None
     if cost not in (ANALYTICAL, LEARNED) and not os.fspath(cost).endswith(SUFFIX):
@@ -194,7 +194,7 @@ def _question(request: Request, target: Target) -> dict[str, object] | None:
 
 
 def _weights_digest(cost: str, target: Target) -> str:
-    path = shipped_weights(target.name) if cost == LEARNED else cost
+    path = shipped_weights(target) if cost == LEARNED else cost
     try:
         with open(path, "rb") as file:
             return digest(file.read().hex())

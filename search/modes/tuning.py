@@ -235,7 +235,7 @@ class Tuner:
         if self.settings.weights == RANDOM:
             return None
         chosen = self.settings.weights
-        return find_weights(self._target.name) if chosen is None else Path(chosen)
+        return find_weights(self._target) if chosen is None else Path(chosen)
 
     def _begun(self, resume: bool, first: Path | None) -> TuningState:
         weights = RANDOM if first is None else digest(first.read_bytes().hex())
