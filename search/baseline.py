@@ -1,35 +1,44 @@
-"""On a CPU: the baseline schedule before one that is predicted to be hardly faster."""
+"""On a CPU: schedules of simpler searches before one that is predicted to be hardly faster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from autosched.featurize.describe import describe_kernel
+from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
 from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
+from autosched.search.sioutas.strategy import Sioutas
 
 
-def baseline_first(ranked: Sequence[Ranked], evaluator: Evaluator, count: int, most: float) -> list[Ranked]:
-    """Return at most ``count`` schedules, the baseline first where the best one is not predicted to be much faster.
+def baseline_first(
+    ranked: Sequence[Ranked], evaluator: Evaluator, count: int, most: float, seconds: float | None = None
+) -> list[Ranked]:
+    """Return at most ``count`` schedules, those of simpler searches first that are not predicted to be much slower.
 
     A search takes what its model is most wrong about in its favour; what is predicted within `SearchSettings.baseline`
-    of the simpler schedule is more often slower than faster.
+    of a schedule that was not chosen by its predicted time, the baseline or Sioutas', is more often slower than faster.
 
     Args:
         ranked: What a search found, the best first.
         evaluator: What costed it.
         count: How many schedules are wanted.
-        most: How many times as slow the baseline may be predicted to be; 0 to leave schedules as they are.
+        most: How many times as slow the simpler ones may be predicted to be; 0 to leave schedules as they are.
+        seconds: Time that is left for Sioutas' search; none when left out.
     """
     found = list(ranked)
     if evaluator.target.kind != "cpu" or most <= 0 or not found:
         return found
-    schedule = schedule_roots(evaluator.bound, evaluator.target)
+    bound, target = evaluator.bound, evaluator.target
+    simple = [schedule_roots(bound, target), Sioutas().search(bound, target, seconds=seconds).best]
+    costed = [Ranked(schedule, _cost(schedule, evaluator), None, evaluator) for schedule in dict.fromkeys(simple)]
+    near = sorted((r for r in costed if r.seconds <= most * found[0].seconds), key=lambda r: r.seconds)
+    first = [r.schedule for r in near]
+    return [*near, *(r for r in found if r.schedule not in first)][:count]
+
+
+def _cost(schedule: Schedule, evaluator: Evaluator) -> float:
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
-    seconds = sum(evaluator.known(structure, params).cost for structure, params in kernels)
-    if seconds > most * found[0].seconds:
-        return found
-    others = [r for r in found if r.schedule != schedule]
-    return [Ranked(schedule, seconds, None, evaluator), *others][:count]
+    return sum(evaluator.known(structure, params).cost for structure, params in kernels)

@@ -19,6 +19,8 @@ SMALL_EXTENT = 64
 """A dimension shorter than this may also be walked by exactly as many threads as it has points."""
 CPU_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Parts that a row is cut into on a CPU."""
+LONG_ROW = 24
+"""Parts of a row, at least, from which on it is cut into multiples of these."""
 LEAST_CPU_VECTORS = 2
 """Vectors of a row on a CPU at least, if there are as many points."""
 
@@ -62,10 +64,12 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
 
     Lanes are points of an inner loop there, whole vectors of them but where one part is the whole row. Serial points
     beside them would make neighbouring lanes touch memory with a stride, several times as slow, so there are none.
+    Of a row so long that few of these numbers of parts are enough, they are multiples of the fewest that there can be.
     """
     vector, most = target.warp_size, target.max_block_dim[0]
     sizes = [extent] if extent <= most else []
-    for parts in CPU_SPLITS:
+    fewest = -(-extent // most)
+    for parts in CPU_SPLITS if fewest <= LONG_ROW else [fewest * n for n in CPU_SPLITS]:
         lanes = -(-extent // (parts * vector)) * vector
         if LEAST_CPU_VECTORS * vector <= lanes <= min(most, extent):
             sizes.append(lanes)

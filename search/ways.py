@@ -108,7 +108,8 @@ class Way:
         legal = itertools.islice(legal_schedules(evaluator, states), count)
         walking = Walking(self.settings, self.search.late)
         ranked = walking.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
-        ranked = baseline_first(ranked, evaluator, count, self.settings.baseline)
+        left = None if deadline is None else max(deadline - time.perf_counter(), 0)
+        ranked = baseline_first(ranked, evaluator, count, self.settings.baseline, left)
         note = ""
         if not ranked:
             ranked = [Ranked(schedule_roots(self.bound, self.target), float("nan"))]

@@ -144,7 +144,8 @@ def draw_samples(
     walking = Walking(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
     best_first = list(_distinct(walking.added(sorted(found, key=lambda r: comparable(r.seconds)))))
     whole, most = samplers[0].evaluator, samplers[0].beam.baseline
-    ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most)), ""
+    left = None if deadline is None else max(deadline - time.perf_counter(), 0)
+    ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most, left)), ""
     if not ranked:
         ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"

@@ -19,7 +19,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp, exp, select, tanh
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
-from autosched.schedule.types import Level, StageId
+from autosched.schedule.types import Level, Schedule, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import SCAN, CpuModel
 from autosched.search.baseline import baseline_first
@@ -30,6 +30,7 @@ from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
+from autosched.search.sioutas.strategy import Sioutas
 from autosched.search.strategy import Beam
 from autosched.target import cpu_target, get_target
 
@@ -532,18 +533,33 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     assert tuple(parts) == CPU_COMPONENTS
 
 
-def test_the_baseline_goes_before_what_is_predicted_to_be_hardly_faster() -> None:
+def costed(evaluator: Evaluator, schedule: Schedule) -> float:
+    kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
+    evaluator.evaluate(kernels)
+    return sum(evaluator.known(*k).cost for k in kernels)
+
+
+def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> None:
     bound = bind(Pipeline([CHAIN.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    for factor, is_first in ((0.5, True), (2.0, False)):
-        evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
-        roots = schedule_roots(bound, CPU)
-        kernels = [describe_kernel(bound, k) for k in roots.kernels]
-        evaluator.evaluate(kernels)
-        seconds = sum(evaluator.known(*k).cost for k in kernels)
-        other = Ranked(replace(roots, kernels=roots.kernels[:0]), seconds / (1.1 * factor))
-        found = baseline_first([other], evaluator, 2, 1.15)
-        assert [r.schedule for r in found] == ([roots, other.schedule] if is_first else [other.schedule])
-    assert baseline_first([other], evaluator, 2, 0.0) == [other]
+    evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
+    roots, sioutas = schedule_roots(bound, CPU), Sioutas().search(bound, CPU).best
+    simple = sorted((costed(evaluator, s), n) for n, s in enumerate((roots, sioutas)))
+    (first, which), (second, _) = simple
+    assert second > 1.5 * first
+    best, other = (roots, sioutas)[which], replace(roots, kernels=roots.kernels[:0])
+    for factor, expected in ((2.0, [other]), (1.1, [best, other]), (0.9, [best, other])):
+        ranked = Ranked(other, first / factor)
+        assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == expected
+        assert baseline_first([ranked], evaluator, 3, 0.0) == [ranked]
+    ranked = Ranked(other, second)
+    assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == [
+        best,
+        (roots, sioutas)[1 - which],
+        other,
+    ]
+    assert baseline_first([ranked], evaluator, 1, 1.15)[0].schedule == best
+    assert len(baseline_first([ranked], evaluator, 2, 1.15)) == 2
+    assert baseline_first([ranked, Ranked(best, first)], evaluator, 9, 1.15)[0].schedule == best
 
 
 def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:

@@ -83,6 +83,9 @@ def test_member_tilings_leave_short_serial_loops() -> None:
         (100, [100, 64, 48, 32]),
         (20, [20]),
         (10000, [432, 320, 224, 160]),
+        (12288, [512, 384, 256, 192]),
+        (65536, [512, 256, 176, 128, 96, 64, 48, 32]),
+        (12289, [496, 256, 176, 128, 96, 64, 48, 32]),
     ],
 )
 def test_a_row_on_a_cpu_is_cut_into_equal_parts_of_whole_vectors(extent: int, expected: list[int]) -> None:
