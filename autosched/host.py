@@ -18,6 +18,9 @@ _FALLBACK_L2_BYTES = 512 * 1024
 _FALLBACK_CLOCK_HZ = 2.5e9
 _FALLBACK_MEMORY_BYTES = 4 * 1024**3
 
+# Family 6 has been every generation's since 1995, and virtual machines hide the model; units tell them apart.
+_INTEL_UNITS = (("amx", "amx_tile"), ("avx512", "avx512f"), ("avx2", "avx2"))
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -30,7 +33,8 @@ class Host:
         last_level_bytes: Capacity of the cache before DRAM, over all cores.
         memory_bytes: Physical memory.
         clock_hz: Highest clock, or a nominal one where it is not known.
-        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say.
+        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say; for
+            Intel, whose families do not tell generations apart, the widest unit too (``GenuineIntel 6 amx``).
     """
 
     cores: int
@@ -129,7 +133,13 @@ def _processor(cpuinfo: Path) -> str:
     lines = (line.partition(":") for line in _read(cpuinfo).splitlines())
     said = {name.strip(): value.strip() for name, _, value in lines}
     vendor, family = said.get("vendor_id"), said.get("cpu family")
-    return f"{vendor} {family}" if vendor and family else ""
+    if not vendor or not family:
+        return ""
+    if vendor != "GenuineIntel":
+        return f"{vendor} {family}"
+    flags = set(said.get("flags", "").split())
+    unit = next((name for name, flag in _INTEL_UNITS if flag in flags), "sse")
+    return f"{vendor} {family} {unit}"
 
 
 def _memory_bytes() -> int:

@@ -14,7 +14,7 @@ SUFFIX = ".safetensors"
 
 
 def find_weights(target: Target) -> Path | None:
-    """Return the file of the weights shipped for a target, or None; those of a CPU are for one family of processors."""
+    """Return the file of the weights shipped for a target, or None; those of a CPU are for one kind of processor."""
     name = "".join(target.name.lower().removeprefix("nvidia ").split())
     slug = "-".join([name, *target.processor.lower().split()])
     for kind in KINDS:

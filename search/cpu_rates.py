@@ -82,7 +82,7 @@ pipelines best. These would have larger ``rows`` (0.3 ns) and ``scattered_access
 (0.2 ns), with which searches of suite apps find slower schedules, camera_pipe's and standardize's most."""
 
 RATES: Mapping[str, Mapping[str, float]] = {"AuthenticAMD 26": ZEN5_RATES}
-"""Rates by vendor and family, as `autosched.host.Host.processor` has them."""
+"""Rates by kind of processor, as `autosched.host.Host.processor` has them."""
 
 
 def rates_of(processor: str) -> Mapping[str, float]:

@@ -149,6 +149,21 @@ def test_host_reads_caches_lanes_and_clock(tmp_path: Path) -> None:
     assert host.processor == "AuthenticAMD 26"
 
 
+@pytest.mark.parametrize(
+    ("flags", "processor"),
+    [
+        ("avx avx2 avx512f amx_tile", "GenuineIntel 6 amx"),
+        ("avx avx2 avx512f", "GenuineIntel 6 avx512"),
+        ("avx avx2", "GenuineIntel 6 avx2"),
+        ("sse2", "GenuineIntel 6 sse"),
+    ],
+)
+def test_intels_generations_are_told_by_their_units(tmp_path: Path, flags: str, processor: str) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 167\nflags\t\t: {flags}\n")
+    assert read_host(sysfs=tmp_path, cpuinfo=cpuinfo).processor == processor
+
+
 @pytest.mark.parametrize(("flags", "lanes"), [("sse2 avx avx512f", 16), ("sse2 avx", 8), ("fp asimd", 4)])
 def test_host_knows_vector_units(tmp_path: Path, flags: str, lanes: int) -> None:
     cpuinfo = tmp_path / "cpuinfo"
