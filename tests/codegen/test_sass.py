@@ -23,7 +23,7 @@ from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, lower
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import compile_emulated
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.nvrtc import compile_cubin
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
 from tests.schedule import building
@@ -33,18 +33,7 @@ HEAD = 'extern "C" __global__ void k(const float* x, const int* m, float* o, int
 THREADS = 64
 
 
-@pytest.fixture(autouse=True)
-def nvdisasm(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Returns the disassembler, and lets the modules beside the scripts be imported."""
-    monkeypatch.syspath_prepend(SCRIPTS)
-    from sass.disassembly import NoDisassembler, find_nvdisasm
-
-    if not have_nvrtc():
-        pytest.skip("needs NVRTC")
-    try:
-        return find_nvdisasm()
-    except NoDisassembler as e:
-        pytest.skip(str(e))
+pytestmark = pytest.mark.usefixtures("nvdisasm")
 
 
 @functools.cache

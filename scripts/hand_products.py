@@ -1,0 +1,69 @@
+"""A matrix product as an engineer would write it for a GPU, through the types that every strategy uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.types import (
+    At,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+
+BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION
+
+
+@dataclass(frozen=True)
+class ProductTile:
+    """How the product of app ``sgemm`` is cut.
+
+    Attributes:
+        points: Rows, and columns, of the result that a thread computes; a multiple of four for accesses of 16 bytes.
+        threads: Threads of a block along either dimension.
+        terms: Terms of the sums in a step, for which both matrices are in shared memory; a multiple of ``threads``.
+        ahead: Whether there are two buffers, the next step's elements loaded while this one's are used.
+    """
+
+    points: int = 8
+    threads: int = 16
+    terms: int = 16
+    ahead: bool = True
+
+
+def tiled_product(bound: BoundPipeline, tile: ProductTile) -> Schedule:
+    """Return one kernel whose blocks walk the sums in steps; tile and steps must divide the matrices' extents."""
+    product = bound.funcs["product"]
+    side = tile.points * tile.threads
+    blocks = tuple(Loop(d, BLOCK, extent // side) for d, extent in zip("yx", product.extents, strict=True))
+    threads = Loop("x", THREAD, tile.threads), Loop("y", THREAD, tile.threads)
+    points = Loop("y", SERIAL, tile.points), Loop("x", SERIAL, tile.points)
+    depth = bound.shapes["A"][1]
+    walked, inner = Loop("r.k", REDUCTION, depth // tile.terms), Loop("r.k", REDUCTION, tile.terms)
+    first, update = StageId("product"), StageId("product", 1)
+    place = At(Level.STREAM, update, len(blocks) + 1)
+    n = tile.threads  # all stages of a kernel have their threads in one shape
+    of_a = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, side // n), Loop("x", SERIAL, tile.terms // n)
+    of_b = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, tile.terms // n), Loop("x", SERIAL, side // n)
+    kernel = Kernel(
+        (
+            Root(StageTiling(first, (*blocks, *threads, *points)), stored=False),
+            Root(StageTiling(update, (*blocks, walked, *threads, inner, *points)), stored=False),
+            Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
+        ),
+        (
+            Member(
+                (StageTiling(StageId("A.staged"), of_a),), place, ("x", "y")
+            ),  # columns, so that rows are neighbours
+            Member((StageTiling(StageId("B.staged"), of_b),), place, ("y", "x")),
+        ),
+        (),
+    )
+    return Schedule.of(bound, (kernel.loaded_ahead() if tile.ahead else kernel,))
