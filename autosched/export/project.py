@@ -5,7 +5,7 @@ from __future__ import annotations
 from autosched.export.header import default_text, shape_text
 from autosched.export.interface import Interface
 from autosched.export.templates import fill
-from autosched.runtime.host_compiler import KERNEL_FLAGS
+from autosched.runtime.host_compiler import KERNEL_FLAGS, machine_flags
 from autosched.runtime.nvrtc import NvrtcOptions
 
 _STANDARD = "-std=c++17"
@@ -21,7 +21,8 @@ def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
     """
     if not interface.is_cuda:
         flags = [flag for flag in KERNEL_FLAGS if flag != _CPU_OF_THIS_MACHINE]
-        return fill("CMakeLists.cpu.txt", **_names(interface), flags=" ".join(flags), native=_CPU_OF_THIS_MACHINE)
+        native = " ".join((_CPU_OF_THIS_MACHINE, *machine_flags()))
+        return fill("CMakeLists.cpu.txt", **_names(interface), flags=" ".join(flags), native=native)
     return fill(
         "CMakeLists.cuda.txt",
         **_names(interface),
@@ -46,7 +47,7 @@ def readme(interface: Interface, *, fast_math: bool) -> str:
     if interface.is_cuda:
         flags = ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]
     else:
-        flags = ["-std=gnu11", *KERNEL_FLAGS, "-fopenmp"]
+        flags = ["-std=gnu11", *KERNEL_FLAGS, *machine_flags(), "-fopenmp"]
     return fill(
         "README.cuda.md" if interface.is_cuda else "README.cpu.md",
         **_names(interface),

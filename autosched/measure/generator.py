@@ -26,7 +26,7 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
-from autosched.runtime.host_compiler import KERNEL_FLAGS
+from autosched.runtime.host_compiler import KERNEL_FLAGS, machine_flags
 from autosched.schedule.sample import sample_schedule
 from autosched.target import get_target
 
@@ -43,7 +43,7 @@ def generator_version(printer: Printer) -> str:
     Args:
         printer: Which of the two printers' text is asked for.
     """
-    texts = list(KERNEL_FLAGS) if printer == "c" else []
+    texts = [*KERNEL_FLAGS, *machine_flags()] if printer == "c" else []
     for number, bound in enumerate((_stencil(), _reduction())):
         for seed in range(_SCHEDULES):
             rng = np.random.default_rng([number, seed])

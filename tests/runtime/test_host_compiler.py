@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from autosched.errors import CompileError
+from autosched.host import read_host
 from autosched.runtime import host_compiler
 from autosched.runtime.host_compiler import compile_shared_library, find_compiler, have_compiler, kernel_flags
 
@@ -86,6 +88,31 @@ def test_conditions_that_lanes_share_do_not_keep_large_loops_from_vectors(tmp_pa
     command = [*compiler.command, *kernel_flags(), "-fopt-info-vec-optimized", "-c", "loop.c", "-o", "loop.o"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "loop vectorized" in done.stderr
+
+
+def test_vectors_are_as_long_as_the_processor_has_them(tmp_path: Path) -> None:
+    compiler = find_compiler("c")
+    lanes = read_host().simd_lanes
+    if "free software" not in compiler.version.lower() or lanes < 8:
+        pytest.skip("only gcc tells which vectors it forms in this way, and only x86 has vectors of several lengths")
+    text = "void f(float* restrict o, const float* restrict a) { for (int x = 0; x < 4096; x++) o[x] = a[x] + 1; }"
+    (tmp_path / "loop.c").write_text(text)
+    command = [*compiler.command, *kernel_flags(), "-fopt-info-vec-optimized", "-c", "loop.c", "-o", "loop.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"{4 * lanes} byte vectors" in done.stderr
+
+
+@pytest.mark.parametrize(("lanes", "asked"), [(16, True), (8, False), (4, False)])
+def test_long_vectors_are_asked_for_where_there_are_any(
+    lanes: int, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = replace(read_host(), simd_lanes=lanes)
+    monkeypatch.setattr(host_compiler, "read_host", lambda: host)
+    host_compiler.machine_flags.cache_clear()
+    try:
+        assert (host_compiler.WIDE_VECTORS in kernel_flags()) == asked
+    finally:
+        host_compiler.machine_flags.cache_clear()
 
 
 def test_without_openmp_the_flag_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
