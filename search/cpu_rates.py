@@ -82,37 +82,37 @@ pipelines best. These would have larger ``rows`` (0.3 ns) and ``scattered_access
 (0.2 ns), with which searches of suite apps find slower schedules, camera_pipe's and standardize's most."""
 
 AMX_RATES: Mapping[str, float] = {
-    "vector_arithmetic": 0.11e-9,
-    "vector_accesses": 0.35e-9,
-    "sums": 0.066e-9,
-    "divisions": 1.1e-9,
-    "strided_accesses": 0.078e-9,
-    "gathered_accesses": 0.26e-9,
-    "scalar": 0.056e-9,
-    "ends": 0.11e-9,
-    "scattered_accesses": 0.064e-9,
-    "stalls": 0.088e-9,
-    "calls": 4.1e-9,
-    "remainders": 0.11e-9,
-    "scalar_remainders": 0.59e-9,
-    "rows": 0.76e-9,
-    "blocks": 0.85e-9,
-    "core_bytes": 0.0053e-9,
-    "buffer_bytes": 0.0093e-9,
-    "cache_bytes": 0.068e-9,
-    "memory_bytes": 0.051e-9,
+    "vector_arithmetic": 0.097e-9,
+    "vector_accesses": 0.18e-9,
+    "sums": 0.046e-9,
+    "divisions": 0.75e-9,
+    "strided_accesses": 0.063e-9,
+    "gathered_accesses": 0.27e-9,
+    "scalar": 0.059e-9,
+    "ends": 0.058e-9,
+    "scattered_accesses": 0.084e-9,
+    "stalls": 0.1e-9,
+    "calls": 3.8e-9,
+    "remainders": 0.16e-9,
+    "scalar_remainders": 0.63e-9,
+    "rows": 0.68e-9,
+    "blocks": 4.1e-9,
+    "core_bytes": 0.0075e-9,
+    "buffer_bytes": 0.01e-9,
+    "cache_bytes": 0.071e-9,
+    "memory_bytes": 0.058e-9,
     "memory_writes": 0.02e-9,
     "missed_accesses": 0.11e-9,
-    "streams": 4.1e-9,
-    "chosen_lines": 0.17e-9,
-    "kernels": 4800e-9,
+    "streams": 3.8e-9,
+    "chosen_lines": 0.076e-9,
+    "kernels": 5300e-9,
     "forks": 32000e-9,
-    "steps": 0.96,
+    "steps": 0.81,
 }
 """The same of an Intel Xeon with AMX (vectors of 16 float32, 2 MB of L2 a core, gcc 12, a virtual machine): fitted to
-2,531 schedules of 169 random pipelines and 598 of 23 suite apps, timed on one core, the other one busy. Those of the
-random pipelines alone order the apps' schedules almost as well (rank correlation 0.626, with these 0.628, with
-`CPU_RATES` 0.448)."""
+1,338 schedules of 90 random pipelines and 392 of 16 suite apps, timed on one core, the other one busy. Those fitted to
+the random pipelines alone order the apps' schedules almost as well (rank correlation 0.624, with these 0.639, with
+`CPU_RATES` 0.499)."""
 
 RATES: Mapping[str, Mapping[str, float]] = {"AuthenticAMD 26": ZEN5_RATES, "GenuineIntel 6 amx": AMX_RATES}
 """Rates by kind of processor, as `autosched.host.Host.processor` has them."""
