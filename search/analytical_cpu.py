@@ -94,6 +94,9 @@ SCAN = 26.0
 SCALAR_ACCESS = 0.5
 """Time of an access of one element over that of an addition: address and cast are part of it."""
 
+CORE_CACHES = 2
+"""Bytes of a core's second-level cache over those of a target's shared memory."""
+
 
 @dataclass(frozen=True)
 class CpuModel:
@@ -159,7 +162,8 @@ class CpuModel:
         # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
         filled = np.where(written > 0, np.minimum(per(put, written), blocks) / blocks, 1.0)
         by_row = self._computation(rows, filled[rows.candidate])
-        by_row |= moved(rows, start, filled, is_output, SHARE_OF_CACHE * self.target.l2_bytes)
+        hot, own = SHARE_OF_CACHE * self.target.l2_bytes, CORE_CACHES * self.target.shared_per_sm
+        by_row |= moved(rows, start, filled, is_output, hot, own)
         counts = {name: np.add.reduceat(values, start) for name, values in by_row.items()}
         counts["steps"] = self._one_after_another(rows, start, by_row)
         counts["blocks"] = blocks

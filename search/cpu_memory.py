@@ -38,12 +38,21 @@ PERIOD = 4096
 MOST_MISSED = 1.0, 3.0
 """Time of an access where lines are many more than are kept, over that where they are twice as many: of lanes that a
 part of `PERIOD`, or a multiple of it, sets apart."""
+PAGES = 2048
+"""Pages whose addresses a core has at hand."""
+STILL_KEPT = 0.75
+"""Part of the lines, or pages, that a core can keep of those far apart before it loses some that it reads again."""
 COPIED = 2.7
 """Time to read a byte from memory in a Member that only copies, as calls of ``memmove`` do, over that of others."""
 
 
 def moved(
-    rows: LaneRows, start: NDArray[np.int64], filled: Floats, is_output: Bools, cache_bytes: float
+    rows: LaneRows,
+    start: NDArray[np.int64],
+    filled: Floats,
+    is_output: Bools,
+    cache_bytes: float,
+    core_bytes: float,
 ) -> dict[str, Floats]:
     """Return what all blocks move for each nest, ``float64[R]`` by name of the part of the time.
 
@@ -53,6 +62,7 @@ def moved(
         filled: ``float64[M]``, whole blocks over blocks.
         is_output: ``bool[M]``, whether the result is one of the pipeline's.
         cache_bytes: What a kernel's arrays may fill before they come from memory.
+        core_bytes: What a core's own caches hold.
     """
     f, of, inside = rows.features, rows.of, rows.inside
     root, of_root = f[start], f[start][rows.candidate]
@@ -88,11 +98,11 @@ def moved(
     most = runs * of("stored") * np.ceil(length / CACHE_LINE) * CACHE_LINE / length
     written = np.minimum(_written(root, is_output, filled)[rows.candidate] * rows.first, most)
     block_buffers = shared * blocks * np.where(fits, 1, BEYOND_NEAREST)
-    by_rows, missed = _read_by_rows(rows)
+    by_rows, missed, lost = _read_by_rows(rows, core_bytes)
     return {
         "core_bytes": by_rows * filled[rows.candidate] + in_part * blocks + near,
         "buffer_bytes": block_buffers + _in_threads(rows, start) * filled[rows.candidate],
-        "cache_bytes": once + far + written,
+        "cache_bytes": once + far + written + lost * CACHE_LINE * filled[rows.candidate],
         "missed_accesses": missed * filled[rows.candidate],
         "memory_bytes": fetched,
         "memory_writes": stored,
@@ -174,10 +184,11 @@ def _broken(rows: LaneRows, start: NDArray[np.int64], of_root: Floats, fetched: 
     return found
 
 
-def _read_by_rows(rows: LaneRows) -> tuple[Floats, Floats]:
+def _read_by_rows(rows: LaneRows, core_bytes: float) -> tuple[Floats, Floats, Floats]:
     """Return the bytes that rows of threads read, ``float64[R]``, where they do not fit the first-level cache.
 
-    Second are the accesses that lie anywhere, of too many lines to find them there again.
+    Second are the accesses that lie anywhere, of too many lines to find them there again; third are the lines that such
+    accesses fetch from the last level, as the core's own caches keep few that a power of two sets apart.
     """
     f, lanes, of = rows.features, rows.lanes, rows.of
     task, blocks = f[:, INDEX["unique_bytes_read_per_task"]], f[:, INDEX["num_blocks"]]
@@ -193,7 +204,12 @@ def _read_by_rows(rows: LaneRows) -> tuple[Floats, Floats]:
     points = np.where(of("terms") > 1, np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1), 1)
     lines = np.minimum((of("far") - rows.spared) * points * lanes, of("among") / CACHE_LINE)
     missed = np.clip(lines / kept - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
-    return np.where(row > NEAREST_BYTES, row * times, 0), missed * of("far") * f[:, INDEX["num_scalars"]]
+    # Where a line lies in a page says which sets of the second-level cache it may be in, wherever the page is in memory.
+    held = core_bytes / np.clip(of("aligned"), CACHE_LINE, PERIOD)
+    pages = np.minimum(lines, of("among") / PERIOD)
+    lost = np.clip(np.maximum(lines / held, pages / PAGES) - STILL_KEPT, 0, 1)
+    loads = of("far") * f[:, INDEX["num_scalars"]]
+    return np.where(row > NEAREST_BYTES, row * times, 0), missed * loads, lost * loads
 
 
 def _written(root: Floats, is_output: Bools, filled: Floats) -> Floats:

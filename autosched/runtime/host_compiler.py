@@ -44,6 +44,9 @@ KERNEL_FLAGS: tuple[str, ...] = (
     # A condition that is the same in all lanes, as in blocks at a border, keeps gcc 12 from forming vectors unless it
     # is taken out of the loop; by itself gcc does that in loops of at most 50 instructions.
     "--param=max-unswitch-insns=1000",
+    # gcc takes up to 63 lanes one by one until an array of Members begins at a multiple of the vectors, and as many at
+    # the end; vectors across two lines cost less.
+    "--param=vect-max-peeling-for-alignment=0",
 )
 """Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
 

@@ -479,6 +479,20 @@ def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int
     assert found["missed_accesses"] == pytest.approx(missed * 2048 * extent)
 
 
+def test_lanes_that_the_second_level_cannot_keep_fetch_their_lines_again() -> None:
+    k = RDom("k", k=(0, 1024))
+    f = Func("f")
+    f[y] = 0.0
+    f[y] += IMAGE[y, k.k]
+    bound = bind(Pipeline([f.over(y=(0, 8192))]), {"image": (8192, 1024)})
+    target = replace(CPU, shared_per_sm=1 << 19)  # 1 MB: 256 lines of those that 4 KB set apart
+    kernel = Featurizer(bound, target), Structure((StageId("f", 0), StageId("f", 1)))
+    few, half, many = (counts_of(*kernel, lanes, 1)["cache_bytes"] for lanes in (128, 320, 512))
+    assert few < 1.1 * 4 * 8192 * 1024
+    assert half - few == pytest.approx(0.5 * 64 * 8192 * 1024, rel=0.01)
+    assert many - few == pytest.approx(64 * 8192 * 1024, rel=0.01)
+
+
 def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction() -> None:
     k, f = RDom("k", k=(0, 1024)), Func("f")
     f[y] = 0.0
