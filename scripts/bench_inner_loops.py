@@ -2,11 +2,12 @@
 
     python scripts/bench_inner_loops.py [--apps conv_layer,...] [--seconds 30] [--arch sm_90] [--json FILE]
 
-First the matrix product as an engineer would tile it (`hand_products`), with one buffer and with two, which the space
-of schedules contains; then the kernels that the beam search finds for each app. A kernel's loop is the innermost one
-with the most FFMA; its body is counted once, as the compiler unrolled it. Columns: instructions of the loop; the FFMA
-among them, and their share; 16-byte and all other loads from shared memory, loads from global memory into registers;
-registers and spilled bytes by ptxas. Of kernels that have no such loop the whole code is counted.
+First the matrix product and the convolution layer as an engineer would tile them (`hand_products`,
+`hand_convolutions`), with one buffer and with two, which the space of schedules contains; then the kernels that the
+beam search finds for each app. A kernel's loop is the innermost one with the most FFMA; its body is counted once, as
+the compiler unrolled it. Columns: instructions of the loop; the FFMA among them, and their share; 16-byte and all other
+loads from shared memory, loads from global memory into registers; registers and spilled bytes by ptxas. Of kernels that
+have no such loop the whole code is counted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hand_convolutions import ConvolutionTile, tiled_convolution
 from hand_products import ProductTile, tiled_product
 from sass.disassembly import NoDisassembler, disassemble, find_nvdisasm
 from sass.instructions import Code
@@ -41,6 +43,10 @@ TILES = {
     "by hand, 128 x 128, 8 x 8 a thread": ProductTile(ahead=False),
     "the same, two buffers": ProductTile(),
     "by hand, 64 x 64, 4 x 4 a thread, two buffers": ProductTile(points=4),
+}
+CONVOLUTIONS = {
+    "by hand, 128 x 16 x 8, 8 x 8 a thread": ConvolutionTile(),
+    "the same, two buffers": ConvolutionTile(ahead=True),
 }
 
 
@@ -96,6 +102,10 @@ def main() -> int:
         bound = bind(app.build(), app.shapes(), {})
         for title, tile in TILES.items():
             show(f"sgemm {title}", bound, tiled_product(bound, tile))
+        app = get_app("conv_layer")
+        bound = bind(app.build(), app.shapes(), {})
+        for title, convolution in CONVOLUTIONS.items():
+            show(f"conv_layer {title}", bound, tiled_convolution(bound, convolution))
         for name in options.apps.split(","):
             app = get_app(name)
             pipeline, params = app.configure({})

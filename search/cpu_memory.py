@@ -204,7 +204,7 @@ def _read_by_rows(rows: LaneRows, core_bytes: float) -> tuple[Floats, Floats, Fl
     points = np.where(of("terms") > 1, np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1), 1)
     lines = np.minimum((of("far") - rows.spared) * points * lanes, of("among") / CACHE_LINE)
     missed = np.clip(lines / kept - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
-    # Where a line lies in a page says which sets of the second-level cache it may be in, wherever the page is in memory.
+    # Where a line lies in a page says which sets of the second-level cache it may be in, wherever the page is.
     held = core_bytes / np.clip(of("aligned"), CACHE_LINE, PERIOD)
     pages = np.minimum(lines, of("among") / PERIOD)
     lost = np.clip(np.maximum(lines / held, pages / PAGES) - STILL_KEPT, 0, 1)

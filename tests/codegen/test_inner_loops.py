@@ -1,4 +1,4 @@
-"""Inner loops of matrix products in machine code, and the loops that are found in it."""
+"""Inner loops of matrix products and convolutions in machine code, and the loops that are found in it."""
 
 from __future__ import annotations
 
@@ -81,5 +81,27 @@ def test_a_large_tile_of_a_product_does_little_but_multiply_and_add(nvdisasm: st
     assert loop.share("FFMA") >= 0.9
     assert loop.wide_shared_loads == 16 * 4  # eight elements of each matrix for a term
     assert loop.opcodes["LDS"] == loop.wide_shared_loads
+    assert resources.spill_store_bytes == 0
+    assert_backends_agree(bound, program)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_large_tile_of_a_convolution_does_little_but_multiply_and_add(nvdisasm: str, ahead: bool) -> None:
+    from hand_convolutions import ConvolutionTile, tiled_convolution
+    from sass.loops import innermost_loops
+
+    shapes = {"input": (1, 22, 15, 32), "filter": (32, 3, 3, 128), "bias": (128,)}  # blocks at both borders are partial
+    bound = bind(get_app("conv_layer").build(), shapes)
+    found = tiled_convolution(bound, ConvolutionTile(ahead=ahead))
+    assert reasons(bound, found, get_target("h200")) == []
+    assert from_json(to_json(bound, found), bound) == found
+    program = lower(bound, found)
+    (kernel,) = program.kernels
+    printed = print_cuda(kernel)
+    code, resources = machine_code(printed.source, printed.name, nvdisasm)
+    loop = max(innermost_loops(code), key=lambda loop: loop.opcodes["FFMA"])
+    assert loop.opcodes["FFMA"] == 8 * 8 * 16
+    assert loop.share("FFMA") >= (0.86 if ahead else 0.9)
+    assert loop.wide_shared_loads == 16 * 4
     assert resources.spill_store_bytes == 0
     assert_backends_agree(bound, program)

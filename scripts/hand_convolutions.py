@@ -1,0 +1,87 @@
+"""A convolution layer as an engineer would write it for a GPU, through the types that every strategy uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.types import (
+    At,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Member,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+
+BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION
+
+
+@dataclass(frozen=True)
+class ConvolutionTile:
+    """How app ``conv_layer`` is cut; a block computes all filters of a part of an image.
+
+    Attributes:
+        rows: Rows of a block, one for each thread along them.
+        columns: Columns of a block, all of which each thread computes; a multiple of four for accesses of 16 bytes.
+        filters: Filters that a thread computes; so too.
+        terms: Channels of a step, for which image and filters are in shared memory; a multiple of ``rows``.
+        ahead: Whether there are two buffers, the next step's elements loaded while this one's are used.
+    """
+
+    rows: int = 16
+    columns: int = 8
+    filters: int = 8
+    terms: int = 16
+    ahead: bool = False
+
+
+def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
+    """Return one kernel whose blocks walk the window and, in steps, the channels; steps must divide these."""
+    images, height, width, filters = bound.funcs["conv"].extents
+    across = filters // tile.filters
+    blocks = (
+        Loop("n", BLOCK, images),
+        Loop("y", BLOCK, -(-height // tile.rows)),
+        Loop("x", BLOCK, -(-width // tile.columns)),
+        Loop("c", BLOCK, 1),
+    )
+    threads = Loop("c", THREAD, across), Loop("y", THREAD, tile.rows)
+    points = Loop("x", SERIAL, tile.columns), Loop("c", SERIAL, tile.filters)
+    steps = bound.shapes["input"][3] // tile.terms
+    walked = Loop("r.y", REDUCTION, 3), Loop("r.x", REDUCTION, 3), Loop("r.c", REDUCTION, steps)
+    inner = Loop("r.c", REDUCTION, tile.terms)
+    first, update = StageId("conv"), StageId("conv", 1)
+    place = At(Level.STREAM, update, len(blocks) + len(walked))
+    # Inputs have dimensions d, c, y, x: of the filters channel, row, column and filter, of images number, row, column
+    # and channel.
+    of_filters = (
+        Loop("x", THREAD, across),
+        Loop("d", THREAD, tile.rows),
+        Loop("d", SERIAL, tile.terms // tile.rows),
+        Loop("x", SERIAL, tile.filters),
+    )
+    of_image = (
+        Loop("x", THREAD, across),
+        Loop("c", THREAD, tile.rows),
+        Loop("y", SERIAL, tile.columns),
+        Loop("x", SERIAL, -(-tile.terms // across)),
+    )
+    kernel = Kernel(
+        (
+            Root(StageTiling(first, (*blocks, *threads, *points)), stored=False),
+            Root(StageTiling(update, (*blocks, *walked, *threads, inner, *points)), stored=False),
+            Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
+        ),
+        (
+            Member((StageTiling(StageId("filter.staged"), of_filters),), place, ("d", "c", "y", "x")),
+            # Columns are neighbours, so that a thread loads four of them at once.
+            Member((StageTiling(StageId("input.staged"), of_image),), place, ("d", "c", "x", "y")),
+        ),
+        (),
+    )
+    return Schedule.of(bound, (kernel.loaded_ahead() if tile.ahead else kernel,))
