@@ -38,6 +38,7 @@ class Found:
         cut_short: Whether the time budget ended it early.
         note: Why the result is not what the strategy would normally give, or empty.
         evaluator: What the strategy costed kernels with, if it did.
+        samples: Searches whose results are ranked together.
     """
 
     ranked: tuple[Ranked, ...]
@@ -46,6 +47,7 @@ class Found:
     cut_short: bool = False
     note: str = ""
     evaluator: Evaluator | None = field(default=None, compare=False, repr=False)
+    samples: int = 1
 
     @property
     def best(self) -> Schedule:

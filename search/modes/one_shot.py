@@ -19,7 +19,7 @@ from autosched.search.modes.library import find_searched, find_tuned, keep_searc
 from autosched.search.modes.mend import with_mended
 from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model
 from autosched.search.modes.origin import Origin
-from autosched.search.modes.samples import SAMPLES, Progress, draw_samples, samplers_of
+from autosched.search.modes.samples import PROMISING, SAMPLES, Progress, draw_samples, samplers_of
 from autosched.search.modes.spills import SpillTable, without_spills
 from autosched.search.modes.trials import Trials
 from autosched.search.ranked import Found
@@ -35,7 +35,7 @@ class Request:
 
     Attributes:
         strategy: Name of a strategy, or one; None for samples of which the model chooses.
-        samples: Searches without a strategy: a beam search and greedy ones.
+        samples: Searches without a strategy, at most: a beam search and greedy ones.
         top_k: Above 1, so many of the best are measured and the fastest is taken.
         cost: The cost model, as `cost_model` takes it.
         measure: Where: ``device`` or ``simulated``.
@@ -125,7 +125,7 @@ def find_schedule(
     best = found.ranked[0] if trials is not None else kept[0]
     origin = Origin(
         strategy=_name(request.strategy),
-        samples=request.samples if request.strategy is None else 1,
+        samples=found.samples,
         seed=request.seed,
         model="" if model is None or math.isnan(best.seconds) else model.name,
         predicted_s=None if math.isnan(best.seconds) else best.seconds,
@@ -146,8 +146,9 @@ def _search(
     if r.strategy is None:
         model = cost_model(r.cost, target)
         return model, draw_samples(
-            samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, progress=progress
-        )
+            samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, promising=PROMISING,
+            progress=progress,
+        )  # fmt: skip
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
     found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)

@@ -8,7 +8,7 @@ from autosched.errors import InputError
 from autosched.measure.problem import Problem
 from autosched.schedule.validate import reasons
 from autosched.search.analytical import analytical_model
-from autosched.search.modes.samples import Sampler, draw_samples
+from autosched.search.modes.samples import SIDE_BY_SIDE, Sampler, draw_samples
 from autosched.search.ranked import Found
 from autosched.search.settings import SearchSettings
 from autosched.target import get_target
@@ -51,6 +51,20 @@ def test_progress() -> None:
     sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     draw_samples([sampler], samples=3, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_no_more_are_drawn_where_they_promise_nothing() -> None:
+    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+    seen: list[tuple[int, int]] = []
+    few = draw_samples([sampler], samples=45, promising=0.0, progress=lambda done, total: seen.append((done, total)))
+    assert few.samples == 1 + SIDE_BY_SIDE
+    assert not few.cut_short
+    assert seen[-2:] == [(few.samples, 45), (45, 45)]
+    many = drawn(45)
+    assert many.samples == 45
+    assert many.ranked[0].seconds <= few.ranked[0].seconds
+    assert {r.schedule for r in few.ranked} <= {r.schedule for r in many.ranked}
+    assert draw_samples([sampler], samples=45, promising=100.0).samples == 45
 
 
 def test_no_samples() -> None:
