@@ -16,7 +16,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
   vectors formed along the loop around them.
 * Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming
-  vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
+  vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`),
+  and stores where data say on processors without an instruction for them.
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
   same in all lanes, vectors are worked out of one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole

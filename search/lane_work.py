@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from autosched.analysis.bound import BoundStage
-from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.featurize.accesses import AccessGroup
+from autosched.codegen.lanes import MAX_VECTOR_STEP, SCATTERED_BYTES
+from autosched.featurize.accesses import AccessGroup, StageAccesses
 from autosched.featurize.model import KernelModel
 from autosched.lang.dtypes import float16
 from autosched.schedule.thread_groups import owns_tile
@@ -27,6 +27,8 @@ MOST_PERMUTED = 16
 """Lanes of 4 bytes that a vector holds: gcc permutes what it loads as a whole where lanes lie so far apart."""
 HALF_STORE = 36.0
 """Operations that make the bits of a float16."""
+SCATTERING_LANES = 16
+"""Lanes of the vectors of processors that can store these where each lane says (AVX-512)."""
 
 
 @dataclass(slots=True)
@@ -40,7 +42,7 @@ class LaneWork:
         scalar: All operations, one lane at a time.
         calls: Elementary functions, one lane at a time.
         serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
-            4 bytes, scattered stores, lanes at quotients.
+            4 bytes, scattered stores that processors have no instruction for, lanes at quotients.
         once: Operations that are the same in all lanes.
         wide: Contiguous accesses, in vectors of 4-byte lanes.
         held: The same of arrays inside a thread, which are contiguous in any case.
@@ -172,7 +174,23 @@ class LaneWorks:
                 elif self._model.structure.spot(group.source) is None:
                     hot += size * times
         found.inputs = cold / max(cold + hot, 1)
+        found.serial += self._scatters_singly(stage, access, moves, wild)
         return found
+
+    def _scatters_singly(
+        self, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]
+    ) -> bool:  # fmt: skip
+        """Whether lanes store where data say, one by one: there are no instructions, or gcc is not told to use them.
+
+        It is where lanes touch what lies near each other (`walks_along_memory`), or elements of at least 4 bytes only
+        (`scatters`).
+        """
+        if all(None not in g.rows or self._step(stage, g, moves, wild) is not None for g in access.stores):
+            return False
+        steps = [(self._model.facts.itemsize(g), self._step(stage, g, moves, wild)) for g in access.loads]
+        narrow = any(size < SCATTERED_BYTES for size, _ in steps)
+        far = any(step is not None and step > MAX_VECTOR_STEP for _, step in steps)
+        return self._model.f.target.warp_size < SCATTERING_LANES or (narrow and far)
 
     def boundaries_along(self, stage: StageId, lane: str) -> list[Boundary]:
         """Return where boundary conditions act in a stage along a dimension; the arguments are those of `of`."""
@@ -325,7 +343,7 @@ class LaneWorks:
                 found.among = max(found.among, self._bytes_in_memory(group.source))
             found.aligned = max(found.aligned, self._accesses.alignment(group, moves))
             if step is None:
-                found.serial += size < LANE_BYTES or (store and None in group.rows)
+                found.serial += size < LANE_BYTES
         elif step > 1:
             found.near += times
             found.stride = max(found.stride, step)

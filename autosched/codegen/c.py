@@ -8,7 +8,7 @@ from importlib.resources import files
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
-from autosched.codegen.lanes import follows_data, lanes_innermost, walks_along_memory
+from autosched.codegen.lanes import follows_data, lanes_innermost, scatters, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.shuffles import print_combined_lanes
@@ -187,7 +187,7 @@ class _Printer:
         end = str(s.extent)
         for limit in s.limits:
             end = f"as_min_i32({end}, {index_text(limit)})"
-        if walks_along_memory(s):
+        if walks_along_memory(s) or scatters(s):
             self.w.line("#pragma omp simd")
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
         self._in_lanes = True

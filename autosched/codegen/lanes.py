@@ -49,6 +49,10 @@ MAX_VECTOR_STEP = 4
 """Largest distance in elements between what neighbouring lanes touch for which lanes are told to form vectors."""
 
 
+SCATTERED_BYTES = 4
+"""Bytes of the smallest elements that lanes are told to store in vectors where data say; others have no instruction."""
+
+
 def lanes_innermost(loop: For) -> tuple[Stmt, ...]:
     """Return the statements that replace a lane loop (a thread loop of axis 0)."""
     if not any(isinstance(s, For | Shuffle) for s in walk(loop.body)):
@@ -160,6 +164,29 @@ def follows_data(loop: For) -> bool:
         if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
             loaded.add(s.name)
     return False
+
+
+def scatters(loop: For) -> bool:
+    """Whether lanes store where what they load says, and all that they touch is elements of at least 4 bytes.
+
+    No compiler finds out that such stores of different lanes do not meet; without being told, it forms no vectors of
+    the arithmetic either.
+    """
+    loaded: set[str] = set()
+    found = False
+    for s in walk(loop.body):
+        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        touched = [r.buffer for r in reads]
+        if isinstance(s, Store):
+            touched.append(s.buffer)
+            addresses: set[str] = set()
+            _collect_index(s.index, addresses)
+            found |= bool(addresses & loaded)
+        if (isinstance(s, Store) and s.combine) or any(b.dtype.bytes_ < SCATTERED_BYTES for b in touched):
+            return False
+        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
+            loaded.add(s.name)
+    return found
 
 
 class _Distributor:

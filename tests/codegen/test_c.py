@@ -10,10 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Param, Pipeline, RDom, Var, clamp, float16, float32, int32, int64, select
+from autosched import (
+    Func,
+    Input,
+    Param,
+    Pipeline,
+    RDom,
+    Var,
+    cast,
+    clamp,
+    float16,
+    float32,
+    int32,
+    int64,
+    select,
+    uint16,
+)
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.codegen.c import CSource, print_c
+from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
@@ -204,6 +220,30 @@ def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> 
     )
     program = lower(bound, schedule_roots(bound, CPU))
     assert ("ONE_BY_ONE;" in print_c(program).text) == follows
+    assert_backends_agree(bound, program)
+
+
+def cells(dtype: DType, step: int) -> BoundPipeline:
+    """Histograms of so many neighbours along a row, one lane each."""
+    image, counts = Input("image", dtype, 2), Func("counts")
+    z, t = Var("z"), RDom("t", t=step)
+    value = image[y, step * x + t.t]
+    counts[z, y, x] = 0.0
+    counts[clamp(cast(int32, value * 4), 0, 3), y, x] += cast(float32, value)
+    output = counts.over(z=(0, 4), y=(0, 20), x=(0, 50))
+    return bind(Pipeline(output, name="cells"), {"image": (20, 50 * step)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step", "told"), [(float32, 8, True), (float32, 2, True), (uint16, 8, False), (uint16, 2, True)]
+)
+def test_lanes_that_store_where_data_say_form_vectors(dtype: DType, step: int, told: bool) -> None:
+    """No compiler knows that they do not meet; of narrow elements far apart gcc would load all between them."""
+    bound = cells(dtype, step)
+    program = lower(bound, schedule_roots(bound, CPU))
+    lines = [line.strip() for line in print_c(program).text.splitlines()]
+    updates = [k for k, line in enumerate(lines) if line.startswith("for (int x_t") and "image" in lines[k + 1]]
+    assert updates and all((lines[k - 1] == "#pragma omp simd") == told for k in updates)
     assert_backends_agree(bound, program)
 
 

@@ -119,6 +119,23 @@ def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
     assert gathered["scattered_accesses"] == 0 == one_by_one["gathered_accesses"]
 
 
+@pytest.mark.parametrize(
+    ("image", "step", "lanes", "singly"),
+    [(IMAGE, 8, 16, 0), (IMAGE, 8, 8, 1), (SHORT, 8, 16, 1), (SHORT, 2, 16, 0), (IMAGE, 1, 16, 0), (IMAGE, 1, 8, 1)],
+)
+def test_lanes_store_where_data_say_in_vectors_if_processors_can(
+    image: Input, step: int, lanes: int, singly: int
+) -> None:
+    counts, t = Func("counts"), RDom("t", t=step)
+    z = Var("z")
+    value = image[y, step * x + t.t]
+    counts[z, y, x] = 0.0
+    counts[clamp(cast(int32, value), 0, 3), y, x] += cast(float32, value)
+    bound = bind(Pipeline(counts.over(z=(0, 4), y=(0, H), x=(0, 64))), {image.name: (H, 64 * step)})
+    model = Featurizer(bound, replace(CPU, warp_size=lanes)).model(Structure((StageId("counts", 1),)))
+    assert LaneWorks(model, {}).of(StageId("counts", 1), "x").serial == singly
+
+
 def test_elements_of_less_than_four_bytes_are_loaded_one_by_one_where_they_lie_evenly_apart() -> None:
     quotients, even = work_of(cast(float32, SHORT[x // 2, y])), work_of(cast(float32, SHORT[x, y]))
     assert (quotients.serial, quotients.far) == (1, 1)
