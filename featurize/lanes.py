@@ -32,22 +32,33 @@ QUOTIENT_COLUMNS = 6
 All zeros where there is no such index."""
 
 
+MOST_REMEMBERED = 1 << 19
+"""Rows that are remembered, some 100 MB of them: searches of one pipeline after another would need ever more memory."""
+
+
 class CountMemo:
     """A function of integer rows that remembers what it has counted.
 
     Args:
         count: Returns the counts ``int64[M, width]`` of rows ``int64[M, K]``.
         width: Numbers that are counted of a row.
+        most: Rows after which all are forgotten; those of one call are always kept.
     """
 
-    def __init__(self, count: Callable[[Ints], Ints], width: int) -> None:
+    def __init__(self, count: Callable[[Ints], Ints], width: int, most: int = MOST_REMEMBERED) -> None:
         self._count = count
+        self._most = most
         self._number: dict[int, int] = {}
         self._counted = Growing((width,))
+
+    def __len__(self) -> int:
+        return len(self._number)
 
     def __call__(self, rows: Ints) -> Ints:
         """Return the counts ``int64[M, width]`` of rows ``int64[M, K]``."""
         keys, first, inverse = alike_rows(rows)
+        if len(self) > self._most:
+            self._number, self._counted = {}, Growing((self._counted.rows.shape[1],))
         listed = keys.tolist()
         number = np.fromiter(map(self._number.get, listed, repeat(-1)), np.int64, len(listed))
         missing = np.flatnonzero(number < 0)

@@ -295,17 +295,24 @@ class LaneWorks:
             self._moves[key] = self._found_moves(stage, lane)
         return self._moves[key]
 
+    def _readers(self, func: str) -> list[StageId]:
+        """Return the stages of the kernel that read a Func, its own left out."""
+        others = (s for s in self._model.rows if s.func != func)
+        return [s for s in others if any(g.source == func for g in self._model.accesses_of(s).loads)]
+
     def _found_moves(self, stage: StageId, lane: str | None) -> Moves:
         spot = self._model.structure.spot(stage.func)
         if spot is None or spot.level is Level.BLOCK:
             return {} if lane is None else {lane: 1}
-        host = self._moves_of(spot.host, lane)
-        wild = self._wild(spot.host, lane)
+        dims = self._model.bound.funcs[stage.func].dims
         found: Moves = {}
-        for group in self._model.accesses_of(spot.host).loads:
-            if group.source == stage.func:
-                for k, (dim, row) in enumerate(zip(self._model.bound.funcs[stage.func].dims, group.rows, strict=True)):
-                    step = UNEVEN * ((stage.func, k) in wild) if row is None else abs(index_step(row, host))
+        for reader in self._readers(stage.func):  # its host, or others there that read it for the host
+            moves, wild = self._moves_of(reader, lane), self._wild(reader, lane)
+            for group in self._model.accesses_of(reader).loads:
+                if group.source != stage.func:
+                    continue
+                for k, (dim, row) in enumerate(zip(dims, group.rows, strict=True)):
+                    step = UNEVEN * ((stage.func, k) in wild) if row is None else abs(index_step(row, moves))
                     if step:
                         found[dim] = max(found.get(dim, 0), UNEVEN if row is None or row.quotient > 1 else step)
         return found

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from autosched.featurize.lanes import (
     CountMemo,
@@ -132,3 +133,18 @@ def test_a_memo_counts_each_row_once() -> None:
     assert memo(np.array([[3], [4], [3]])).tolist() == [[6], [8], [6]]
     assert memo(np.array([[4], [5]])).tolist() == [[8], [10]]
     assert sorted(asked) == [3, 4, 5]
+
+
+def test_counts_are_forgotten_when_there_are_too_many() -> None:
+    asked: list[int] = []
+
+    def sums(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        asked.append(len(rows))
+        return rows.sum(axis=1, keepdims=True)
+
+    memo = CountMemo(sums, 1, most=10)
+    rows = np.arange(24).reshape(12, 2)
+    for part in (rows[:8], rows[4:], rows[:8], rows[:2], rows):
+        assert memo(part).tolist() == part.sum(axis=1, keepdims=True).tolist()
+        assert len(memo) <= 12
+    assert asked == [8, 4, 8, 4]  # the third call finds too many, the fourth and fifth what there is since

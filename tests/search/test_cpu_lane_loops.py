@@ -99,3 +99,17 @@ def test_what_is_computed_before_the_loops_of_its_consumer_has_a_lane_loop_of_it
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
     inside = Structure((StageId("h"),), (Spot("g", Level.THREAD, StageId("h")),))
     assert counts_of(Featurizer(bound, CPU), inside, 1, 256, 1, 1)["vector_arithmetic"] > 0
+
+
+def test_lanes_of_what_only_other_members_read_move_as_these_do() -> None:
+    deep, low, high, f = Func("deep"), Func("low"), Func("high"), Func("f")
+    deep[y, x] = IMAGE[y, 2 * x] * 3
+    low[y, x] = deep[y, x] - 1
+    high[y, x] = deep[y, x] + 1
+    f[y, x] = low[y, x] * high[y, x]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 2 * W)})
+    spots = tuple(Spot(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
+    featurizer, structure = Featurizer(bound, CPU), Structure((StageId("f"),), spots)
+    work = LaneWorks(featurizer.model(structure), {}).of(StageId("deep"), "x")
+    assert (work.near, work.stride, work.fixed, work.arithmetic) == (1, 2, 0, 1)
+    assert counts_of(featurizer, structure, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W
