@@ -16,7 +16,7 @@ Where lanes combine what they have, all of them have come there, and one stateme
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autosched.analysis import index as ix
@@ -153,17 +153,10 @@ def follows_data(loop: For) -> bool:
     gcc 12 takes what is the same in all lanes out of a lane loop, and then joins two iterations of the loop around it
     into one (unroll and jam). What the second of them loads to find its addresses is loaded again in every lane then.
     """
-    loaded: set[str] = set()
-    for s in walk(loop.body):
-        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
-        addresses: set[str] = set()
-        for index in (*(r.index for r in reads), *((s.index,) if isinstance(s, Store) else ())):
-            _collect_index(index, addresses)
-        if addresses & loaded:
-            return True
-        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
-            loaded.add(s.name)
-    return False
+    return any(
+        _names_of([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
+        for s, reads, loaded in _with_loaded(loop)
+    )
 
 
 def scatters(loop: For) -> bool:
@@ -172,21 +165,34 @@ def scatters(loop: For) -> bool:
     No compiler finds out that such stores of different lanes do not meet; without being told, it forms no vectors of
     the arithmetic either.
     """
-    loaded: set[str] = set()
     found = False
-    for s in walk(loop.body):
-        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+    for s, reads, loaded in _with_loaded(loop):
         touched = [r.buffer for r in reads]
         if isinstance(s, Store):
+            if s.combine:
+                return False
             touched.append(s.buffer)
-            addresses: set[str] = set()
-            _collect_index(s.index, addresses)
-            found |= bool(addresses & loaded)
-        if (isinstance(s, Store) and s.combine) or any(b.dtype.bytes_ < SCATTERED_BYTES for b in touched):
+            found |= bool(_names_of([s.index]) & loaded)
+        if any(b.dtype.bytes_ < SCATTERED_BYTES for b in touched):
             return False
-        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
-            loaded.add(s.name)
     return found
+
+
+def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[Read], frozenset[str]]]:
+    """Yield the statements of a loop, what each reads, and the names that what was loaded before it went into."""
+    loaded: frozenset[str] = frozenset()
+    for s in walk(loop.body):
+        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        yield s, reads, loaded
+        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
+            loaded |= {s.name}
+
+
+def _names_of(indices: Sequence[ix.Index]) -> set[str]:
+    names: set[str] = set()
+    for index in indices:
+        _collect_index(index, names)
+    return names
 
 
 class _Distributor:

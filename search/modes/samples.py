@@ -141,16 +141,16 @@ def draw_samples(
             cut_short = True
             break
         numbers = range(first, min(first + SIDE_BY_SIDE, samples))
-        best = []
+        lot: list[Ranked] = []
         for which, sampler in enumerate(samplers):
             seeds = [(seed, n) for n in numbers if n % len(samplers) == which]
-            best += [sample for sample in sampler.greedy_ones(seeds, deadline) if sample is not None]
-        found += best
+            lot += [sample for sample in sampler.greedy_ones(seeds, deadline) if sample is not None]
+        found += lot
         drawn = numbers.stop
         if progress is not None:
             for number in numbers:
                 progress(number + 1, samples)
-        if len(numbers) == SIDE_BY_SIDE and _least(best) > promising * _least(found):
+        if len(numbers) == SIDE_BY_SIDE and _least(lot) > promising * _least(found):
             break
     if progress is not None and drawn < samples:
         progress(samples, samples)
