@@ -9,21 +9,38 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 THRESHOLDS = (50_000, 20, 100)
 """New objects before the collector looks at these, such looks before one at those that outlived one, and so on."""
+COLLECT_AFTER_S = 10.0
+"""Seconds of searching, in one search or in many, after which the collector looks at all there is: some 100 MB may have
+been left behind, and it takes a hundredth of that time."""
 
 
 @dataclass
 class _Running:
-    """How many searches run, in all threads, and the thresholds that there were before the first of them."""
+    """How many searches run, in all threads, and the thresholds that there were before the first of them.
+
+    ``since`` is when that one began, ``uncollected`` the seconds of searching since the collector last looked at all.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     count: int = 0
     before: tuple[int, int, int] = (0, 0, 0)
+    since: float = 0.0
+    uncollected: float = 0.0
+
+    def is_time_to_collect(self) -> bool:
+        """Whether the collector is to look at all there is, now that no search runs."""
+        self.uncollected += time.perf_counter() - self.since
+        if self.uncollected < COLLECT_AFTER_S or not self.before[0] or not gc.isenabled():
+            return False
+        self.uncollected = 0.0
+        return True
 
 
 _RUNNING = _Running()
@@ -37,6 +54,7 @@ def collecting_rarely() -> Iterator[None]:
     """
     with _RUNNING.lock:
         if _RUNNING.count == 0:
+            _RUNNING.since = time.perf_counter()
             _RUNNING.before = gc.get_threshold()
             if _RUNNING.before[0]:  # 0 is never
                 raised = (max(pair) for pair in zip(_RUNNING.before, THRESHOLDS, strict=True))
@@ -48,6 +66,8 @@ def collecting_rarely() -> Iterator[None]:
         with _RUNNING.lock:
             _RUNNING.count -= 1
             if _RUNNING.count == 0:
+                if _RUNNING.is_time_to_collect():
+                    gc.collect()
                 _put_with_the_old()
                 gc.set_threshold(*_RUNNING.before)
 

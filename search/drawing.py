@@ -15,6 +15,7 @@ from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
 from autosched.search.candidates import Candidates, Mix
+from autosched.search.collecting import collecting_rarely
 from autosched.search.modes.models import ANALYTICAL, cost_model
 from autosched.target import Target
 
@@ -50,6 +51,7 @@ class Drawer:
     cost: str = ANALYTICAL
     most_seconds: float = 60.0
 
+    @collecting_rarely()
     def draw(self, problem: Problem) -> Drawn:
         """Return the schedules of a problem."""
         found: list[tuple[str, str]] = []

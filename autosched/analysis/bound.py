@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from autosched.analysis import index as ix
 from autosched.analysis.expression_graph import ExpressionGraph, expression_graph
@@ -232,7 +233,8 @@ class BoundPipeline:
     without, and ``joined_arrays`` is what `returned` says.
     Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
     and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
-    (`autosched.analysis.sharing`), ``lanes`` says which, and ``unshared`` is the one without.
+    (`autosched.analysis.sharing`), ``lanes`` says which, and ``unshared`` is the one without. ``facts`` is what
+    `autosched.schedule.known` keeps of its kernels.
     """
 
     pipeline: Pipeline
@@ -260,6 +262,7 @@ class BoundPipeline:
     lane_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
         repr=False, compare=False, default_factory=dict
     )
+    facts: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def original(self) -> BoundPipeline:

@@ -9,6 +9,8 @@ regions are computed for many candidates or many blocks at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ from autosched.analysis.index_terms import Number as Number
 from autosched.analysis.index_terms import Term as Term
 from autosched.analysis.index_terms import interval as interval
 from autosched.analysis.index_terms import key as key
+
+ENUMERATED = 1 << 18
+"""Values of the loop variables, all together, among which `extent` looks for the largest."""
 
 
 def terms_of(e: Index) -> tuple[tuple[Term, int], ...]:
@@ -247,12 +252,18 @@ def extent(lo: Index, hi: Index) -> int:
     if not isinstance(difference, Affine):
         return max(int(difference), 0)
     names = loop_vars(difference)
-    size = 1
-    for v in names.values():
-        size *= max(v.hi - v.lo + 1, 0)
-    if size == 0:
+    ranges = tuple((v.name, v.lo, v.hi) for v in names.values())
+    if prod(max(hi - lo + 1, 0) for _, lo, hi in ranges) == 0:
         return 0
-    if size <= 1 << 18 and not any(isinstance(t, Atom) and t.kind in ("data", "select") for t in atoms(difference)):
-        grids = np.meshgrid(*(np.arange(v.lo, v.hi + 1) for v in names.values()), indexing="ij", sparse=True)
-        return max(int(np.max(evaluate(difference, dict(zip(names, grids, strict=True))))), 0)
-    return max(difference.interval[1], 0)
+    if any(isinstance(t, Atom) and t.kind in ("data", "select") for t in atoms(difference)):
+        return max(difference.interval[1], 0)
+    return _largest(difference, ranges)
+
+
+@lru_cache(maxsize=1 << 14)
+def _largest(e: Affine, ranges: tuple[tuple[str, int, int], ...]) -> int:
+    """Return the largest value of an index that no data decides, at least 0; equal texts with equal ranges have one."""
+    if prod(hi - lo + 1 for _, lo, hi in ranges) > ENUMERATED:
+        return max(e.interval[1], 0)
+    grids = np.meshgrid(*(np.arange(lo, hi + 1) for _, lo, hi in ranges), indexing="ij", sparse=True)
+    return max(int(np.max(evaluate(e, {name: g for (name, *_), g in zip(ranges, grids, strict=True)}))), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from autosched.codegen.expressions import local_type, storage_type
@@ -48,7 +49,12 @@ class CudaKernel:
     @property
     def source(self) -> str:
         """The complete text for NVRTC."""
-        return f"{cuda_prelude(self.body)}\n{scalar_prelude(called_scalar_functions(self.body))}\n{self.body}"
+        return _with_preludes(self.body)
+
+
+@lru_cache(maxsize=256)
+def _with_preludes(body: str) -> str:
+    return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
 
 
 def cuda_prelude(body: str | None = None) -> str:
@@ -57,9 +63,13 @@ def cuda_prelude(body: str | None = None) -> str:
     Args:
         body: The code; most has no use for shuffles and does without theirs. All macros if left out.
     """
-    names = ["cuda.h"] if body is not None and "SHUFFLE(" not in body else ["cuda.h", "shuffles.h"]
-    package = files("autosched.codegen.prelude")
-    return "".join(package.joinpath(name).read_text(encoding="utf-8") for name in names)
+    shuffles = "" if body is not None and "SHUFFLE(" not in body else _prelude("shuffles.h")
+    return _prelude("cuda.h") + shuffles
+
+
+@cache
+def _prelude(name: str) -> str:
+    return files("autosched.codegen.prelude").joinpath(name).read_text(encoding="utf-8")
 
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:

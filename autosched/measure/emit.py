@@ -21,6 +21,9 @@ from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+_MOST_COMPILED = 1024
+_COMPILED: dict[str, Cubin] = {}
+"""Machine code of the kernels of the last schedules, by `autosched.runtime.nvrtc.cubin_key`: some 20 MB of it."""
 _LOWERED: dict[tuple[Problem, tuple[Split | Join, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
 """Lowered kernels of the last problem: its candidates come one after the other, and share many."""
 
@@ -105,8 +108,13 @@ def compile_kernels(kernels: Sequence[CudaKernel], arch: str, options: NvrtcOpti
         CompileError: If NVRTC is missing or refuses one.
         CacheError: If the cache cannot be written.
     """
-    return once_each(
-        kernels,
-        lambda k: cubin_key(k.source, arch, options, k.name),
-        lambda k: compile_cubin(k.source, arch, options, name=k.name),
+    keys = [cubin_key(k.source, arch, options, k.name) for k in kernels]
+    fresh = {key: k for key, k in zip(keys, kernels, strict=True) if key not in _COMPILED}
+    made = once_each(
+        list(fresh), lambda key: key, lambda key: compile_cubin(fresh[key].source, arch, options, name=fresh[key].name)
     )
+    compiled = {key: _COMPILED[key] for key in keys if key not in fresh} | dict(zip(fresh, made, strict=True))
+    if len(_COMPILED) + len(fresh) > _MOST_COMPILED:
+        _COMPILED.clear()
+    _COMPILED.update(compiled)
+    return [compiled[key] for key in keys]

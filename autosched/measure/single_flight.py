@@ -32,8 +32,8 @@ def once_each(items: Sequence[Item], key: Callable[[Item], str], make: Callable[
     """
     made: dict[str, Value] = {}
     busy: dict[str, Item] = {}
-    for item in items:
-        name = key(item)
+    names = [key(item) for item in items]
+    for name, item in zip(names, items, strict=True):
         if name in made or name in busy:
             continue
         with _locked(name, wait=False) as ours:
@@ -44,7 +44,7 @@ def once_each(items: Sequence[Item], key: Callable[[Item], str], make: Callable[
     for name, item in busy.items():
         with _locked(name, wait=True):
             made[name] = make(item)
-    return [made[key(item)] for item in items]
+    return [made[name] for name in names]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ in the middle of a kernel that never does.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import signal
@@ -15,6 +16,11 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
+
+COLLECTOR = (50_000, 20, 100)
+"""New objects before Python's cycle collector looks at these, such looks before one at those that outlived one, and so
+on: with its own thresholds it takes an eighth of the time in which candidates become code, and finds next to nothing.
+"""
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -27,6 +33,8 @@ def serve(connection: Connection[Any, Any]) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send("")
+    gc.set_threshold(*COLLECTOR)
+    gc.freeze()  # what is there now stays
     while True:
         try:
             method, arguments = connection.recv()

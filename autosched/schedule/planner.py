@@ -14,6 +14,7 @@ from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
+from autosched.schedule.known import known
 from autosched.schedule.owned import owned_part
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.sliding import Sliding, Window
@@ -35,7 +36,14 @@ def plan_kernel(
         ScheduleError: If a Member's region does not follow from its host, or which block owns which part of one that is
             stored does not follow from the blocks.
     """
-    plan = _Planner(with_staged(bound.computed, kernel.staged), kernel, block_ranges or {}).run()
+    bound = with_staged(bound.computed, kernel.staged)
+    if not block_ranges:
+        return known(bound, kernel, "plan", lambda: _plan(bound, kernel, {}))
+    return _plan(bound, kernel, block_ranges)
+
+
+def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> KernelPlan:
+    plan = _Planner(bound, kernel, block_ranges).run()
     stored = [m.func for m in kernel.members if m.stored]
     if not stored:
         return plan

@@ -320,6 +320,7 @@ class _Sampler:
             self.stats.rejected[f"{at.level.name}: {e}"] += 1
             return False
         extents = dict(zip(order, plan.allocations[func.name].extents, strict=True))
+        rejected = ""
         for _ in range(TRIES):
             drawn = []
             for s in stages:
@@ -329,9 +330,12 @@ class _Sampler:
                     loops = thread_tiling(self.rng, s, extents)
                 drawn.append(StageTiling(StageId(func.name, s.number), loops))
             member = replace(probe, tilings=tuple(drawn))
-            if self._legal(self._kernel(d, [*d.members, member]), at.level.name):
+            before, rejected = rejected, self._illegal(self._kernel(d, [*d.members, member]), at.level.name)
+            if not rejected:
                 d.members.append(member)
                 return True
+            if rejected == before:
+                break  # it has nothing to do with the tiling
         return False
 
     def _aligned(self, func: BoundFunc, level: Level) -> Aligned | None:
@@ -358,10 +362,14 @@ class _Sampler:
         return tuple(func.dims[k] for k in self.rng.permutation(len(func.dims)))
 
     def _legal(self, kernel: Kernel, label: str) -> bool:
+        return not self._illegal(kernel, label)
+
+    def _illegal(self, kernel: Kernel, label: str) -> str:
+        """Return the first rule that a kernel breaks; empty if it breaks none."""
         found = kernel_reasons(self.bound, kernel, self.target)
         if found:
             self.stats.rejected[f"{label}: {found[0]}"] += 1
-        return not found
+        return found[0] if found else ""
 
 
 def _terms(stage: BoundStage) -> tuple[Loop, ...]:

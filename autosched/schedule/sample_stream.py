@@ -180,12 +180,16 @@ def placed_at_stream(
     except ScheduleError:
         return None
     extents = dict(zip(order, plan.allocations[name].extents, strict=True))
+    rejected: list[str] = []
     for _ in range(TRIES):
         tilings = [
             StageTiling(StageId(name, s.number), member_tiling(rng, func, s, extents, plan.block, target))
             for s in stages
         ]
         found = replace(kernel, members=members(replace(probe, tilings=tuple(tilings))))
-        if not kernel_reasons(bound, found, target):
+        before, rejected = rejected, kernel_reasons(bound, found, target)
+        if not rejected:
             return found
+        if rejected == before:
+            break  # it has nothing to do with the tiling
     return None

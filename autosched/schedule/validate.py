@@ -11,6 +11,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import across, loops, members, resources, streams, structure
+from autosched.schedule.known import known
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, Schedule
@@ -86,6 +87,10 @@ def kernel_reasons(
 ) -> list[str]:  # fmt: skip
     """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
     bound = with_staged(bound.computed, kernel.staged)
+    return list(known(bound, kernel, target, lambda: tuple(_kernel_reasons(bound, kernel, target, plan))))
+
+
+def _kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None) -> list[str]:
     for check in WELL_FORMED:
         found = list(check(bound, kernel, target))
         if found:

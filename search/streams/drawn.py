@@ -28,7 +28,7 @@ def with_steps(
 ) -> Iterator[Schedule]:
     """Yield legal schedules like some others, with reductions in steps or windows that slide; endlessly, if any can.
 
-    One of each has the steps that the model likes best, wherever they may be; in the others they are random.
+    One of each kind has those that the model likes best at one place; in the others they are random, at all places.
 
     Args:
         evaluator: Knows pipeline, target and model.
@@ -39,11 +39,9 @@ def with_steps(
     bound, target = evaluator.bound, evaluator.target
     given = bound, target, evaluator.model, evaluator.settings, late
     for improver in (Streamer(*given), Slider(*given)):
-        for schedule in schedules:
-            found = improver.improved(schedule, dict.fromkeys(schedule.kernels, ENDLESS))
-            if found is not None:
-                yield found[0]
-                break
+        found = next(_best(improver, schedules, rng), None)
+        if found is not None:
+            yield found
     failures = 0
     while failures < TRIES:
         schedule = schedules[int(rng.integers(len(schedules)))]
@@ -55,3 +53,15 @@ def with_steps(
         else:
             failures = 0
             yield other
+
+
+def _best(
+    improver: Streamer | Slider, schedules: Sequence[Schedule], rng: np.random.Generator
+) -> Iterator[Schedule]:  # fmt: skip
+    """Yield schedules of which one kernel has the best steps there are for it."""
+    for schedule in schedules:
+        for k in rng.permutation(len(schedule.kernels)):
+            costs = {kernel: ENDLESS if n == k else 0.0 for n, kernel in enumerate(schedule.kernels)}
+            found = improver.improved(schedule, costs)
+            if found is not None:
+                yield found[0]

@@ -57,13 +57,14 @@ class Streamer:
         found = schedule
         for place in places(self.bound, schedule):
             before = [schedule.kernels[k] for k in place.kernels]
-            streamed = self.best(place)
-            if streamed is None or comparable(streamed.seconds) >= comparable(sum(costs[k] for k in before)):
+            now = sum(costs[k] for k in before)
+            streamed = self.best(place) if now else None
+            if streamed is None or comparable(streamed.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=in_place_of(found.kernels, before, streamed.kernel))
             if not reasons(self.bound.original, other, self.target):
                 found = other
-                gained += sum(costs[k] for k in before) - streamed.seconds
+                gained += now - streamed.seconds
         return None if found is schedule else (found, sum(costs.values()) - gained)
 
     def best(self, place: Place) -> Streamed | None:

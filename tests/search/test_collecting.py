@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
+from autosched.search import collecting
 from autosched.search.analytical import analytical_model
 from autosched.search.collecting import THRESHOLDS, collecting_rarely
 from autosched.search.modes.samples import draw_samples, samplers_of
@@ -90,6 +93,35 @@ def test_what_a_search_has_made_is_not_looked_through_at_its_end() -> None:
         before = [s["collections"] for s in gc.get_stats()]
     assert [s["collections"] for s in gc.get_stats()] == before
     assert gc.get_freeze_count() == 0 and len(kept) == 5_000
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_searches_leave_behind_is_collected_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "COLLECT_AFTER_S", 0.05)
+    monkeypatch.setattr(collecting, "_RUNNING", collecting._Running())
+    left: list[weakref.ref[_Cycle]] = []
+    deadline = time.monotonic() + 60
+    while not left or (all(cycle() is not None for cycle in left) and time.monotonic() < deadline):
+        with collecting_rarely():
+            left.append(weakref.ref(_Cycle()))
+            time.sleep(0.01)
+    assert len(left) < 100
+    assert left[0]() is None
+
+
+def test_a_collector_that_is_switched_off_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "COLLECT_AFTER_S", 0.0)
+    gc.disable()
+    try:
+        with collecting_rarely():
+            left = weakref.ref(_Cycle())
+        assert left() is not None
+    finally:
+        gc.enable()
 
 
 def test_what_somebody_wants_left_alone_stays_so() -> None:

@@ -1,0 +1,77 @@
+"""Plans and reasons are kept by the pipeline that they are about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.apps import get_app
+from autosched.errors import ScheduleError
+from autosched.schedule import known as known_module
+from autosched.schedule.known import known
+from autosched.schedule.planner import plan_kernel
+from autosched.schedule.types import Kernel
+from autosched.schedule.validate import kernel_reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+
+H200 = get_target("h200")
+
+
+@pytest.fixture
+def bound() -> BoundPipeline:
+    app = get_app("unsharp")
+    return bind(app.build(), app.shapes(app.small_sizes), {})
+
+
+@pytest.fixture
+def kernels(bound: BoundPipeline) -> tuple[Kernel, ...]:
+    return schedule_roots(bound, H200).kernels
+
+
+def test_a_kernel_is_planned_once(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+    plan = plan_kernel(bound, kernels[0])
+    assert plan_kernel(bound, kernels[0]) is plan
+    assert plan_kernel(bound, kernels[1]) is not plan
+    assert plan_kernel(bound, kernels[0], {plan.grid[0].name: (0, 0)}) is not plan
+
+
+def test_another_pipeline_knows_nothing_of_it(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+    plan = plan_kernel(bound, kernels[0])
+    other = replace(bound)
+    assert not other.facts and plan_kernel(other, kernels[0]) is not plan
+
+
+def test_what_is_wrong_depends_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+    narrow = replace(H200, name="narrow", max_threads_per_block=32)
+    assert not kernel_reasons(bound, kernels[0], H200)
+    assert "threads a block exceed the 32" in kernel_reasons(bound, kernels[0], narrow)[0]
+    found = kernel_reasons(bound, kernels[0], narrow)
+    found.clear()  # the caller's own list
+    assert kernel_reasons(bound, kernels[0], narrow)
+
+
+def test_what_was_last_asked_for_is_kept(
+    bound: BoundPipeline, kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_module, "MOST_KNOWN", 2)
+    calls: list[int] = []
+
+    def ask(question: int) -> int:
+        return known(bound, kernels[0], question, lambda: calls.append(question) or -question)  # type: ignore[func-returns-value]
+
+    assert [ask(q) for q in (1, 2, 1, 3, 1)] == [-1, -2, -1, -3, -1]
+    assert calls == [1, 2, 3]
+    assert ask(2) == -2 and calls == [1, 2, 3, 2]
+
+
+def test_errors_are_not_kept(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+    def fail() -> None:
+        raise ScheduleError("not now")
+
+    with pytest.raises(ScheduleError, match="not now"):
+        known(bound, kernels[0], "any", fail)
+    assert known(bound, kernels[0], "any", lambda: 1) == 1
