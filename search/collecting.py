@@ -18,14 +18,14 @@ THRESHOLDS = (50_000, 20, 100)
 """New objects before the collector looks at these, such looks before one at those that outlived one, and so on."""
 COLLECT_AFTER_S = 10.0
 """Seconds of searching, in one search or in many, after which the collector looks at all there is: some 100 MB may have
-been left behind, and it takes a hundredth of that time."""
+been left behind, which take half a second to be freed."""
 
 
 @dataclass
 class _Running:
     """How many searches run, in all threads, and the thresholds that there were before the first of them.
 
-    ``since`` is when that one began, ``uncollected`` the seconds of searching since the collector last looked at all.
+    ``since`` is when that one began, ``uncollected`` the seconds of earlier ones since the collector last looked at all.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -34,13 +34,17 @@ class _Running:
     since: float = 0.0
     uncollected: float = 0.0
 
-    def is_time_to_collect(self) -> bool:
-        """Whether the collector is to look at all there is, now that no search runs."""
+    def begin(self) -> None:
+        """Note that a search begins where there is none, and let the collector look at what others have left."""
+        self.before = gc.get_threshold()
+        if self.uncollected >= COLLECT_AFTER_S and self.before[0] and gc.isenabled():
+            gc.collect()
+            self.uncollected = 0.0
+        self.since = time.perf_counter()
+
+    def end(self) -> None:
+        """Note that no search is left."""
         self.uncollected += time.perf_counter() - self.since
-        if self.uncollected < COLLECT_AFTER_S or not self.before[0] or not gc.isenabled():
-            return False
-        self.uncollected = 0.0
-        return True
 
 
 _RUNNING = _Running()
@@ -54,8 +58,7 @@ def collecting_rarely() -> Iterator[None]:
     """
     with _RUNNING.lock:
         if _RUNNING.count == 0:
-            _RUNNING.since = time.perf_counter()
-            _RUNNING.before = gc.get_threshold()
+            _RUNNING.begin()
             if _RUNNING.before[0]:  # 0 is never
                 raised = (max(pair) for pair in zip(_RUNNING.before, THRESHOLDS, strict=True))
                 gc.set_threshold(*raised)
@@ -66,8 +69,7 @@ def collecting_rarely() -> Iterator[None]:
         with _RUNNING.lock:
             _RUNNING.count -= 1
             if _RUNNING.count == 0:
-                if _RUNNING.is_time_to_collect():
-                    gc.collect()
+                _RUNNING.end()
                 _put_with_the_old()
                 gc.set_threshold(*_RUNNING.before)
 

@@ -204,6 +204,9 @@ def _read_by_rows(rows: LaneRows, core_bytes: float) -> tuple[Floats, Floats, Fl
     points = np.where(of("terms") > 1, np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1), 1)
     lines = np.minimum((of("far") - rows.spared) * points * lanes, of("among") / CACHE_LINE)
     missed = np.clip(lines / kept - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
+    # Where data choose them, or several accesses meet, there are no more lines than in all rows that the block reads.
+    of_block = rows.read_rows[:, 0] + rows.read[:, 0] / CACHE_LINE
+    lines = np.minimum(lines, np.where(rows.inside, np.inf, of_block))
     # Where a line lies in a page says which sets of the second-level cache it may be in, wherever the page is.
     held = core_bytes / np.clip(of("aligned"), CACHE_LINE, PERIOD)
     pages = np.minimum(lines, of("among") / PERIOD)

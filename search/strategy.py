@@ -66,6 +66,7 @@ class Beam:
 
     settings: SearchSettings = field(default_factory=SearchSettings)
 
+    @collecting_rarely()
     def search(
         self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
         seed: int = 0, count: int = 1,
@@ -81,8 +82,7 @@ class Beam:
         views = searched_views(bound, target, self.settings)
         alike: Alike[Verdicts] | None = Alike() if len(views) > 1 else None
         ways = [Way(view, target, model, self.settings, seed, alike) for view in views]
-        with collecting_rarely():
-            results = list(searched(ways, seconds, count))
+        results = list(searched(ways, seconds, count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
         taken = time.perf_counter() - started
         late = seconds is not None and taken > seconds

@@ -510,6 +510,15 @@ def test_lanes_that_the_second_level_cannot_keep_fetch_their_lines_again() -> No
     assert many - few == pytest.approx(64 * 8192 * 1024, rel=0.01)
 
 
+def test_lanes_that_data_send_to_a_few_rows_find_their_lines_again() -> None:
+    table, f = Input("table", float32, 3), Func("f")
+    plane = clamp(cast(int32, IMAGE[y, x]), 0, 7)
+    f[y, x] = sum((table[plane, y, x // 8 + 1024 * k] for k in range(1, 16)), table[plane, y, x // 8])
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W), "table": (8, H, 1 << 14)})
+    counts = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 1, W, 1, 1)
+    assert counts["cache_bytes"] < 2 * 4 * (16 * 8 * H * W // 8 + 2 * H * W)
+
+
 def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction() -> None:
     k, f = RDom("k", k=(0, 1024)), Func("f")
     f[y] = 0.0
