@@ -25,7 +25,7 @@ been left behind, which take half a second to be freed."""
 class _Running:
     """How many searches run, in all threads, and the thresholds that there were before the first of them.
 
-    ``since`` is when that one began, ``uncollected`` the seconds of earlier ones since the collector last looked at all.
+    ``since`` is when that one began, ``uncollected`` the seconds of earlier ones since the collector looked at all.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
