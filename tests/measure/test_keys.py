@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from autosched.measure.job import Job
 from autosched.measure.keys import compact, kernel_keys, schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.validate import validate
 from autosched.search.candidates import Candidates
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
@@ -56,6 +60,20 @@ def test_the_version_of_the_generator_is_that_of_what_it_emits() -> None:
     assert generator_version("cuda") == generator_version("cuda")
     assert generator_version("cuda") != generator_version("c")
     assert len(generator_version("c")) == 12
+
+
+def test_the_schedules_that_tell_the_version_are_legal() -> None:
+    from autosched.measure import generator
+
+    pipelines = {bound.pipeline.name: bound for bound in (generator._stencil(), generator._reduction())}
+    targets = {"cuda": H200, "c": get_target("cpu")}
+    seen: Counter[tuple[str, str]] = Counter()
+    for line in generator.SCHEDULES.read_text(encoding="utf-8").splitlines():
+        fixed = json.loads(line)
+        bound = pipelines[fixed["pipeline"]]
+        validate(bound, from_json(json.dumps(fixed["schedule"]), bound), targets[fixed["printer"]])
+        seen[fixed["printer"], fixed["pipeline"]] += 1
+    assert seen == dict.fromkeys(((p, b) for p in targets for b in pipelines), 6)
 
 
 def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
