@@ -67,7 +67,7 @@ def test_findings_belong_to_the_case_that_was_running() -> None:
 
 
 def test_the_sample_has_kernels_of_every_kind() -> None:
-    apps = ("hist", "iir_blur", "camera_pipe", "layer_norm", "interpolate", "conv_layer_nchw")
+    apps = ("hist", "iir_blur", "camera_pipe", "layer_norm", "interpolate", "conv_layer_nchw", "conv_layer")
     samples = sample_kinds([(app, problem_of(app, "small")) for app in apps], H200)
     kinds = {kind for s in samples for kind in s.kinds}
     assert kinds >= {

@@ -177,7 +177,7 @@ def test_witnesses_agree_on_many(shard: int) -> None:
 def test_schedules_and_pipelines_cover_what_they_should() -> None:
     """Lowering alone is fast, so that rare things can be waited for."""
     coverage, stats = Coverage(), SampleStats()
-    for number in range(300):
+    for number in range(400):
         bound = bound_if_small(random_case(Choices.from_seed(number)))
         if bound is not None:
             if number % SPLIT_EVERY == 0:
