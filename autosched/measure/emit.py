@@ -21,9 +21,9 @@ from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
-_MOST_COMPILED = 1024
+_MOST_COMPILED = 256
 _COMPILED: dict[str, Cubin] = {}
-"""Machine code of the kernels of the last schedules, by `autosched.runtime.nvrtc.cubin_key`: some 20 MB of it."""
+"""Machine code of the kernels of the last schedules, by `autosched.runtime.nvrtc.cubin_key`: some 16 MB of it."""
 _LOWERED: dict[tuple[Problem, tuple[Split | Join, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
 """Lowered kernels of the last problem: its candidates come one after the other, and share many."""
 

@@ -39,7 +39,7 @@ def with_steps(
     bound, target = evaluator.bound, evaluator.target
     given = bound, target, evaluator.model, evaluator.settings, late
     for improver in (Streamer(*given), Slider(*given)):
-        found = next(_best(improver, schedules, rng), None)
+        found = _best(improver, schedules, rng)
         if found is not None:
             yield found
     failures = 0
@@ -55,13 +55,12 @@ def with_steps(
             yield other
 
 
-def _best(
-    improver: Streamer | Slider, schedules: Sequence[Schedule], rng: np.random.Generator
-) -> Iterator[Schedule]:  # fmt: skip
-    """Yield schedules of which one kernel has the best steps there are for it."""
+def _best(improver: Streamer | Slider, schedules: Sequence[Schedule], rng: np.random.Generator) -> Schedule | None:
+    """Return one of the schedules with the best steps there are for one of its kernels, None if none can have any."""
     for schedule in schedules:
         for k in rng.permutation(len(schedule.kernels)):
             costs = {kernel: ENDLESS if n == k else 0.0 for n, kernel in enumerate(schedule.kernels)}
             found = improver.improved(schedule, costs)
             if found is not None:
-                yield found[0]
+                return found[0]
+    return None
