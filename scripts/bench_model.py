@@ -74,10 +74,12 @@ def main() -> None:
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes({}), params)
     collecting = Collecting(analytical)
-    states = RandomStates(Evaluator(bound, target, collecting, SearchSettings()))
+    evaluator = Evaluator(bound, target, collecting, SearchSettings())
+    states = RandomStates(evaluator)
     seed = 0
     while len(collecting.asked) < max(SIZES):
-        states.draw(np.random.default_rng(seed))
+        drawn = states.draw(np.random.default_rng(seed))
+        evaluator.evaluate((p.structure, p.params) for p in drawn.pieces)
         seed += 1
     print(f"{model.name}; microseconds a kernel")
     print(f"{'kernels':>8}{'structures':>12}{'features':>10}{'analytical':>12}{'learned':>10}")

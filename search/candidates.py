@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import chain
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel
+from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
 from autosched.search.joins import searched_views
@@ -30,6 +33,7 @@ from autosched.search.random_state import RandomStates
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import SearchSettings
 from autosched.search.streams.drawn import with_steps
+from autosched.search.together import finish_together
 from autosched.target import Target
 
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
@@ -105,11 +109,14 @@ class Candidates:
     deadline: float | None = None
     mutator: Mutator = field(init=False)
     _evaluator: Evaluator = field(init=False)
+    _decider: Decider = field(init=False)
+    """Of all searches, whose settings agree in what it looks at."""
 
     def __post_init__(self) -> None:
         model = self.model or analytical_model(self.target)
         self._evaluator = Evaluator(self.bound, self.target, model, SearchSettings())
-        self.mutator = Mutator(self._evaluator)
+        self._decider = Decider(self._evaluator)
+        self.mutator = Mutator(self._evaluator, self._decider)
 
     def draw(self, mix: Mix) -> Iterator[tuple[str, Schedule]]:
         """Yield distinct legal schedules with their kind, the baseline first.
@@ -117,11 +124,14 @@ class Candidates:
         There are fewer than asked for where a pipeline does not have as many.
         """
         seen: dict[Schedule, None] = {}
+        beam = [(BEAM, 0)] if mix.beam else []
+        greedy = [(GREEDY, _GREEDY_RNG + n) for n in range(mix.greedy)]
+        searched = cache(lambda: self._searched([*beam, *greedy]))
         kinds: Mapping[str, tuple[int, Callable[[], Iterator[Schedule]]]] = {
             "roots": (1, lambda: iter((schedule_roots(self.bound, self.target),))),
-            "beam": (mix.beam, lambda: self._searched(BEAM, 0)),
-            "refined": (mix.refined, lambda: self._searched(REFINED, 0)),
-            "greedy": (mix.greedy, self._greedy),
+            "beam": (mix.beam, lambda: searched()[0]),
+            "refined": (mix.refined, lambda: self._searched([(REFINED, 0)])[0]),
+            "greedy": (mix.greedy, lambda: chain(_best_of(searched()[len(beam) :]), self._greedy(len(greedy)))),
             "state": (mix.states, self._states),
             "legal": (mix.legal, self._legal),
             "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
@@ -142,21 +152,29 @@ class Candidates:
     def _rng(self, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, number])
 
-    def _searched(self, settings: SearchSettings, number: int) -> Iterator[Schedule]:
-        """Yield the legal schedules of one search, the best first; what earlier ones costed is known."""
-        evaluator = self._evaluator
-        evaluator.settings = settings
-        deadline = time.perf_counter() + _SEARCH_SECONDS
-        search = BeamSearch(evaluator, self._rng(number), min(deadline, self.deadline or deadline))
-        return (schedule for schedule, _ in legal_schedules(evaluator, search.run()))
+    def _searched(self, searches: Sequence[tuple[SearchSettings, int]]) -> list[Iterator[Schedule]]:
+        """Return the legal schedules of searches that go on side by side, of each the best first.
 
-    def _greedy(self) -> Iterator[Schedule]:
-        for number in itertools.count(_GREEDY_RNG):
-            yield from itertools.islice(self._searched(GREEDY, number), 1)
+        Args:
+            searches: Settings of each and the number of its generator.
+        """
+        evaluator, decider = self._evaluator, self._decider
+        evaluator.settings = SearchSettings()
+        deadline = time.perf_counter() + _SEARCH_SECONDS
+        deadline = min(deadline, self.deadline or deadline)
+        asking = [BeamSearch(evaluator, self._rng(n), deadline, decider, own).steps() for own, n in searches]
+        found = finish_together(evaluator, asking)
+        return [(schedule for schedule, _ in legal_schedules(evaluator, states)) for states in found]
+
+    def _greedy(self, first: int) -> Iterator[Schedule]:
+        """Yield the results of greedy searches, one after the other, from a number on."""
+        for number in itertools.count(_GREEDY_RNG + first):
+            yield from _best_of(self._searched([(GREEDY, number)]))
 
     def _states(self) -> Iterator[Schedule]:
         self._evaluator.settings = SearchSettings()
-        states, rng = RandomStates(self._evaluator, varied=self._has_shared_memory), self._rng(1)
+        states = RandomStates(self._evaluator, varied=self._has_shared_memory, decider=self._decider)
+        rng = self._rng(1)
         while (drawn := states.draw_legal(rng)) is not None:
             yield drawn[1]
 
@@ -174,7 +192,7 @@ class Candidates:
         """Yield schedules of the pipeline's other views in turns, of each a greedy one, then a random state."""
         views = searched_views(self.bound, self.target, VIEWS)[1:]
         drawers = (Candidates(v, self.target, self.seed, self.model, self.deadline) for v in views)
-        drawn = [source for d in drawers for source in (d._greedy(), d._states())]
+        drawn = [source for d in drawers for source in (d._greedy(0), d._states())]
         while drawn:
             still = []
             for source in drawn:
@@ -200,3 +218,9 @@ class Candidates:
                 failures = 0
                 pool.append(mutated)
                 yield mutated
+
+
+def _best_of(searched: Iterable[Iterator[Schedule]]) -> Iterator[Schedule]:
+    """Yield what each search found best."""
+    for schedules in searched:
+        yield from itertools.islice(schedules, 1)

@@ -182,6 +182,14 @@ class Evaluator:
         if models:
             self._evaluate(models, tables, prune)
 
+    def early_reason(self, structure: Structure, params: Params) -> str:
+        """Return why a kernel is pruned, as far as that follows from how it is laid out; it is not costed."""
+        model = self.kernel_model(structure)
+        if model.overflow:
+            return TOO_MANY_READS.reason
+        layout = model.f.lay_out([model], [np.array([params], np.int64)])
+        return REASONS[early_reasons(layout, self.settings, self.target)[0]]
+
     def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]], prune: bool) -> None:
         featurizer = models[0].f
         apart = [k for k, m in enumerate(models) if m.f is not featurizer]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
@@ -32,14 +32,16 @@ class Mutator:
 
     Args:
         evaluator: Knows pipeline and target.
+        decider: Of searches with the same evaluator; a new one if left out.
     """
 
     evaluator: Evaluator
+    decider: InitVar[Decider | None] = None
     _decider: Decider = field(init=False)
     _stager: Stager = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._decider = Decider(self.evaluator)
+    def __post_init__(self, decider: Decider | None) -> None:
+        self._decider = decider or Decider(self.evaluator)
         self._stager = Stager(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
 
     def mutated(self, schedule: Schedule, rng: np.random.Generator) -> Schedule | None:

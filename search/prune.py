@@ -33,12 +33,12 @@ REASONS = (
     "too much code when unrolled",
     "too large for a thread's registers",
     "serial loops too long to unroll",
-    "too much computed again",
     "an inlined Func is evaluated too often",
+    "too much computed again",
     "too many idle lanes",
 )
 """Reasons by number, those that count first before others."""
-EARLY = 7
+EARLY = 8
 """The first so many follow from how a kernel is laid out, before it is known what it accesses."""
 
 
@@ -60,6 +60,7 @@ def early_reasons(found: Layout | BatchEvaluation, s: SearchSettings, t: Target)
         _unrolled_loads(found) > MAX_UNROLLED_LOADS,
         ~small,
         ~serial,
+        np.array([(p.calls >= s.max_inlined_calls).any() for p in found.batch.plans])[found.batch.structure],
     )
     return _first_of(bad, 1)
 
@@ -111,13 +112,12 @@ def _unrolled_loads(found: Layout | BatchEvaluation) -> Ints:
     return np.add.reduceat(copies * terms * kinds["loads"], found.batch.nests.start)
 
 
-def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools, Bools]:
-    """Return whether too much is computed again, inlined Funcs are evaluated too often, and lanes are idle."""
+def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+    """Return whether too much is computed again, and whether lanes are idle."""
     batch, features = found.batch, found.features
     needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
     again = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
     idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes
-    often = np.array([(p.calls >= s.max_inlined_calls).any() for p in batch.plans])[batch.structure]
     items = Items.of([len(p.inlined) for p in batch.plans], batch.structure)
     if len(items.flat):
         trivial = np.concatenate([p.inlined for p in batch.plans])[items.flat, 3] > 0
@@ -125,4 +125,4 @@ def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools, Bool
         calls = features[items.candidate, row, INDEX["inlined_calls"]]
         many = calls / needed[items.candidate, row] > s.max_recompute
         again |= np.bincount(items.candidate, many & ~trivial, batch.count) > 0
-    return np.asarray(again), np.asarray(often), np.asarray(idle)
+    return np.asarray(again), np.asarray(idle)

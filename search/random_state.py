@@ -2,28 +2,30 @@
 
 Every decision that a search would take is taken at random among the options it would look at, so that what the search
 can reach is what fuzzing and the checks of the features see. Options of doubtful use (idle lanes, much computed again)
-stay in; those that no legal schedule has, or whose register tiles grow beyond what lowering unrolls, are rejected.
+stay in; those that no legal schedule has, or whose register tiles grow beyond what lowering unrolls, are rejected. Both
+follow from how a kernel is laid out, so nothing is costed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from autosched.featurize.build import build_kernel
+from autosched.featurize.build import planned_kernel
+from autosched.featurize.structure import Structure
 from autosched.schedule.types import Aligned, Level, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.align import with_alignment
 from autosched.search.decide import Decider, start_state
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
-from autosched.search.options import Decision, Option, TileOptions
+from autosched.search.options import Option, TileOptions
 from autosched.search.retile import Retiler
 from autosched.search.stage import Stager
-from autosched.search.state import Piece, State
+from autosched.search.state import Params, Piece, State
 
 TRIES = 12
 """Options of the chosen kind that are looked at before the Func is computed at root."""
@@ -31,8 +33,6 @@ CHECKED = ("inline", "block", "thread")
 """Kinds whose kernels the scalar checks look at too: what registers hold must be read at constant indices."""
 VARIED = 0.5
 """Share of the tiles that are aligned, and of the kernels that copy a source."""
-TOLERATED = ("", "too many idle lanes", "too much computed again")
-"""Verdicts with which an option stays in."""
 
 
 @dataclass
@@ -42,6 +42,7 @@ class RandomStates:
     Args:
         evaluator: Knows pipeline, target and what is tried.
         varied: Whether tiles in shared memory are aligned and sources copied at random.
+        decider: Of searches with the same evaluator; a new one if left out.
 
     Attributes:
         chosen: Options taken, by kind.
@@ -51,27 +52,25 @@ class RandomStates:
 
     evaluator: Evaluator
     varied: bool = False
+    decider: InitVar[Decider | None] = None
     chosen: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     _decider: Decider = field(init=False)
+    _reasons: dict[tuple[Structure, Params], str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._decider = Decider(self.evaluator)
+    def __post_init__(self, decider: Decider | None) -> None:
+        self._decider = decider or Decider(self.evaluator)
 
     def draw(self, rng: np.random.Generator) -> State:
-        """Return a complete state; it may still break a rule that only the scalar checks know."""
+        """Return a complete state; it may still break a rule that only the scalar checks know. Its cost is NaN."""
         state = start_state()
         for decision in self._decider.decisions():
             self._decider.prefetch([state], decision)
             options = self._decider.options(state, decision)
             if len(options):
-                state = self._after(state, decision, self._choose(options, rng))
+                state = self._decider.after(state, decision, self._choose(options, rng), costed=False)
         return state
-
-    def _after(self, state: State, decision: Decision, option: Option) -> State:
-        self.evaluator.evaluate((p.structure, p.params) for p in option.added)
-        return self._decider.after(state, decision, option)
 
     def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
         """Return a complete state and its schedule, which `autosched.schedule.validate` accepts.
@@ -108,9 +107,7 @@ class RandomStates:
                     structure, params = variants[int(rng.integers(len(variants)))]
             other = Piece(structure, params, tiled=True)
             pieces.append(piece if self._illegal(other) else other)
-        self.evaluator.evaluate((p.structure, p.params) for p in pieces)
-        costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
-        return State(tuple(pieces), costs, state.levels, sum(costs), state.steps)
+        return replace(state, pieces=tuple(pieces))
 
     def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:
         """Draw a kind of location, then one of its options; a tiling is of one kind with the others."""
@@ -128,7 +125,7 @@ class RandomStates:
         for k in rng.permutation(len(among))[:TRIES]:
             option = options[among[int(k)]]
             verdict = self._verdict(option)
-            if verdict in TOLERATED:
+            if not verdict:
                 self.chosen[kind] += 1
                 return option
             self.rejected[verdict] += 1
@@ -137,15 +134,22 @@ class RandomStates:
         return fallback
 
     def _verdict(self, option: Option) -> str:
-        """Return why an option cannot stay in, or one of the tolerated verdicts."""
-        self.evaluator.evaluate((p.structure, p.params) for p in option.added)
-        found = [self.evaluator.known(p.structure, p.params).reason for p in option.added]
-        if option.kind in CHECKED and all(r in TOLERATED for r in found):
-            found += [self._illegal(p) for p in option.added]
-        return next((r for r in found if r not in TOLERATED), found[0] if found else "")
+        """Return why an option cannot stay in, empty if it can."""
+        for rule in (self._early, self._illegal) if option.kind in CHECKED else (self._early,):
+            for piece in option.added:
+                if found := rule(piece):
+                    return found
+        return ""
+
+    def _early(self, piece: Piece) -> str:
+        """Return why a search prunes a kernel before it is costed; empty if it does not."""
+        key = piece.structure, piece.params
+        if key not in self._reasons:
+            self._reasons[key] = self.evaluator.early_reason(*key)
+        return self._reasons[key]
 
     def _illegal(self, piece: Piece) -> str:
         """Return the first rule that a kernel breaks, as far as it is decided; empty if it breaks none."""
-        kernel = build_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
-        found = kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
+        kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
+        found = kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target, plan)
         return f"illegal: {found[0]}" if found else ""

@@ -27,6 +27,7 @@ from autosched.analysis.index_arithmetic import scale as scale
 from autosched.analysis.index_arithmetic import select as select
 from autosched.analysis.index_arithmetic import sub as sub
 from autosched.analysis.index_arithmetic import var as var
+from autosched.analysis.index_arithmetic import weighted_sum as weighted_sum
 from autosched.analysis.index_terms import UNBOUNDED as UNBOUNDED
 from autosched.analysis.index_terms import Affine as Affine
 from autosched.analysis.index_terms import Atom as Atom
@@ -94,11 +95,10 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
     def total(a: Index) -> Number:
         if not isinstance(a, Affine):
             return a
-        value: Number = a.const
-        for t, c in a.terms:
-            known = done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _alone(t)
-            value = add(value, scale(known, c))
-        return value
+        return weighted_sum(a.const, [(meaning(t), c) for t, c in a.terms])
+
+    def meaning(t: Term) -> Number:
+        return done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _alone(t)
 
     for t, _ in e.terms:
         if isinstance(t, Atom):
@@ -124,10 +124,8 @@ def rewritten(e: Index, choose: Callable[[Atom, Sequence[Index]], Index | None])
     def total(a: Index) -> Index:
         if not isinstance(a, Affine):
             return a
-        value: Index = a.const
-        for t, c in a.terms:
-            value = add(value, scale(done[t.key] if t.key in done else _alone(t), c))
-        return value
+        found: Index = weighted_sum(a.const, [(done[t.key] if t.key in done else _alone(t), c) for t, c in a.terms])
+        return found
 
     for atom in inner_first(e):
         args = [total(a) for a in atom.args]

@@ -6,6 +6,7 @@ acts. Minima and maxima drop what others make superfluous, so that a chain of cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ def _atom(kind: str, args: tuple[Index, ...], payload: Any, text: str, bounds: I
 
 
 def _make(terms: dict[str, tuple[Term, int]], const: int) -> Index:
-    kept = sorted((k, tc) for k, tc in terms.items() if tc[1] != 0)
-    return Affine(tuple(tc for _, tc in kept), const) if kept else const
+    kept = tuple([tc for k in sorted(terms) if (tc := terms[k])[1]])
+    return Affine(kept, const) if kept else const
 
 
 def add(a: Number, b: Number) -> Any:
@@ -63,6 +64,24 @@ def _sum(a: Affine, b: Affine, factor: int) -> Index:
         known = terms.get(t.key)
         terms[t.key] = (t, factor * c + known[1]) if known else (t, factor * c)
     return _make(terms, a.const + factor * b.const)
+
+
+def weighted_sum(const: int, parts: Iterable[tuple[Number, int]]) -> Any:
+    """Return ``const`` plus indices, or integers and arrays, times integers."""
+    terms: dict[str, tuple[Term, int]] = {}
+    arrays: Number = 0
+    for e, c in parts:
+        if isinstance(e, Affine):
+            const += c * e.const
+            for t, k in e.terms:
+                known = terms.get(t.key)
+                terms[t.key] = (t, c * k + known[1]) if known else (t, c * k)
+        elif isinstance(e, np.ndarray):
+            arrays = arrays + c * e
+        else:
+            const += c * int(e)
+    found: Number = _make(terms, const)
+    return found if isinstance(arrays, int) else arrays + found
 
 
 def scale(a: Number, c: int) -> Any:

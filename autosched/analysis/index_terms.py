@@ -56,11 +56,12 @@ class Atom:
 Term = LoopVar | Atom
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, which would take three times as long to make
 class Affine:
     """``const + sum(coefficient * term)``; terms sorted by their text, coefficients not zero, at least one term.
 
-    Text and interval are worked out when they are first asked for: most indices are only steps to another one.
+    Not to be changed. Text and interval are worked out when they are first asked for: most indices are only steps to
+    another one.
     """
 
     terms: tuple[tuple[Term, int], ...]
@@ -73,7 +74,7 @@ class Affine:
         """Canonical text."""
         if not self._key:
             text = "+".join([f"{c}*{t.key}" if c != 1 else t.key for t, c in self.terms])
-            object.__setattr__(self, "_key", shortened(f"({text}+{self.const})" if self.const else f"({text})"))
+            self._key = shortened(f"({text}+{self.const})" if self.const else f"({text})")
         return self._key
 
     @property
@@ -84,8 +85,7 @@ class Affine:
             for t, c in self.terms:
                 a, b = t.interval
                 lo, hi = (lo + c * a, hi + c * b) if c > 0 else (lo + c * b, hi + c * a)
-            object.__setattr__(self, "_interval", (lo, hi))
-            return lo, hi
+            self._interval = lo, hi
         return self._interval
 
     def __eq__(self, o: object) -> bool:

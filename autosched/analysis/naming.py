@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ ITER UNROLL
 RESERVED = frozenset(_WORDS.split())
 """Names that generated code may not use for the user's things; those that start with ``as_`` are taken too."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9_]*")
+
 
 class Namer:
     """Gives names that are C identifiers and unique within a kernel."""
@@ -35,7 +38,8 @@ class Namer:
     def __call__(self, base: str, suffix: str = "", *, components: int = 1) -> str:
         """Return ``base_suffix``, numbered if that is taken; with several components their labels are free too."""
         clean = base.replace(".", "_")
-        clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in clean)
+        if not _PLAIN.fullmatch(clean):
+            clean = "".join(c if _PLAIN.fullmatch(c) else f"u{ord(c):x}" for c in clean)
         stem = f"{clean}_{suffix}" if suffix else clean
         name, k = stem, self._last.get(stem, 0)
         while not self._taken.isdisjoint(labels := _labels(name, components)):

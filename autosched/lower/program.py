@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, unreserved
 from autosched.lower.ir import KernelIR, Slot
-from autosched.lower.kernel import lower_kernel
+from autosched.lower.kernel import Arrays, lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
@@ -17,21 +18,36 @@ from autosched.schedule.views import as_scheduled
 
 
 @dataclass(frozen=True)
-class Program:
-    """Everything a backend needs to compile and run a scheduled pipeline.
+class Outline:
+    """A scheduled pipeline before its kernels are lowered: what they are called, and the arrays between them.
 
-    ``inputs`` and ``outputs`` give the caller's arrays in order, under their public names; ``workspace`` places the
-    intermediate buffers in ``workspace_bytes`` of scratch memory.
+    ``labels`` name the kernels; ``arrays`` are in global memory; ``inputs`` and ``outputs`` give the caller's arrays in
+    order, under their public names; ``workspace`` places the intermediate buffers in ``workspace_bytes`` of scratch
+    memory.
     """
 
     bound: BoundPipeline
     schedule: Schedule
-    kernels: tuple[KernelIR, ...]
+    labels: tuple[str, ...]
+    arrays: Arrays
     inputs: Mapping[str, GlobalArray]
     outputs: Mapping[str, GlobalArray]
     workspace: tuple[Slot, ...]
     workspace_bytes: int
     names: Mapping[str, str]
+
+    def kernel(self, number: int, *, split_interior: bool = True, vectors: bool | None = None) -> KernelIR:
+        """Return one kernel, lowered; see `lower`."""
+        kernel, label = self.schedule.kernels[number], self.labels[number]
+        found = lower_kernel(self.bound, kernel, label, self.arrays, self.names, split_interior=split_interior)
+        return replace(found, vectors=rules.VECTORS if vectors is None else vectors)
+
+
+@dataclass(frozen=True)
+class Program(Outline):
+    """Everything a backend needs to compile and run a scheduled pipeline."""
+
+    kernels: tuple[KernelIR, ...]
 
     def without_vectors(self) -> Program:
         """Return the same for arrays of any alignment: kernels that access one element at a time."""
@@ -58,26 +74,31 @@ def lower(
             same options, where this one shares them, and keeps the others. A kernel's code depends on nothing else of a
             schedule.
     """
+    found = outline(bound, schedule)
+    kernels = []
+    for number, (k, label) in enumerate(zip(schedule.kernels, found.labels, strict=True)):
+        lowered = partial(found.kernel, number, split_interior=split_interior, vectors=vectors)
+        kernels.append(lowered() if known is None else known(k, label, lowered))
+    return Program(**vars(found), kernels=tuple(kernels))
+
+
+def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
+    """Return what can be said of a validated schedule's program before its kernels are lowered; see `lower`."""
     bound = as_scheduled(bound, schedule)
     names = bound.identifiers
     stored = schedule.stored
     arrays = global_arrays(bound, names, [n for n in bound.funcs if n in stored])
     namer = Namer()
-    kernels = []
-    for k in schedule.kernels:
-        label = namer(unreserved(f"{bound.pipeline.name}_{'_'.join(names[f] for f in k.root_funcs)}")[:80])
-
-        def lowered(k: Kernel = k, label: str = label) -> KernelIR:
-            kernel = lower_kernel(bound, k, label, arrays, names, split_interior=split_interior)
-            return replace(kernel, vectors=rules.VECTORS if vectors is None else vectors)
-
-        kernels.append(lowered() if known is None else known(k, label, lowered))
+    roots = ("_".join(names[f] for f in k.root_funcs) for k in schedule.kernels)
     placed, size = workspace_layout(bound, schedule)
-    outputs: dict[str, GlobalArray] = {}
-    for name, func, component in bound.returned:
-        outputs[name] = arrays[func, component]
-    return Program(
-        bound=bound, schedule=schedule, kernels=tuple(kernels), inputs={n: arrays[n, 0] for n in bound.inputs},
-        outputs=outputs, workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),
-        workspace_bytes=size, names=names,
-    )  # fmt: skip
+    return Outline(
+        bound=bound,
+        schedule=schedule,
+        labels=tuple(namer(unreserved(f"{bound.pipeline.name}_{funcs}")[:80]) for funcs in roots),
+        arrays=arrays,
+        inputs={n: arrays[n, 0] for n in bound.inputs},
+        outputs={name: arrays[func, component] for name, func, component in bound.returned},
+        workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),
+        workspace_bytes=size,
+        names=names,
+    )

@@ -31,8 +31,8 @@ def renumbered(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], tuple[int, ...
 
     def value(v: Value, depth: int) -> Value:
         if isinstance(v, Read):
-            return replace(v, site=site(depth))
-        return replace(v, args=tuple(value(a, depth) for a in v.args)) if isinstance(v, Op) else v
+            return Read(v.buffer, v.index, site(depth))
+        return Op(v.name, tuple([value(a, depth) for a in v.args]), v.dtype) if isinstance(v, Op) else v
 
     def statements(body: tuple[Stmt, ...], depth: int) -> tuple[Stmt, ...]:
         return tuple(statement(s, depth) for s in body)

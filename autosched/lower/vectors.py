@@ -119,6 +119,8 @@ class _Vectoriser:
 
     def _join(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Join the accesses of one straight run of code."""
+        if sum(isinstance(s, Let | Store) for s in body) < 2:
+            return tuple(body)
         loaded, stored = _touched(body)
         loads: dict[Run, list[tuple[int, ix.Index, Buffer]]] = {}
         stores: dict[Run, dict[int, list[int]]] = {}

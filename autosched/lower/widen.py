@@ -98,7 +98,7 @@ class _Widener:
         if not isinstance(v, Op):
             return v
         if v.name == "cast" or v.name in COMPARISONS:
-            return replace(v, args=tuple(self._operand(a) for a in v.args))
+            return Op(v.name, tuple([self._operand(a) for a in v.args]), v.dtype)
         return self._rebuilt(v)
 
     def _operand(self, v: Value) -> Value:
@@ -106,7 +106,7 @@ class _Widener:
         return self.wide(v).value if is_narrow(v.dtype) else self.same(v)
 
     def _rebuilt(self, v: Op) -> Op:
-        return replace(v, args=tuple(self.same(a) for a in v.args))
+        return Op(v.name, tuple([self.same(a) for a in v.args]), v.dtype)
 
     def wide(self, v: Value) -> Wide:
         """Return an integer of at most 32 bits as int32."""

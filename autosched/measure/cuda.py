@@ -105,7 +105,8 @@ class CudaBackend:
             spilled = used.spill_bytes
             records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
-        payload = CompiledLaunches(code, tuple(launch_steps(emitted.program, kernels)), emitted.program.workspace_bytes)
+        outline = emitted.outline
+        payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes)
         return Prepared(job, tuple(records), f"NVRTC {nvrtc_version()}", payload)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:

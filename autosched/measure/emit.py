@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autosched.analysis.bound import BoundPipeline, Join, Split
+from autosched.analysis.bound import Join, Split
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
-from autosched.lower.program import Program, lower
+from autosched.lower.program import Outline, Program, lower, outline
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
 from autosched.measure.problem import Problem
 from autosched.measure.run_cache import shared
 from autosched.measure.single_flight import once_each
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
+from autosched.schedule import vectors as rules
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import validate
 
@@ -33,18 +34,22 @@ class Emitted:
     """A candidate as CUDA C.
 
     Attributes:
-        bound: Its pipeline.
-        schedule: Its schedule.
-        program: Both, lowered.
+        problem: Its problem.
+        outline: Its program, except for the kernels.
         keys: What each kernel computes, by `autosched.measure.keys.kernel_keys`.
         kernels: The text of each.
     """
 
-    bound: BoundPipeline
-    schedule: Schedule
-    program: Program
+    problem: Problem
+    outline: Outline
     keys: tuple[str, ...]
     kernels: tuple[CudaKernel, ...]
+
+    def program(self) -> Program:
+        """Return the program with its kernels lowered, those that schedules of the last problem share once."""
+        return lower(
+            self.problem.bind(), self.outline.schedule, known=partial(_lowered, self.problem, self.outline.schedule)
+        )
 
 
 def emit(job: Job) -> Emitted:
@@ -57,10 +62,15 @@ def emit(job: Job) -> Emitted:
     bound = job.problem.bind()
     schedule = job.read_schedule()
     validate(bound, schedule, job.target)
-    program = lower(bound, schedule, known=partial(_lowered, job.problem, schedule))
+    found = outline(bound, schedule)
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
-    kernels = tuple(print_once(key, k) for key, k in zip(keys, program.kernels, strict=True))
-    return Emitted(bound, schedule, program, keys, kernels)
+
+    def lowered(number: int) -> KernelIR:
+        make = partial(found.kernel, number)
+        return _lowered(job.problem, schedule, schedule.kernels[number], found.labels[number], make)
+
+    kernels = (print_once(k, found.labels[n], partial(lowered, n)) for n, k in enumerate(keys))
+    return Emitted(job.problem, found, keys, tuple(kernels))
 
 
 def _lowered(
@@ -72,23 +82,24 @@ def _lowered(
     known = _LOWERED.setdefault((problem, schedule.rewrites), {})
     found = known.get((kernel, label))
     if found is None:
-        found = known[kernel, label] = shared(f"lowered {problem.hash} {schedule.rewrites} {kernel} {label}", make)
+        found = known[kernel, label] = make()
     return found
 
 
-def print_once(key: str, kernel: KernelIR) -> CudaKernel:
+def print_once(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaKernel:
     """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
 
     Args:
-        key: Names what it computes; see `autosched.measure.keys.kernel_keys`.
-        kernel: The kernel, lowered.
+        key: Says what it computes; see `autosched.measure.keys.kernel_keys`.
+        label: Its name.
+        lowered: Lowers it.
     """
-    name = key, kernel.name, kernel.vectors
+    name = key, label, rules.VECTORS
     found = _PRINTED.get(name)
     if found is None:
         if len(_PRINTED) >= _MOST_PRINTED:
             _PRINTED.clear()
-        found = _PRINTED[name] = shared(f"printed {name}", lambda: print_cuda(kernel))
+        found = _PRINTED[name] = shared(f"printed {name}", lambda: print_cuda(lowered()))
     return found
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.schedule.serialise import to_json
+from autosched.schedule.serialise import to_document
 from autosched.schedule.types import Schedule
 from autosched.target import Target
 
@@ -17,14 +17,9 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def compact(text: str) -> str:
-    """Return JSON text without spaces; the order of its fields stays."""
-    return json.dumps(json.loads(text), separators=(",", ":"))
-
-
 def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return a schedule as one line of JSON; equal schedules have equal texts."""
-    return compact(to_json(bound, schedule))
+    return json.dumps(to_document(bound, schedule), separators=(",", ":"))
 
 
 def kernel_keys(bound: BoundPipeline, schedule: str, target: Target) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the compiling processes of one run have worked out already, for each other: lowered kernels and their texts.
+"""What the compiling processes of one run have worked out already, for each other: the texts of kernels.
 
 It lives in a directory that goes with the run, so nothing of another version of the code is ever found in it.
 """

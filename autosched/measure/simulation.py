@@ -66,8 +66,9 @@ class SimulatedBackend:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
         emitted = emit(job)
         compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions())  # into the cache, no text twice
+        program = emitted.program()
         found = simulate(
-            emitted.bound, emitted.schedule, job.target, seed=job.seed, program=emitted.program, printed=emitted.kernels
+            job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels
         )
         records = tuple(
             KernelRecord(key, digest(kernel.source), registers, spilled)

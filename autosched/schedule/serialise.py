@@ -48,10 +48,19 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
     Raises:
         ScheduleError: If the schedule belongs to another pipeline, or a Member has no stages or those of two Funcs.
     """
+    return indented(to_document(bound, schedule))
+
+
+def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
+    """Return what `to_json` writes.
+
+    Raises:
+        ScheduleError: As `to_json` does.
+    """
     bound = bound.original
     if schedule.pipeline_hash != bound.pipeline.hash:
         raise ScheduleError(_other_pipeline("this schedule", schedule.pipeline_hash, "", bound))
-    document = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "pipeline": schedule.pipeline_hash,
@@ -62,7 +71,6 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
         **({"joins": [list(j.funcs) for j in schedule.joins]} if schedule.joins else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
-    return indented(document)
 
 
 def from_json(text: str, bound: BoundPipeline, source: str = "schedule") -> Schedule:

@@ -54,9 +54,11 @@ def batches(model: LearnedModel) -> list[BatchEvaluation]:
             return model.cost(batch)
 
     bound = samples()[0].problem.bind()
-    states = RandomStates(Evaluator(bound, H200, Spy(), SearchSettings()))
-    for seed in range(2):
-        states.draw(np.random.default_rng(seed))
+    evaluator = Evaluator(bound, H200, Spy(), SearchSettings())
+    states = RandomStates(evaluator)
+    drawn = [states.draw(np.random.default_rng(seed)) for seed in range(24)]
+    for together in (drawn[:4], drawn[4:8], drawn):
+        evaluator.evaluate((p.structure, p.params) for state in together for p in state.pieces)
     return found
 
 
