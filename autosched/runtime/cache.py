@@ -2,8 +2,9 @@
 
 An entry is one file, ``<root>/<kind>/<key[:2]>/<key>-<digest><suffix>``. The key is a SHA-256 of
 everything the content depends on; the digest is the SHA-256 of the content itself. A reader hashes
-what it finds, so a truncated or corrupted file is a miss. A writer renames a finished file into
-place, so two writers of one key never mix, even when their compilers are not deterministic.
+what it finds, so a truncated or corrupted file is a miss; so is one that a machine which lost its
+power had not written yet, which is why nobody waits for the disk. A writer renames a finished file
+into place, so two writers of one key never mix, even when their compilers are not deterministic.
 """
 
 from __future__ import annotations
@@ -122,10 +123,8 @@ class DiskCache:
                     temporary.write_bytes(content)
             with self._explain_os_errors():
                 digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
-                _flush_to_disk(temporary)
                 final = shard / f"{key}-{digest}{self.suffix}"
                 os.replace(temporary, final)
-                _flush_to_disk(shard)
         finally:
             temporary.unlink(missing_ok=True)
         logger.debug("cache: stored %s", final)
@@ -219,11 +218,3 @@ def _is_abandoned(unfinished: Path) -> bool:
         return time.time() - unfinished.stat().st_mtime > _ABANDONED_AFTER_S
     except FileNotFoundError:  # finished meanwhile
         return False
-
-
-def _flush_to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
