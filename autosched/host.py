@@ -85,6 +85,17 @@ def has_vector_math() -> bool:
     return platform.machine() in ("x86_64", "AMD64") and library == "glibc" and numbers >= (2, 35)
 
 
+@cache
+def has_fast_gathers(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO) -> bool:
+    """Return whether this is a processor of Intel's that is known to load from many addresses at once without detours.
+
+    Those before Sapphire Rapids take far longer since their microcode keeps other programs' data from such loads
+    (CVE-2022-40982).
+    """
+    told = _read(sysfs / "vulnerabilities" / "gather_data_sampling")
+    return told == "Not affected" and _processor(cpuinfo).startswith("GenuineIntel")
+
+
 def _caches(sysfs: Path) -> list[tuple[int, int, int]]:
     """Return (level, bytes, logical processors sharing it) of the first processor's data caches."""
     caches = []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autosched.errors import InputError
-from autosched.host import Host, read_host
+from autosched.host import Host, has_fast_gathers, read_host
 from autosched.target import Target, cpu_target, get_target, target_names
 
 # name, compute capability, SMs, threads per SM, opt-in shared KiB, L2 KiB, GB/s, FP32 and FP64 TFLOPS,
@@ -162,6 +162,26 @@ def test_intels_generations_are_told_by_their_units(tmp_path: Path, flags: str, 
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 167\nflags\t\t: {flags}\n")
     assert read_host(sysfs=tmp_path, cpuinfo=cpuinfo).processor == processor
+
+
+@pytest.mark.parametrize(
+    ("vendor", "told", "fast"),
+    [
+        ("GenuineIntel", "Not affected", True),
+        ("GenuineIntel", "Mitigation: Microcode", False),
+        ("GenuineIntel", None, False),
+        ("AuthenticAMD", "Not affected", False),
+    ],
+)
+def test_fast_gathers_are_those_that_microcode_leaves_alone(
+    vendor: str, told: str | None, fast: bool, tmp_path: Path
+) -> None:
+    if told is not None:
+        (tmp_path / "vulnerabilities").mkdir()
+        (tmp_path / "vulnerabilities" / "gather_data_sampling").write_text(f"{told}\n")
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"vendor_id\t: {vendor}\ncpu family\t: 6\nflags\t\t: avx2\n")
+    assert has_fast_gathers(sysfs=tmp_path, cpuinfo=cpuinfo) == fast
 
 
 @pytest.mark.parametrize(("flags", "lanes"), [("sse2 avx avx512f", 16), ("sse2 avx", 8), ("fp asimd", 4)])

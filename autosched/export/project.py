@@ -5,11 +5,14 @@ from __future__ import annotations
 from autosched.export.header import default_text, shape_text
 from autosched.export.interface import Interface
 from autosched.export.templates import fill
-from autosched.runtime.host_compiler import KERNEL_FLAGS, machine_flags
+from autosched.runtime.host_compiler import machine_flags
+from autosched.runtime.kernel_options import EVERYWHERE, GNU, NO_IVOPTS, OTHERS
 from autosched.runtime.nvrtc import NvrtcOptions
 
 _STANDARD = "-std=c++17"
 _CPU_OF_THIS_MACHINE = "-march=native"
+_ANY_GNU = (NO_IVOPTS, *GNU)
+"""Options of gcc, whatever version an export is compiled by."""
 
 
 def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
@@ -20,9 +23,10 @@ def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
         fast_math: Whether CUDA may approximate.
     """
     if not interface.is_cuda:
-        flags = [flag for flag in KERNEL_FLAGS if flag != _CPU_OF_THIS_MACHINE]
+        flags = " ".join(flag for flag in EVERYWHERE if flag != _CPU_OF_THIS_MACHINE)
         native = " ".join((_CPU_OF_THIS_MACHINE, *machine_flags()))
-        return fill("CMakeLists.cpu.txt", **_names(interface), flags=" ".join(flags), native=native)
+        own = {"gnu": " ".join(_ANY_GNU), "others": " ".join(OTHERS)}
+        return fill("CMakeLists.cpu.txt", **_names(interface), flags=flags, native=native, **own)
     return fill(
         "CMakeLists.cuda.txt",
         **_names(interface),
@@ -47,7 +51,7 @@ def readme(interface: Interface, *, fast_math: bool) -> str:
     if interface.is_cuda:
         flags = ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]
     else:
-        flags = ["-std=gnu11", *KERNEL_FLAGS, *machine_flags(), "-fopenmp"]
+        flags = ["-std=gnu11", *EVERYWHERE, *machine_flags(), "-fopenmp", *_ANY_GNU]
     return fill(
         "README.cuda.md" if interface.is_cuda else "README.cpu.md",
         **_names(interface),

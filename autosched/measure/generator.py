@@ -25,7 +25,8 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
-from autosched.runtime.host_compiler import KERNEL_FLAGS, machine_flags
+from autosched.runtime.host_compiler import find_compiler, gnu_version, have_compiler, processor_options
+from autosched.runtime.kernel_options import kernel_options
 from autosched.schedule.serialise import from_json
 
 Printer = Literal["cuda", "c"]
@@ -41,7 +42,7 @@ def generator_version(printer: Printer) -> str:
     Args:
         printer: Which of the two printers' text is asked for.
     """
-    texts = [*KERNEL_FLAGS, *machine_flags()] if printer == "c" else []
+    texts = [*_options()] if printer == "c" else []
     pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)
@@ -50,6 +51,13 @@ def generator_version(printer: Printer) -> str:
             program = lower(bound, from_json(json.dumps(fixed["schedule"]), bound))
             texts += [print_cuda(k).source for k in program.kernels] if printer == "cuda" else [print_c(program).text]
     return text_digest(texts)[:12]
+
+
+def _options() -> tuple[str, ...]:
+    if not have_compiler():
+        return ()
+    compiler = find_compiler()
+    return (*kernel_options(gnu_version(compiler)), *processor_options(compiler))
 
 
 def _stencil() -> BoundPipeline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,43 +16,25 @@ from pathlib import Path
 from typing import Literal
 
 from autosched.errors import CompileError
-from autosched.host import read_host
+from autosched.host import has_fast_gathers, has_vector_math, read_host
 from autosched.runtime.cache import DiskCache, cache_key
 from autosched.runtime.diagnostics import refused_source
+from autosched.runtime.kernel_options import kernel_options
 from autosched.settings import child_environment, settings
 
 logger = logging.getLogger(__name__)
 
 Language = Literal["c", "c++"]
 
-KERNEL_FLAGS: tuple[str, ...] = (
-    "-O3",
-    "-march=native",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    # gcc before 12.4 and 13.3 may rewrite addresses such that it loses track of what they point to (its PR 110702):
-    # stores vanish, masked loads go astray.
-    "-fno-ivopts",
-    # gcc 12 interchanges reduction loops that accumulate in memory, and so adds floats in another order.
-    "-fno-loop-interchange",
-    # Where a kernel begins is then the same whatever kernels come before it: a loop with many branches takes up to a
-    # third longer at one place than at another.
-    "-falign-functions=64",
-    # Sums stay in registers where all loops inside the reduction are unrolled, eight points of two vectors, say; by
-    # itself gcc unrolls up to 200 instructions. With 800 stencils take twice as long to compile.
-    "--param=max-completely-peeled-insns=400",
-    # A condition that is the same in all lanes, as in blocks at a border, keeps gcc 12 from forming vectors unless it
-    # is taken out of the loop; by itself gcc does that in loops of at most 50 instructions.
-    "--param=max-unswitch-insns=1000",
-    # gcc takes up to 63 lanes one by one until an array of Members begins at a multiple of the vectors, and as many at
-    # the end; vectors across two lines cost less.
-    "--param=vect-max-peeling-for-alignment=0",
-)
-"""Flags of generated kernels; contraction is off so that results are the interpreter's, bit for bit."""
-
 WIDE_VECTORS = "-mprefer-vector-width=512"
-"""On processors with vectors of 16 floats: gcc keeps to eight on Intel's, which takes up to twice as long."""
+"""On processors with vectors of 16 floats: compilers keep to eight on Intel's, which takes up to twice as long."""
+
+GATHERS = "-mgather"
+"""On Intel's processors with fast gathers: gcc since 12.4 and 13.3 forms none on any of Intel's, which takes up to four
+times as long where lanes load at indices from data."""
+
+VECTOR_MATH = "-fveclib=libmvec"
+"""For clang, which calls the C library's functions of vectors only when told to; gcc does where they are declared."""
 
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
 _FLOATS_OF_AVX512 = 16
@@ -71,6 +54,7 @@ int probe(void) {
 }
 """
 
+_MACRO = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
 _LIBRARIES = DiskCache("library", suffix=".so")
 _TIME_LIMIT_S = 600.0
 
@@ -126,14 +110,44 @@ def kernel_flags(language: Language = "c") -> tuple[str, ...]:
     Raises:
         CompileError: If there is no compiler.
     """
-    openmp = ("-fopenmp",) if has_openmp(find_compiler(language)) else ()
-    return (_STANDARDS[language], *KERNEL_FLAGS, *machine_flags(), *openmp)
+    compiler = find_compiler(language)
+    openmp = "-fopenmp" if has_openmp(compiler) else "-fopenmp-simd"  # which asks for vectors and no library
+    return (_STANDARDS[language], *kernel_options(gnu_version(compiler)), *processor_options(compiler), openmp)
+
+
+@lru_cache(maxsize=8)
+def gnu_version(compiler: HostCompiler) -> tuple[int, int] | None:
+    """Return major and minor version of gcc, None for another compiler (clang, which poses as gcc 4.2).
+
+    Raises:
+        CompileError: If the compiler cannot be run.
+    """
+    macros = dict(_MACRO.findall(_preprocessed(compiler, ())))
+    if "__clang__" in macros or "__GNUC__" not in macros:
+        return None
+    return int(macros["__GNUC__"]), int(macros["__GNUC_MINOR__"])
 
 
 @lru_cache(maxsize=1)
 def machine_flags() -> tuple[str, ...]:
-    """Return the flags of generated kernels that this machine's processor asks for."""
+    """Return the flags of generated kernels that this machine's processor asks any compiler for."""
     return (WIDE_VECTORS,) if read_host().simd_lanes == _FLOATS_OF_AVX512 else ()
+
+
+def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
+    """Return the options of generated kernels that this machine's processor asks for, as far as a compiler knows them.
+
+    Raises:
+        CompileError: If the compiler cannot be run.
+    """
+    is_gnu = gnu_version(compiler) is not None
+    wanted = [GATHERS] if is_gnu and has_fast_gathers() else [VECTOR_MATH] if not is_gnu and has_vector_math() else []
+    return (*machine_flags(), *(option for option in wanted if _knows(compiler, option)))
+
+
+@lru_cache(maxsize=8)
+def _knows(compiler: HostCompiler, option: str) -> bool:
+    return _run([*compiler.command, option, "-E", "-x", compiler.language, "/dev/null"], None).returncode == 0
 
 
 @lru_cache(maxsize=8)
@@ -217,6 +231,11 @@ def _version_of(command: tuple[str, ...]) -> str:
 @lru_cache(maxsize=16)
 def _predefined_macros(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
     """Return a digest of the macros that flags predefine: ``-march=native`` means another CPU elsewhere."""
+    return hashlib.sha256(_preprocessed(compiler, flags).encode()).hexdigest()
+
+
+def _preprocessed(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
+    """Return the definitions of all macros that a compiler predefines."""
     language = compiler.language
     finished = _run([*compiler.command, *flags, "-dM", "-E", "-x", language, "/dev/null"], None)
     if finished.returncode != 0:
@@ -225,7 +244,7 @@ def _predefined_macros(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
             "gcc or clang",
             log=finished.stderr.strip(),
         )
-    return hashlib.sha256(finished.stdout.encode()).hexdigest()
+    return finished.stdout
 
 
 def _run(command: Sequence[str], directory: str | None) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autosched.codegen.prelude import scalar_prelude, vector_math
 from autosched.host import has_vector_math
 from autosched.lang.dtypes import DType, float32, float64
-from autosched.runtime.host_compiler import compile_shared_library, have_compiler
+from autosched.runtime.host_compiler import compile_shared_library, find_compiler, gnu_version, have_compiler
 
 Array = NDArray[Any]
 
@@ -58,7 +58,8 @@ def test_functions_of_vectors(name: str, dtype: DType) -> None:
     found, library = in_lanes(name, dtype, *arguments)
     expected = getattr(np, NAMES.get(name, name))(*(a.astype(np.longdouble) for a in arguments))
     np.testing.assert_array_max_ulp(found, expected.astype(dtype.numpy), maxulp=MOST_ULP)
-    assert b"_ZGV" in library  # how functions of vectors are called
+    if gnu_version(find_compiler()) is not None:  # others know fewer of them, or none
+        assert b"_ZGV" in library  # how functions of vectors are called
 
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [(float32, -110, 90), (float64, -760, 720)], ids=str)

@@ -12,6 +12,7 @@ from autosched.measure.generator import generator_version
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
+from autosched.runtime.kernel_options import kernel_options
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.validate import validate
 from autosched.search.candidates import Candidates
@@ -91,6 +92,6 @@ def test_the_version_for_c_changes_with_how_it_is_compiled(monkeypatch: pytest.M
     from autosched.measure import generator
 
     before = {printer: generator_version(printer) for printer in ("c", "cuda")}
-    monkeypatch.setattr(generator, "KERNEL_FLAGS", (*generator.KERNEL_FLAGS, "-O2"))
+    monkeypatch.setattr(generator, "kernel_options", lambda gnu: (*kernel_options(gnu), "-O2"))
     assert generator.generator_version.__wrapped__("c") != before["c"]
     assert generator.generator_version.__wrapped__("cuda") == before["cuda"]

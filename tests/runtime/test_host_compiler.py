@@ -14,7 +14,14 @@ import pytest
 from autosched.errors import CompileError
 from autosched.host import read_host
 from autosched.runtime import host_compiler
-from autosched.runtime.host_compiler import compile_shared_library, find_compiler, have_compiler, kernel_flags
+from autosched.runtime.host_compiler import (
+    compile_shared_library,
+    find_compiler,
+    gnu_version,
+    have_compiler,
+    kernel_flags,
+)
+from autosched.runtime.kernel_options import kernel_options
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
 
@@ -116,10 +123,65 @@ def test_long_vectors_are_asked_for_where_there_are_any(
 
 
 def test_without_openmp_the_flag_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapper = _fake_compiler(tmp_path / "cc", 'case "$*" in *-fopenmp*) echo "no openmp" >&2; exit 1;; esac')
+    wrapper = _fake_compiler(tmp_path / "cc", 'case "$* " in *"-fopenmp "*) echo "no openmp" >&2; exit 1;; esac')
     monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
     assert "-fopenmp" not in kernel_flags()
+    assert "-fopenmp-simd" in kernel_flags(), "lanes are for vectors, with or without threads"
     assert ctypes.CDLL(str(compile_shared_library(ADD))).add(1, 2) == 3
+
+
+@pytest.mark.parametrize(
+    ("version", "careful"),
+    [((9, 4), True), ((12, 3), True), ((12, 4), False), ((13, 2), True), ((13, 3), False), ((14, 1), False)],
+)
+def test_gcc_that_may_lose_stores_is_told_not_to(version: tuple[int, int], careful: bool) -> None:
+    assert ("-fno-ivopts" in kernel_options(version)) == careful
+    assert "-ffp-contract=off" in kernel_options(version)
+    assert "-fno-loop-interchange" in kernel_options(version)
+
+
+def test_the_version_of_gcc_is_the_one_that_it_tells() -> None:
+    compiler = find_compiler()
+    if "free software" not in compiler.version.lower():
+        pytest.skip("this compiler is not gcc")
+    told = subprocess.run([*compiler.command, "-dumpfullversion"], capture_output=True, text=True, check=True).stdout
+    found = gnu_version(compiler)
+    assert found is not None
+    assert told.startswith(f"{found[0]}.{found[1]}.")
+
+
+def test_clang_is_not_asked_for_what_it_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses optimisations that it has never heard of, where gcc's parameters only make it complain."""
+    unknown = 'case "$*" in *-fno-loop-interchange*|*-fno-ivopts*|*--param*) echo "unknown argument" >&2; exit 1;; esac'
+    macros = (
+        'case "$*" in *-dM*) printf "#define __GNUC__ 4\n#define __GNUC_MINOR__ 2\n#define __clang__ 1\n"; exit;; esac'
+    )
+    monkeypatch.setenv("AUTOSCHED_CC", str(_fake_compiler(tmp_path / "cc", f"{unknown}\n{macros}")))
+    assert gnu_version(find_compiler()) is None
+    assert ctypes.CDLL(str(compile_shared_library(ADD))).add(1, 2) == 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_gathers_are_asked_for_where_they_are_fast(
+    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By gcc that knows the option; the one here may not."""
+    answer = "exit 0" if known else 'echo "unknown option" >&2; exit 1'
+    wrapper = _fake_compiler(tmp_path / "cc", f'case "$*" in *-mgather*-E*) {answer};; esac')
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    monkeypatch.setattr(host_compiler, "gnu_version", lambda compiler: (14, 2))
+    for fast in (True, False):
+        monkeypatch.setattr(host_compiler, "has_fast_gathers", lambda fast=fast: fast)
+        assert ("-mgather" in kernel_flags()) == (known and fast)
+
+
+def test_clang_is_told_of_functions_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = _fake_compiler(tmp_path / "cc", 'case "$*" in *-fveclib=libmvec*-E*) exit 0;; esac')
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    monkeypatch.setattr(host_compiler, "gnu_version", lambda compiler: None)
+    for there in (True, False):
+        monkeypatch.setattr(host_compiler, "has_vector_math", lambda there=there: there)
+        assert ("-fveclib=libmvec" in kernel_flags()) == there
 
 
 def test_second_compilation_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

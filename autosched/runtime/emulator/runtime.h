@@ -293,7 +293,8 @@ private:
         worker->fibers_->wait(self);
     }
 
-    [[noreturn]] static void on_fail(
+    // As part of the type, which clang asks of a function that the pointer may hold.
+    __attribute__((noreturn)) static void on_fail(
         as_thread* thread, int kind, const char* buffer, as_i64 index, int line, int other) {
         Worker* worker = of(thread);
         worker->fail_block(*thread, kind, buffer, index, line, other);
