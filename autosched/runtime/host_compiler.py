@@ -36,6 +36,10 @@ times as long where lanes load at indices from data."""
 VECTOR_MATH = "-fveclib=libmvec"
 """For clang, which calls the C library's functions of vectors only when told to; gcc does where they are declared."""
 
+LANES_LEFT_WHOLE = "-unroll-full-max-count"
+"""The most iterations of loops that LLVM writes out before it looks for vectors: fewer than lanes, which it then would
+not find again."""
+
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
 _FLOATS_OF_AVX512 = 16
 _LIBRARY_FLAGS = ("-fPIC", "-shared")
@@ -140,14 +144,19 @@ def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
     Raises:
         CompileError: If the compiler cannot be run.
     """
-    is_gnu = gnu_version(compiler) is not None
-    wanted = [GATHERS] if is_gnu and has_fast_gathers() else [VECTOR_MATH] if not is_gnu and has_vector_math() else []
-    return (*machine_flags(), *(option for option in wanted if _knows(compiler, option)))
+    if gnu_version(compiler) is not None:
+        wanted = [(GATHERS,)] if has_fast_gathers() else []
+    else:
+        wanted = [("-mllvm", f"{LANES_LEFT_WHOLE}={read_host().simd_lanes - 1}")]
+        wanted += [(VECTOR_MATH,)] if has_vector_math() else []
+    known = (option for options in wanted if _knows(compiler, options) for option in options)
+    return (*machine_flags(), *known)
 
 
 @lru_cache(maxsize=8)
-def _knows(compiler: HostCompiler, option: str) -> bool:
-    return _run([*compiler.command, option, "-E", "-x", compiler.language, "/dev/null"], None).returncode == 0
+def _knows(compiler: HostCompiler, options: tuple[str, ...]) -> bool:
+    nothing = ["-S", "-x", compiler.language, "/dev/null", "-o", "/dev/null"]
+    return _run([*compiler.command, *options, *nothing], None).returncode == 0
 
 
 @lru_cache(maxsize=8)

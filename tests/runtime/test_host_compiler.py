@@ -167,7 +167,7 @@ def test_gathers_are_asked_for_where_they_are_fast(
 ) -> None:
     """By gcc that knows the option; the one here may not."""
     answer = "exit 0" if known else 'echo "unknown option" >&2; exit 1'
-    wrapper = _fake_compiler(tmp_path / "cc", f'case "$*" in *-mgather*-E*) {answer};; esac')
+    wrapper = _fake_compiler(tmp_path / "cc", f'case "$*" in *-mgather*/dev/null*) {answer};; esac')
     monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
     monkeypatch.setattr(host_compiler, "gnu_version", lambda compiler: (14, 2))
     for fast in (True, False):
@@ -175,13 +175,14 @@ def test_gathers_are_asked_for_where_they_are_fast(
         assert ("-mgather" in kernel_flags()) == (known and fast)
 
 
-def test_clang_is_told_of_functions_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapper = _fake_compiler(tmp_path / "cc", 'case "$*" in *-fveclib=libmvec*-E*) exit 0;; esac')
+def test_clang_is_told_of_functions_of_vectors_and_of_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = _fake_compiler(tmp_path / "cc", 'case "$*" in *-fveclib=*/dev/null*|*-mllvm*/dev/null*) exit 0;; esac')
     monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
     monkeypatch.setattr(host_compiler, "gnu_version", lambda compiler: None)
     for there in (True, False):
         monkeypatch.setattr(host_compiler, "has_vector_math", lambda there=there: there)
         assert ("-fveclib=libmvec" in kernel_flags()) == there
+        assert f"-unroll-full-max-count={read_host().simd_lanes - 1}" in kernel_flags()
 
 
 def test_second_compilation_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
