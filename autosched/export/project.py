@@ -5,7 +5,7 @@ from __future__ import annotations
 from autosched.export.header import default_text, shape_text
 from autosched.export.interface import Interface
 from autosched.export.templates import fill
-from autosched.runtime.host_compiler import machine_flags
+from autosched.runtime.host_compiler import machine_flags, whole_lanes
 from autosched.runtime.kernel_options import EVERYWHERE, GNU, NO_IVOPTS, OTHERS
 from autosched.runtime.nvrtc import NvrtcOptions
 
@@ -25,7 +25,7 @@ def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
     if not interface.is_cuda:
         flags = " ".join(flag for flag in EVERYWHERE if flag != _CPU_OF_THIS_MACHINE)
         native = " ".join((_CPU_OF_THIS_MACHINE, *machine_flags()))
-        own = {"gnu": " ".join(_ANY_GNU), "others": " ".join(OTHERS)}
+        own = {"gnu": " ".join(_ANY_GNU), "clang": " ".join((*OTHERS, *whole_lanes()))}
         return fill("CMakeLists.cpu.txt", **_names(interface), flags=flags, native=native, **own)
     return fill(
         "CMakeLists.cuda.txt",

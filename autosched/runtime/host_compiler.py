@@ -36,10 +36,6 @@ times as long where lanes load at indices from data."""
 VECTOR_MATH = "-fveclib=libmvec"
 """For clang, which calls the C library's functions of vectors only when told to; gcc does where they are declared."""
 
-LANES_LEFT_WHOLE = "-unroll-full-max-count"
-"""The most iterations of loops that LLVM writes out before it looks for vectors: fewer than lanes, which it then would
-not find again."""
-
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
 _FLOATS_OF_AVX512 = 16
 _LIBRARY_FLAGS = ("-fPIC", "-shared")
@@ -144,13 +140,18 @@ def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
     Raises:
         CompileError: If the compiler cannot be run.
     """
+    wanted: list[tuple[str, ...]]
     if gnu_version(compiler) is not None:
         wanted = [(GATHERS,)] if has_fast_gathers() else []
     else:
-        wanted = [("-mllvm", f"{LANES_LEFT_WHOLE}={read_host().simd_lanes - 1}")]
-        wanted += [(VECTOR_MATH,)] if has_vector_math() else []
+        wanted = [whole_lanes(), *([(VECTOR_MATH,)] if has_vector_math() else [])]
     known = (option for options in wanted if _knows(compiler, options) for option in options)
     return (*machine_flags(), *known)
+
+
+def whole_lanes() -> tuple[str, ...]:
+    """Return what keeps LLVM from writing out loops over lanes before it looks for vectors, which it then misses."""
+    return "-mllvm", f"-unroll-full-max-count={read_host().simd_lanes - 1}"
 
 
 @lru_cache(maxsize=8)
