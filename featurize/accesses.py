@@ -93,6 +93,10 @@ class StageAccesses:
     overflow: bool
 
 
+_Kind = tuple[object, ...] | None
+"""What a row has in common with those that differ by a constant; None where an index is not affine."""
+_Way = tuple[tuple[bool, ...], tuple[frozenset[str], ...]]
+"""``clamped`` and ``moved_by`` of a load."""
 _Form = tuple[tuple[Row | None, ...], tuple[int, ...], tuple[object, ...]]
 """Rows of a load, its constants, and what it has in common with others of its group."""
 
@@ -129,7 +133,8 @@ class AccessTable:
     _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
     _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
     _calls: dict[tuple[object, ...], tuple[_Load, ...]] = field(default_factory=dict)
-    _rows: dict[tuple[str, int, str, bool], Row | None] = field(default_factory=dict)
+    _of_calls: dict[tuple[object, ...], tuple[_Way, ...]] = field(default_factory=dict)
+    _rows: dict[tuple[str, int, str, bool], tuple[Row | None, _Kind]] = field(default_factory=dict)
 
     def of(self, func: str, number: int, inlined: frozenset[str]) -> StageAccesses:
         """Return the accesses of a stage when these Funcs are inlined."""
@@ -201,14 +206,26 @@ class AccessTable:
     def _loads_at(self, call: _Load) -> tuple[_Load, ...]:
         func = self.bound.funcs[call.source]
         env = dict(zip(func.dims, call.index, strict=True))
-        called = dict(zip(func.dims, call.moved_by, strict=True))
         found = []
-        for p in self._stage_loads(func.stages[0]):
-            index = tuple(ix.substitute(i, env) for i in p.index)
-            clamped = _clamped_at(p, func.dims, call)
-            moved_by = tuple(frozenset().union(*(called.get(n, {n}) for n in names)) for names in p.moved_by)
+        for p, (clamped, moved_by) in zip(self._stage_loads(func.stages[0]), self._ways(call), strict=True):
+            index = tuple([ix.substitute(i, env) for i in p.index])
             found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, moved_by))
         return tuple(found)
+
+    def _ways(self, call: _Load) -> tuple[_Way, ...]:
+        """Return what loads of an inlined Func have in common with those of other calls at neighbouring points."""
+        key = call.source, call.clamped, call.moved_by
+        if key not in self._of_calls:
+            func = self.bound.funcs[call.source]
+            called = dict(zip(func.dims, call.moved_by, strict=True))
+            self._of_calls[key] = tuple(
+                (
+                    _clamped_at(p, func.dims, call),
+                    tuple(frozenset().union(*(called.get(n, {n}) for n in names)) for names in p.moved_by),
+                )
+                for p in self._stage_loads(func.stages[0])
+            )
+        return self._of_calls[key]
 
     def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
         groups: dict[tuple[object, ...], tuple[tuple[Row | None, ...], dict[tuple[int, ...], None]]] = {}
@@ -230,18 +247,21 @@ class AccessTable:
         )
 
     def _form(self, stage: BoundStage, a: _Load) -> _Form:
-        rows = tuple(self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True))
-        kinds = tuple(None if r is None else (r.coefficients, r.quotient, r.exact) for r in rows)
-        offset = tuple(0 if r is None else r.constant for r in rows)
-        unknown = tuple(k for k, r in zip(a.keys, rows, strict=True) if r is None)
-        by_data = any(_depends_on_data(i) for i, r in zip(a.index, rows, strict=True) if r is None)
+        found = [self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True)]
+        rows, kinds = tuple([row for row, _ in found]), tuple([kind for _, kind in found])
+        offset = tuple([0 if r is None else r.constant for r in rows])
+        unknown = tuple([k for k, r in zip(a.keys, rows, strict=True) if r is None])
+        by_data = bool(unknown) and any(_depends_on_data(i) for i, r in zip(a.index, rows, strict=True) if r is None)
         return rows, offset, (a.source, a.component, kinds, unknown, by_data)
 
-    def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> Row | None:
+    def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> tuple[Row | None, _Kind]:
         key = stage.func, stage.number, text, sure
-        if key not in self._rows:
-            self._rows[key] = _row(index, sure)
-        return self._rows[key]
+        found = self._rows.get(key)
+        if found is None:
+            row = _row(index, sure)
+            kind = None if row is None else (row.coefficients, row.quotient, row.exact)
+            found = self._rows[key] = row, kind
+        return found
 
 
 def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:
