@@ -87,13 +87,14 @@ def has_vector_math() -> bool:
 
 @cache
 def has_fast_gathers(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO) -> bool:
-    """Return whether this is a processor of Intel's that is known to load from many addresses at once without detours.
+    """Return whether this is a processor of Intel's that loads from many addresses at once without detours.
 
-    Those before Sapphire Rapids take far longer since their microcode keeps other programs' data from such loads
-    (CVE-2022-40982).
+    That was measured of those with AMX. Many before have microcode that keeps other programs' data from such loads
+    (CVE-2022-40982), which makes them slow.
     """
     told = _read(sysfs / "vulnerabilities" / "gather_data_sampling")
-    return told == "Not affected" and _processor(cpuinfo).startswith("GenuineIntel")
+    processor = _processor(cpuinfo)
+    return told == "Not affected" and processor.startswith("GenuineIntel") and processor.endswith(" amx")
 
 
 def _caches(sysfs: Path) -> list[tuple[int, int, int]]:

@@ -160,7 +160,7 @@ class Candidates:
         """
         evaluator, decider = self._evaluator, self._decider
         evaluator.settings = SearchSettings()
-        deadline = time.perf_counter() + _SEARCH_SECONDS
+        deadline = time.perf_counter() + _SEARCH_SECONDS * len(searches)
         deadline = min(deadline, self.deadline or deadline)
         asking = [BeamSearch(evaluator, self._rng(n), deadline, decider, own).steps() for own, n in searches]
         found = finish_together(evaluator, asking)

@@ -165,22 +165,23 @@ def test_intels_generations_are_told_by_their_units(tmp_path: Path, flags: str, 
 
 
 @pytest.mark.parametrize(
-    ("vendor", "told", "fast"),
+    ("vendor", "unit", "told", "fast"),
     [
-        ("GenuineIntel", "Not affected", True),
-        ("GenuineIntel", "Mitigation: Microcode", False),
-        ("GenuineIntel", None, False),
-        ("AuthenticAMD", "Not affected", False),
+        ("GenuineIntel", "amx_tile", "Not affected", True),
+        ("GenuineIntel", "amx_tile", "Mitigation: Microcode", False),
+        ("GenuineIntel", "amx_tile", None, False),
+        ("GenuineIntel", "avx2", "Not affected", False),
+        ("AuthenticAMD", "amx_tile", "Not affected", False),
     ],
 )
 def test_fast_gathers_are_those_that_microcode_leaves_alone(
-    vendor: str, told: str | None, fast: bool, tmp_path: Path
+    vendor: str, unit: str, told: str | None, fast: bool, tmp_path: Path
 ) -> None:
     if told is not None:
         (tmp_path / "vulnerabilities").mkdir()
         (tmp_path / "vulnerabilities" / "gather_data_sampling").write_text(f"{told}\n")
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(f"vendor_id\t: {vendor}\ncpu family\t: 6\nflags\t\t: avx2\n")
+    cpuinfo.write_text(f"vendor_id\t: {vendor}\ncpu family\t: 6\nflags\t\t: {unit}\n")
     assert has_fast_gathers(sysfs=tmp_path, cpuinfo=cpuinfo) == fast
 
 

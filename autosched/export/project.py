@@ -5,7 +5,8 @@ from __future__ import annotations
 from autosched.export.header import default_text, shape_text
 from autosched.export.interface import Interface
 from autosched.export.templates import fill
-from autosched.runtime.host_compiler import machine_flags, whole_lanes
+from autosched.host import has_fast_gathers, has_vector_math
+from autosched.runtime.host_compiler import GATHERS, VECTOR_MATH, machine_flags, whole_lanes
 from autosched.runtime.kernel_options import EVERYWHERE, GNU, NO_IVOPTS, OTHERS
 from autosched.runtime.nvrtc import NvrtcOptions
 
@@ -25,8 +26,17 @@ def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
     if not interface.is_cuda:
         flags = " ".join(flag for flag in EVERYWHERE if flag != _CPU_OF_THIS_MACHINE)
         native = " ".join((_CPU_OF_THIS_MACHINE, *machine_flags()))
-        own = {"gnu": " ".join(_ANY_GNU), "clang": " ".join((*OTHERS, *whole_lanes()))}
-        return fill("CMakeLists.cpu.txt", **_names(interface), flags=flags, native=native, **own)
+        return fill(
+            "CMakeLists.cpu.txt",
+            **_names(interface),
+            flags=flags,
+            native=native,
+            gnu=" ".join(_ANY_GNU),
+            clang=" ".join(OTHERS),
+            lanes=" ".join(whole_lanes(interface.target.warp_size)),
+            vector_math=VECTOR_MATH,
+            gathers=GATHERS if has_fast_gathers() else "",
+        )
     return fill(
         "CMakeLists.cuda.txt",
         **_names(interface),
@@ -48,14 +58,17 @@ def readme(interface: Interface, *, fast_math: bool) -> str:
     for s in interface.scalars:
         told = f", in Python `{s.macro}_DEFAULT` unless given" if default_text(s) is not None else ""
         arguments.append(f"* `{s.identifier}`: {s.dtype} parameter{told}")
+    common = ["-std=gnu11", *EVERYWHERE, *machine_flags(), "-fopenmp"]
     if interface.is_cuda:
         flags = ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]
     else:
-        flags = ["-std=gnu11", *EVERYWHERE, *machine_flags(), "-fopenmp", *_ANY_GNU]
+        flags = [*common, *_ANY_GNU]
+    lanes = (*OTHERS, *whole_lanes(interface.target.warp_size), *([VECTOR_MATH] if has_vector_math() else []))
     return fill(
         "README.cuda.md" if interface.is_cuda else "README.cpu.md",
         **_names(interface),
         flags=" ".join(flags),
+        clang=" ".join((*common, *lanes)),
         call=_call(interface),
         arguments="\n".join(arguments),
     )

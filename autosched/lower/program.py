@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.naming import Namer, unreserved
@@ -13,7 +12,7 @@ from autosched.lower.kernel import Arrays, lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
 from autosched.schedule import vectors as rules
 from autosched.schedule.placement import workspace_layout
-from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.types import Schedule
 from autosched.schedule.views import as_scheduled
 
 
@@ -36,12 +35,6 @@ class Outline:
     workspace_bytes: int
     names: Mapping[str, str]
 
-    def kernel(self, number: int, *, split_interior: bool = True, vectors: bool | None = None) -> KernelIR:
-        """Return one kernel, lowered; see `lower`."""
-        kernel, label = self.schedule.kernels[number], self.labels[number]
-        found = lower_kernel(self.bound, kernel, label, self.arrays, self.names, split_interior=split_interior)
-        return replace(found, vectors=rules.VECTORS if vectors is None else vectors)
-
 
 @dataclass(frozen=True)
 class Program(Outline):
@@ -54,14 +47,9 @@ class Program(Outline):
         return replace(self, kernels=tuple(replace(k, vectors=False) for k in self.kernels))
 
 
-Known = Callable[[Kernel, str, Callable[[], KernelIR]], KernelIR]
-"""Returns a kernel that was lowered before, by its schedule and name, or what the function given last makes."""
-
-
 def lower(
-    bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True, vectors: bool | None = None,
-    known: Known | None = None,
-) -> Program:  # fmt: skip
+    bound: BoundPipeline, schedule: Schedule, *, split_interior: bool = True, vectors: bool | None = None
+) -> Program:
     """Lower a validated schedule.
 
     Args:
@@ -70,15 +58,10 @@ def lower(
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
             `autosched.schedule.vectors.VECTORS` says when left out.
-        known: Returns kernels of other schedules of the same pipeline with the same splits and joins, lowered with the
-            same options, where this one shares them, and keeps the others. A kernel's code depends on nothing else of a
-            schedule.
     """
     found = outline(bound, schedule)
-    kernels = []
-    for number, (k, label) in enumerate(zip(schedule.kernels, found.labels, strict=True)):
-        lowered = partial(found.kernel, number, split_interior=split_interior, vectors=vectors)
-        kernels.append(lowered() if known is None else known(k, label, lowered))
+    numbers = range(len(schedule.kernels))
+    kernels = [lower_one(found, number, split_interior=split_interior, vectors=vectors) for number in numbers]
     return Program(**vars(found), kernels=tuple(kernels))
 
 
@@ -102,3 +85,14 @@ def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
         workspace_bytes=size,
         names=names,
     )
+
+
+def lower_one(of: Outline, number: int, *, split_interior: bool = True, vectors: bool | None = None) -> KernelIR:
+    """Return one kernel of a program, lowered; see `lower`.
+
+    Its code depends on nothing else of the schedule but reductions in pieces and outputs together, so that schedules
+    that share kernels need not lower each by itself.
+    """
+    kernel, label = of.schedule.kernels[number], of.labels[number]
+    found = lower_kernel(of.bound, kernel, label, of.arrays, of.names, split_interior=split_interior)
+    return replace(found, vectors=rules.VECTORS if vectors is None else vectors)

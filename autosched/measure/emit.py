@@ -9,7 +9,7 @@ from functools import partial
 from autosched.analysis.bound import Join, Split
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
-from autosched.lower.program import Outline, Program, lower, outline
+from autosched.lower.program import Outline, Program, lower_one, outline
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
 from autosched.measure.problem import Problem
@@ -17,7 +17,7 @@ from autosched.measure.run_cache import shared
 from autosched.measure.single_flight import once_each
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
 from autosched.schedule import vectors as rules
-from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.types import Kernel
 from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
@@ -47,9 +47,8 @@ class Emitted:
 
     def program(self) -> Program:
         """Return the program with its kernels lowered, those that schedules of the last problem share once."""
-        return lower(
-            self.problem.bind(), self.outline.schedule, known=partial(_lowered, self.problem, self.outline.schedule)
-        )
+        kernels = (_lowered(self.problem, self.outline, number) for number in range(len(self.keys)))
+        return Program(**vars(self.outline), kernels=tuple(kernels))
 
 
 def emit(job: Job) -> Emitted:
@@ -65,24 +64,20 @@ def emit(job: Job) -> Emitted:
     found = outline(bound, schedule)
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
 
-    def lowered(number: int) -> KernelIR:
-        make = partial(found.kernel, number)
-        return _lowered(job.problem, schedule, schedule.kernels[number], found.labels[number], make)
-
-    kernels = (print_once(k, found.labels[n], partial(lowered, n)) for n, k in enumerate(keys))
-    return Emitted(job.problem, found, keys, tuple(kernels))
+    lowered = (partial(_lowered, job.problem, found, number) for number in range(len(keys)))
+    kernels = tuple(print_once(*k) for k in zip(keys, found.labels, lowered, strict=True))
+    return Emitted(job.problem, found, keys, kernels)
 
 
-def _lowered(
-    problem: Problem, schedule: Schedule, kernel: Kernel, label: str, make: Callable[[], KernelIR]
-) -> KernelIR:  # fmt: skip
+def _lowered(problem: Problem, of: Outline, number: int) -> KernelIR:
     """Return a kernel as it was lowered for another schedule of a problem with the same reductions in pieces."""
-    if any(of != problem for of, _ in _LOWERED):
+    if any(known != problem for known, _ in _LOWERED):
         _LOWERED.clear()
-    known = _LOWERED.setdefault((problem, schedule.rewrites), {})
-    found = known.get((kernel, label))
+    known = _LOWERED.setdefault((problem, of.schedule.rewrites), {})
+    key = of.schedule.kernels[number], of.labels[number]
+    found = known.get(key)
     if found is None:
-        found = known[kernel, label] = make()
+        found = known[key] = lower_one(of, number)
     return found
 
 

@@ -35,14 +35,18 @@ SCHEDULES = files("autosched.measure").joinpath("generator_schedules.jsonl")
 """Random legal schedules of the pipelines below, drawn once: how schedules are drawn is no matter of emitted code."""
 
 
-@lru_cache(maxsize=2)
 def generator_version(printer: Printer) -> str:
     """Return twelve hexadecimal digits that change when emitted code does, or how C is compiled.
 
     Args:
         printer: Which of the two printers' text is asked for.
     """
-    texts = [*_options()] if printer == "c" else []
+    return _version(printer, _options() if printer == "c" else ())
+
+
+@lru_cache(maxsize=8)
+def _version(printer: Printer, options: tuple[str, ...]) -> str:
+    texts = [*options]
     pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)

@@ -144,14 +144,14 @@ def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
     if gnu_version(compiler) is not None:
         wanted = [(GATHERS,)] if has_fast_gathers() else []
     else:
-        wanted = [whole_lanes(), *([(VECTOR_MATH,)] if has_vector_math() else [])]
+        wanted = [whole_lanes(read_host().simd_lanes), *([(VECTOR_MATH,)] if has_vector_math() else [])]
     known = (option for options in wanted if _knows(compiler, options) for option in options)
     return (*machine_flags(), *known)
 
 
-def whole_lanes() -> tuple[str, ...]:
+def whole_lanes(lanes: int) -> tuple[str, str]:
     """Return what keeps LLVM from writing out loops over lanes before it looks for vectors, which it then misses."""
-    return "-mllvm", f"-unroll-full-max-count={read_host().simd_lanes - 1}"
+    return "-mllvm", f"-unroll-full-max-count={lanes - 1}"
 
 
 @lru_cache(maxsize=8)

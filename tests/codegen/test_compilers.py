@@ -1,8 +1,6 @@
-"""Every compiler on this machine gives the interpreter's bits, whichever is the default."""
+"""Every gcc and clang on this machine gives the interpreter's results, whichever is the default."""
 
 from __future__ import annotations
-
-import shutil
 
 import numpy as np
 import pytest
@@ -10,20 +8,19 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
+from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
+from tests.compilers import installed_compilers
 
-COMPILERS = ("gcc", "gcc-14", "clang", "clang-14", "clang-19")
-APPS = ("harris", "hist", "bilateral_grid", "max_filter")
+APPS = ("harris", "hist", "bilateral_grid", "max_filter", "kernel_regression")
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", installed_compilers())
 @pytest.mark.parametrize("name", APPS)
 def test_a_schedule_computes_what_the_interpreter_does(
     name: str, compiler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
     monkeypatch.setenv("AUTOSCHED_CC", compiler)
     app, target = get_app(name), get_target("cpu")
     pipeline, params = app.configure({})
@@ -31,4 +28,7 @@ def test_a_schedule_computes_what_the_interpreter_does(
     schedule = STRATEGIES["beam"].search(bound, target, seconds=2).best
     scheduled, inputs = ScheduledPipeline(bound, schedule, target, params), app.make_inputs(app.small_sizes)
     found, expected = scheduled.compile("cpu")(inputs), scheduled.compile("interpreter")(inputs)
-    np.testing.assert_array_equal(found, expected)
+    if vector_math(called_scalar_functions(scheduled.source("cpu"))):
+        assert app.tolerance.mismatch(found, expected) is None  # functions of vectors round differently
+    else:
+        np.testing.assert_array_equal(found, expected)

@@ -8,6 +8,7 @@ import pytest
 
 import autosched
 from autosched.apps import get_app
+from tests.compilers import installed_compilers
 from tests.export.building import assert_same_bits, expected, program, results, run
 
 CONSUMER = """
@@ -23,7 +24,10 @@ int main() { return harris(nullptr, nullptr, nullptr) == HARRIS_INVALID_ARGUMENT
 """
 
 
-def test_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", installed_compilers())
+def test_c(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", compiler)
+    monkeypatch.setenv("AUTOSCHED_CC", compiler)
     cmake, app = program("cmake"), get_app("harris")
     scheduled = autosched.schedule(app.build(), app.shapes(app.small_sizes), "cpu", strategy="roots")
     scheduled.export(tmp_path / "exported")

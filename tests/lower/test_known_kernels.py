@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import KernelIR
-from autosched.lower.program import lower
+from autosched.lower.program import lower, lower_one
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Kernel
 from autosched.search.candidates import Candidates, Mix
@@ -19,17 +17,15 @@ from autosched.target import get_target
 def test_the_code_is_that_of_lowering_each_alone(problem: Problem) -> None:
     bound, target = problem.bind(), get_target("h200")
     known: dict[tuple[Kernel, str], KernelIR] = {}
-
-    def remembered(kernel: Kernel, label: str, make: Callable[[], KernelIR]) -> KernelIR:
-        if (kernel, label) not in known:
-            known[kernel, label] = make()
-        return known[kernel, label]
-
     schedules = [s for _, s in Candidates(bound, target, 0).draw(Mix(1, 1, 2, 2, 12))]
     kernels = 0
     for schedule in schedules:
-        shared, alone = lower(bound, schedule, known=remembered), lower(bound, schedule)
-        assert [print_cuda(k) for k in shared.kernels] == [print_cuda(k) for k in alone.kernels]
-        assert shared.workspace == alone.workspace
+        alone = lower(bound, schedule)
+        shared = []
+        for number, key in enumerate(zip(schedule.kernels, alone.labels, strict=True)):
+            if key not in known:
+                known[key] = lower_one(alone, number)
+            shared.append(known[key])
+        assert [print_cuda(k) for k in shared] == [print_cuda(k) for k in alone.kernels]
         kernels += len(schedule.kernels)
     assert len(known) < kernels

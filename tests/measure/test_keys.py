@@ -53,7 +53,7 @@ def test_a_schedule_is_one_line_that_is_read_back_exactly() -> None:
     assert "\n" not in text
     assert " " not in text
     assert from_json(text, bound) == schedule
-    assert json.loads(to_json(bound, schedule)) == json.loads(text)
+    assert json.dumps(json.loads(to_json(bound, schedule)), separators=(",", ":")) == text, "in the same order"
     assert Job.of(PROBLEM, schedule, H200).read_schedule() == schedule
 
 
@@ -85,7 +85,7 @@ def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
     original = CudaKernel.source
     changed = property(lambda kernel: original.fget(kernel) + "\n// another line")  # type: ignore[attr-defined]
     monkeypatch.setattr(CudaKernel, "source", changed)  # type: ignore[attr-defined]
-    assert generator.generator_version.__wrapped__("cuda") != before
+    assert generator._version.__wrapped__("cuda", ()) != before
 
 
 def test_the_version_for_c_changes_with_how_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,5 +93,5 @@ def test_the_version_for_c_changes_with_how_it_is_compiled(monkeypatch: pytest.M
 
     before = {printer: generator_version(printer) for printer in ("c", "cuda")}
     monkeypatch.setattr(generator, "kernel_options", lambda gnu: (*kernel_options(gnu), "-O2"))
-    assert generator.generator_version.__wrapped__("c") != before["c"]
-    assert generator.generator_version.__wrapped__("cuda") == before["cuda"]
+    assert generator_version("c") != before["c"]
+    assert generator_version("cuda") == before["cuda"]

@@ -43,7 +43,7 @@ def model(tmp_path: Path) -> LearnedModel:
 
 
 def batches(model: LearnedModel) -> list[BatchEvaluation]:
-    """Return batches of several structures that a search asks for."""
+    """Return batches of several structures that a search might ask for."""
     found: list[BatchEvaluation] = []
 
     class Spy:

@@ -185,6 +185,14 @@ def test_clang_is_told_of_functions_of_vectors_and_of_lanes(tmp_path: Path, monk
         assert f"-unroll-full-max-count={read_host().simd_lanes - 1}" in kernel_flags()
 
 
+def test_clang_is_not_told_what_it_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = 'case "$*" in *-fveclib=*|*-mllvm*) echo "unknown" >&2; exit 1;; esac'
+    monkeypatch.setenv("AUTOSCHED_CC", str(_fake_compiler(tmp_path / "cc", refuse)))
+    monkeypatch.setattr(host_compiler, "gnu_version", lambda compiler: None)
+    monkeypatch.setattr(host_compiler, "has_vector_math", lambda: True)
+    assert not {"-fveclib=libmvec", "-mllvm"} & set(kernel_flags())
+
+
 def test_second_compilation_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapper = _fake_compiler(tmp_path / "cc", "")
     monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
