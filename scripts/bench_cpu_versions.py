@@ -67,7 +67,8 @@ def unpacked(commit: str, into: Path) -> Path:
     archive = into.with_suffix(".tar")
     subprocess.run(["git", "-C", str(ROOT), "archive", "-o", str(archive), "--end-of-options", commit], check=True)
     with tarfile.open(archive) as packed:
-        packed.extractall(into, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # none before Python 3.11.4
+        packed.extractall(into)
     for name in INSTALLED_IN_PACKAGE:
         if (into / name).is_dir():
             (into / "autosched" / name).symlink_to(into / name)

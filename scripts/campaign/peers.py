@@ -60,7 +60,8 @@ def built_files(peers: Path, work: Path) -> Path:
     for archive in sorted(peers.rglob("paper.tar.*")):
         shutil.rmtree(unpacked, ignore_errors=True)
         with tarfile.open(archive) as tar:
-            tar.extractall(unpacked, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # none before Python 3.11.4
+            tar.extractall(unpacked)
         inside = sorted(unpacked.rglob(MANIFEST))
         if inside:
             return inside[0].parent

@@ -67,7 +67,8 @@ class Peers:
         self.ptxas, self.arch = ptxas, arch
         self._folder = tempfile.TemporaryDirectory()
         with tarfile.open(archive) as tar:
-            tar.extractall(self._folder.name, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # none before Python 3.11.4
+            tar.extractall(self._folder.name)
         self.folder = next(Path(self._folder.name).glob("*/manifest.json")).parent
         self.records: list[dict[str, Any]] = json.loads((self.folder / "manifest.json").read_text())
 
