@@ -58,17 +58,16 @@ def readme(interface: Interface, *, fast_math: bool) -> str:
     for s in interface.scalars:
         told = f", in Python `{s.macro}_DEFAULT` unless given" if default_text(s) is not None else ""
         arguments.append(f"* `{s.identifier}`: {s.dtype} parameter{told}")
-    common = ["-std=gnu11", *EVERYWHERE, *machine_flags(), "-fopenmp"]
     if interface.is_cuda:
-        flags = ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]
+        flags = {"flags": ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]}
     else:
-        flags = [*common, *_ANY_GNU]
-    lanes = (*OTHERS, *whole_lanes(interface.target.warp_size), *([VECTOR_MATH] if has_vector_math() else []))
+        common = ["-std=gnu11", *EVERYWHERE, *machine_flags(), "-fopenmp"]
+        vectors = [*whole_lanes(interface.target.warp_size), *([VECTOR_MATH] if has_vector_math() else [])]
+        flags = {"gnu": [*common, *_ANY_GNU], "clang": [*common, *OTHERS, *vectors]}
     return fill(
         "README.cuda.md" if interface.is_cuda else "README.cpu.md",
         **_names(interface),
-        flags=" ".join(flags),
-        clang=" ".join((*common, *lanes)),
+        **{compiler: " ".join(options) for compiler, options in flags.items()},
         call=_call(interface),
         arguments="\n".join(arguments),
     )

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from autosched.runtime.host_compiler import compile_shared_library
+from autosched.runtime.kernel_options import NO_IVOPTS
 
 MAX_LOOP_DEPTH = 32
 """Serial loops that a traced kernel may nest (``AS_MAX_LOOP_DEPTH``)."""
@@ -21,8 +22,7 @@ _COMMON_FLAGS = (
     # Bit-identical to the NumPy interpreter and the C backend.
     "-ffp-contract=off",
     "-fno-math-errno",
-    # gcc's PR 110702: addresses rewritten such that stores vanish.
-    "-fno-ivopts",
+    NO_IVOPTS,  # whatever gcc it is; clang does as if it had not been asked
 )
 # A fortified longjmp refuses to jump to another stack.
 _RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE")
