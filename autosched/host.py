@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autosched.settings import available_cpus
+from autosched.settings import openmp_cpus
 
 _SYSFS = Path("/sys/devices/system/cpu")
 _CPUINFO = Path("/proc/cpuinfo")
@@ -27,7 +27,7 @@ class Host:
     """The processor and memory of this machine.
 
     Attributes:
-        cores: Logical processors that this process may run on.
+        cores: Logical processors that generated C runs on: those of this process, or fewer if OMP_NUM_THREADS says so.
         simd_lanes: float32 lanes of the widest vector unit.
         l2_bytes_per_core: L2 capacity divided by the logical processors that share it.
         last_level_bytes: Capacity of the cache before DRAM, over all cores.
@@ -52,12 +52,12 @@ def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | No
     Args:
         sysfs: Where the kernel publishes caches and clocks.
         cpuinfo: Where the kernel publishes the instruction set.
-        cores: Number of logical processors, if not those of this process.
+        cores: Number of logical processors, if not those that generated C runs on.
 
     Returns:
         The description; every number is positive.
     """
-    cores = cores or available_cpus()
+    cores = cores or openmp_cpus()
     l2 = _FALLBACK_L2_BYTES
     last_level, level_seen = 0, 0
     for level, size, sharing in _caches(sysfs):

@@ -17,6 +17,7 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CXX": "C++ compiler of the emulator (default: CXX, then c++, g++, clang++)",
     "AUTOSCHED_COMPILE_JOBS": "number of parallel compiler processes (default: the CPUs this process may use)",
     "AUTOSCHED_CUDA_GRAPHS": "0 turns automatic CUDA graphs off (default: 1)",
+    "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
 """Every variable the library reads, with its meaning; the documentation prints this table."""
 
@@ -86,6 +87,19 @@ def available_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def openmp_cpus(environ: Mapping[str, str] | None = None) -> int:
+    """Return the number of CPUs that generated C runs on: those of this process, or the fewer that OpenMP is given.
+
+    Args:
+        environ: Variables to read; the process's own when left out.
+    """
+    env = os.environ if environ is None else environ
+    first = env.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
+    if not first.isdecimal() or int(first) < 1:  # OpenMP ignores it, too
+        return available_cpus()
+    return min(int(first), available_cpus())
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path | None:

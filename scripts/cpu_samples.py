@@ -21,9 +21,10 @@ from autosched.codegen.c import ENTRY, print_c
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.lang.expr import Scalar
+from autosched.measure.cpu import target_of_labels
 from autosched.measure.database import ResultsDatabase
 from autosched.model.rows import samples_from
-from autosched.model.samples import by_problem
+from autosched.model.samples import by_problem, one_source
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library
 from autosched.schedule.serialise import from_json
@@ -195,6 +196,7 @@ def labelled(path: Path, target: Target) -> list[Sample]:
     """Return the samples of a results database whose kernels were timed, all of one source."""
     with ResultsDatabase(path) as database:
         labels = samples_from(database, target.name)
+    target = target_of_labels(target, one_source(labels))
     found = []
     for title, group in by_problem(labels):
         bound = group[0].problem.bind()

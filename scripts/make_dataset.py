@@ -28,7 +28,7 @@ from autosched.errors import AutoschedError, InputError
 from autosched.measure.again import time_again
 from autosched.measure.backend import Backend
 from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend
+from autosched.measure.cpu import CpuBackend, target_of_labels
 from autosched.measure.cuda import CudaBackend
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.export import export_parquet
@@ -62,7 +62,7 @@ def backend_of(config: DictConfig, target: Target) -> Backend:
         return SimulatedBackend(target)
     rule = StopRule(**config.stop)
     if config.backend == "cpu":
-        return CpuBackend(threads=config.threads or available_cpus(), rule=rule)
+        return CpuBackend(config.threads, rule) if config.threads else CpuBackend(rule=rule)
     if config.backend == "cuda":
         numbers = tuple(config.devices)
         names = {Target.detect(n).name for n in numbers}
@@ -158,8 +158,9 @@ class Samples:
 def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     """Measure until everything is done or the time is over, and show how it goes."""
     target = get_target(config.target)
-    cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
     backend = backend_of(config.measure, target)
+    target = target_of_labels(target, backend.source)
+    cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
     problems = problems_of(config)
     drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
     samples = Samples(problems, drawer, database, f"{backend.source} {backend.generator}")

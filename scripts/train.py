@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autosched.errors import AutoschedError
+from autosched.measure.cpu import target_of_labels
 from autosched.measure.labels import open_labels
 from autosched.measure.simulated.version import other_simulation
 from autosched.model.dataset import Dataset, build_dataset
@@ -36,6 +37,7 @@ from autosched.model.holdout import split
 from autosched.model.judging import predict_analytically
 from autosched.model.rows import samples_from
 from autosched.model.runs import Outcome, train
+from autosched.model.samples import one_source
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.store import FeatureStore
 from autosched.model.training import RANDOM, EpochReport
@@ -65,6 +67,7 @@ def load_data(config: DictConfig) -> Dataset:
     paths = [data.path] if isinstance(data.path, str) else list(data.path)
     with closing(open_labels(paths)) as labels:
         samples = samples_from(labels, target.name, source=data.source, generator=data.generator)
+    target = target_of_labels(target, one_source(samples))
     with bar("pipelines") as progress:
         task = progress.add_task("features", note="")
         return build_dataset(

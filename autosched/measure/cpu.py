@@ -30,7 +30,10 @@ from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
 from autosched.schedule.validate import validate
-from autosched.settings import openmp_threads_sleep
+from autosched.settings import available_cpus, openmp_threads_sleep
+from autosched.target import Target, cpu_target
+
+_SOURCE = "measured:cpu "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class CpuBackend:
     """This machine's processor, through C with OpenMP.
 
     Attributes:
-        threads: OpenMP threads of a run.
+        threads: OpenMP threads of a run; those of the target ``cpu`` when left out.
         rule: When a candidate has been timed well enough.
         device: Name of the processor in labels; read from the system when left out.
     """
@@ -69,7 +72,7 @@ class CpuBackend:
     @property
     def source(self) -> str:
         """Where its labels come from: the processor and the number of threads."""
-        return f"measured:cpu {self.device} x{self.threads}"
+        return f"{_SOURCE}{self.device} x{self.threads}"
 
     @property
     def generator(self) -> str:
@@ -98,7 +101,7 @@ class CpuBackend:
     def check_machine(self) -> None:
         """Check that the processor is the one that labels name, and has the cores and the compiler for it."""
         find_compiler("c")
-        found, cores = processor_name(), read_host().cores
+        found, cores = processor_name(), available_cpus()
         if found != self.device or cores < self.threads:
             raise InputError(
                 f"labels would say {self.device!r} with {self.threads} threads, and this machine has {found!r} with "
@@ -242,6 +245,19 @@ def _entry(library: str) -> Any:
     entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     entry.restype = None
     return entry
+
+
+def target_of_labels(target: Target, source: str) -> Target:
+    """Return the target that labels are of: of a processor, the cores that they were measured with.
+
+    Args:
+        target: This machine's processor with all its cores, or a GPU, which stays as it is.
+        source: Where the labels come from, see `CpuBackend.source`.
+    """
+    threads = source.rpartition(" x")[2]
+    if target.kind != "cpu" or not source.startswith(_SOURCE) or not threads.isdecimal():
+        return target
+    return cpu_target(read_host(cores=int(threads)))
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -17,7 +17,6 @@ from autosched.measure.simulation import SimulatedBackend
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, Drawn
-from autosched.settings import available_cpus
 from autosched.target import Target
 from campaign.checked_cuda import CheckedCudaBackend
 from campaign.context import Context, Outcome
@@ -45,7 +44,7 @@ def backend_of(context: Context, target: Target) -> Backend:
     if options.target == "simulated":
         return SimulatedBackend(target)
     if options.target == "cpu":
-        return CpuBackend(threads=available_cpus(), rule=RULE)
+        return CpuBackend(rule=RULE)
     lock = options.work_path / "gpu.lock"
     return CheckedCudaBackend(Target.detect().name, (0,) * LANES, RULE, lock=str(lock))
 

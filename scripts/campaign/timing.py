@@ -20,7 +20,6 @@ from autosched.measure.problem import Problem
 from autosched.measure.simulation import SimulatedBackend
 from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.statistics import StopRule
-from autosched.settings import available_cpus
 from autosched.target import Target
 from campaign.ceilings import floor_seconds, gpu_ceilings, host_ceilings
 from campaign.clock import EventClock, HostClock, timed
@@ -138,7 +137,7 @@ class Stopwatch:
         if self.on == "simulated":
             return SimulatedBackend(self.target)
         if self.on == "cpu":
-            return CpuBackend(threads=available_cpus(), rule=RULE)
+            return CpuBackend(rule=RULE)
         return CudaBackend.detect(rule=RULE)
 
 

@@ -9,9 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from autosched.measure.cpu import target_of_labels
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.holdout import split
 from autosched.model.runs import train
+from autosched.model.samples import one_source
 from autosched.model.settings import OptimiserSettings, TrainSettings
 from autosched.model.store import FeatureStore
 from campaign.context import Context, Outcome
@@ -72,6 +74,7 @@ def run(context: Context) -> Outcome:
     samples = read_samples(options.out_path, target.name)
     if not samples:
         return Outcome(False, f"there are no samples for {target.name}: run the step collect before")
+    target = target_of_labels(target, one_source(samples))
     store = FeatureStore(options.work_path / "features", target)
     dataset = build_dataset(samples, target, store, workers=options.processes)
     apps = options.hold_out or tuple(sorted({f for f in dataset.families if not f.startswith(_RANDOM)}))

@@ -11,7 +11,7 @@ import pytest
 from autosched.errors import ScheduleError
 from autosched.host import Host
 from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend, _ColdRunner, processor_name
+from autosched.measure.cpu import CpuBackend, _ColdRunner, processor_name, target_of_labels
 from autosched.measure.job import Job, Prepared, Status
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
@@ -66,6 +66,21 @@ def test_a_candidate_computes_what_the_interpreter_does_and_is_timed(problem: Pr
         assert timing.samples >= 1
         assert timing.conditions["threads"] == THREADS
         assert not timing.registers
+
+
+def test_a_processor_has_as_many_cores_as_openmp_has_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = get_target("cpu")
+    assert alone.multiprocessors == CpuBackend().threads == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    everything = get_target("cpu")
+    assert everything.multiprocessors == CpuBackend().threads == available_cpus()
+    assert target_of_labels(everything, CpuBackend(threads=1, device="a processor x4").source) == alone
+
+
+def test_labels_of_a_gpu_are_of_the_whole_device() -> None:
+    h200 = get_target("h200")
+    assert target_of_labels(h200, "simulated:H200 2 x1") is h200
 
 
 def test_candidates_are_timed_in_turns() -> None:

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autosched.errors import AutoschedError
+from autosched.host import read_host
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.export import export_parquet
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
 from autosched.model.checkpoint import load_checkpoint
+from autosched.model.samples import Sample
+from autosched.target import Target, cpu_target, get_target
 from tests.model.labelled import H200, samples
 from tests.model.test_configs import composed, script
+
+
+def write_database(path: Path, measured: Sequence[Sample], target: Target) -> None:
+    with ResultsDatabase(path) as found:
+        for number, s in enumerate(measured):
+            assert isinstance(s.problem, Problem)
+            timing = Timing(s.seconds, 0.01, s.kernel_seconds, s.registers, s.spill_bytes)
+            kernels = tuple(KernelRecord(f"{number}-{k}", "text") for k in range(len(s.kernel_seconds)))
+            job = Job(s.problem, s.schedule, target)
+            found.record(Result(job, s.source, "generator", Status.OK, timing, "", kernels))
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results") / "results.sqlite"
-    with ResultsDatabase(path) as found:
-        for number, s in enumerate(samples()):
-            assert isinstance(s.problem, Problem)
-            timing = Timing(s.seconds, 0.01, s.kernel_seconds, s.registers, s.spill_bytes)
-            kernels = tuple(KernelRecord(f"{number}-{k}", "text") for k in range(len(s.kernel_seconds)))
-            job = Job(s.problem, s.schedule, H200)
-            found.record(Result(job, s.source, "generator", Status.OK, timing, "", kernels))
+    write_database(path, samples(), H200)
     return path
 
 
@@ -69,6 +78,14 @@ def test_cross_validation_judges_every_pipeline(database: Path, tmp_path: Path) 
     held_out = [load_checkpoint(tmp_path / f"fold{k}" / "model.safetensors").provenance.held_out for k in range(2)]
     assert sorted(held_out[0] + held_out[1]) == sorted(set(dataset.families))
     assert (tmp_path / "folds.md").read_text().startswith("Labels: simulated:formula")
+
+
+def test_labels_of_one_thread_are_of_a_processor_with_one_core(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    measured = [replace(s, source="measured:cpu a processor x1") for s in samples(2, 4, "cpu")]
+    write_database(path, measured, get_target("cpu"))
+    dataset = script().load_data(composed(*overrides(path, tmp_path), "target=cpu"))
+    assert dataset.target == cpu_target(read_host(cores=1))
 
 
 def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import CacheError, InputError
-from autosched.settings import ENVIRONMENT_VARIABLES, Settings, child_environment, openmp_threads_sleep, settings
+from autosched.settings import (
+    ENVIRONMENT_VARIABLES,
+    Settings,
+    available_cpus,
+    child_environment,
+    openmp_cpus,
+    openmp_threads_sleep,
+    settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +58,15 @@ def test_a_meaningless_number_of_jobs_is_refused(text: str) -> None:
         settings({"AUTOSCHED_COMPILE_JOBS": text})
 
 
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("1", 1), (" 1,4", 1), ("2", 2), ("9999", None), ("", None), ("0", None), ("-1", None), ("many", None)],
+)
+def test_generated_c_runs_on_as_many_cpus_as_openmp_takes(text: str, cpus: int | None) -> None:
+    least = available_cpus() if cpus is None else min(cpus, available_cpus())
+    assert openmp_cpus({"OMP_NUM_THREADS": text}) == least
+
+
 def test_switches_and_numbers() -> None:
     assert settings({"AUTOSCHED_COMPILE_JOBS": "3"}).compile_jobs == 3
     assert settings({}).compile_jobs >= 1
@@ -67,7 +84,7 @@ def test_every_variable_of_the_table_is_read() -> None:
         "AUTOSCHED_COMPILE_JOBS": "17",
         "AUTOSCHED_CUDA_GRAPHS": "0",
     }
-    assert set(values) == set(ENVIRONMENT_VARIABLES)
+    assert {*values, "OMP_NUM_THREADS"} == set(ENVIRONMENT_VARIABLES)
     default, changed = settings({"HOME": "/h"}), settings({"HOME": "/h", **values})
     for field in dataclasses.fields(Settings):
         assert getattr(default, field.name) != getattr(changed, field.name), field.name
