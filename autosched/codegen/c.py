@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from autosched.analysis.naming import Namer
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import follows_data, lanes_innermost, scatters, walks_along_memory
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
+from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
+from autosched.lower.ir import Barrier, For, If, KernelIR, Let, LetIndex, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
+from autosched.lower.vectors import names_in
 
 ENTRY = "as_run"
 
@@ -93,6 +96,7 @@ class _Printer:
         self.kernel = spread_over_threads(kernel)
         self.w = writer
         self._in_lanes = False
+        self._namer = Namer(names_in(self.kernel))
 
     def kernel_function(self) -> None:
         """Print one block of a kernel as a function."""
@@ -147,6 +151,9 @@ class _Printer:
         if s.role is LoopRole.THREAD and s.axis == 0:
             self._lanes(s)
             return
+        if s.role is LoopRole.THREAD and (rows := self._rows_of_threads(s)):
+            self._pieces((rows,))
+            return
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
@@ -161,6 +168,21 @@ class _Printer:
         self._pieces(lanes_innermost(s))
         self.w.close()
 
+    def _rows_of_threads(self, s: For) -> For | None:
+        """Return a loop over groups of rows in place of one over threads, if their lanes read much of the same."""
+        *between, last = s.body
+        if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
+            return None
+        lanes = lanes_innermost(last)
+        return self._rows(replace(s, body=(*between, *lanes)))
+
+    def _rows(self, s: For) -> For | None:
+        """Return a loop over groups of rows in place of one over rows, if their lanes read much of the same."""
+        *between, last = s.body
+        if not isinstance(last, For) or last.role is not LoopRole.THREAD or any(isinstance(t, For) for t in last.body):
+            return None
+        return rows_together(s, last, self._namer) if all(isinstance(t, Let | LetIndex) for t in between) else None
+
     def _pieces(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
             match s:
@@ -168,6 +190,7 @@ class _Printer:
                     for part in without_clamps(s):
                         self._lane_loop(part)
                 case For():
+                    s = self._rows(s) or s
                     self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
                     self._pieces(s.body)
                     if follows_data(s):

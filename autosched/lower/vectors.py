@@ -55,7 +55,7 @@ def vectorise(kernel: KernelIR) -> KernelIR:
     Raises:
         CompileError: An internal error: the result breaks a rule of the IR.
     """
-    body, depths = renumbered(_Vectoriser(Namer(_names(kernel))).statements(kernel.body))
+    body, depths = renumbered(_Vectoriser(Namer(names_in(kernel))).statements(kernel.body))
     found = replace(kernel, body=body, site_depths=depths, vectors=False)
     verify(found)
     return found
@@ -229,7 +229,7 @@ def _touched(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
     return loaded, stored
 
 
-def _names(kernel: KernelIR) -> set[str]:
+def names_in(kernel: KernelIR) -> set[str]:
     """Return every name that a kernel uses."""
     names = {*RESERVED, kernel.name, *(n for n, _ in kernel.grid_loops), *(s.name for s in kernel.scalars)}
     names |= {b.name for b in (*kernel.reads, *kernel.writes, *(slot.buffer for slot in kernel.shared))}

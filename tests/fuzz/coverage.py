@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline
 from autosched.analysis.staging import with_staged
+from autosched.codegen.c import kernel_text
 from autosched.lang.expr import Binary, Call, Cast, Expr, Load, Param, Select, Unary, walk
 from autosched.lower.ir import For, If, KernelIR, LoopRole
 from autosched.lower.ir import walk as walk_statements
@@ -185,6 +186,8 @@ def _of_code(ir: KernelIR) -> Iterator[str]:
         yield "shared memory"
     if any(a.offset == b.offset and a is not b for a in ir.shared for b in ir.shared):
         yield "shared memory reused"
+    if " together\n" in kernel_text(ir):
+        yield "rows of lanes together in C"
     if any(isinstance(s, For) and s.role is LoopRole.SERIAL for s in statements):
         yield "serial loop"
     if any(isinstance(s, For) and s.role is LoopRole.UNROLLED for s in statements):

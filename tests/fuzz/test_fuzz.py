@@ -48,6 +48,7 @@ USUAL = {
     "member at BLOCK": 0.1, "member at THREAD": 0.05, "partial tile innermost": 0.2, "partial tile second": 0.2,
     "aligned tile": 0.05, "copy of a source": 0.1, "reduction in pieces": 0.05,
     "extent 1": 0.1, "prime extent": 0.2, "2 thread dimensions": 0.1, "unrolled loop": 0.2, "serial loop": 0.1,
+    "rows of lanes together in C": 0.05,
 }  # fmt: skip
 """Least share of the schedules in which each property must be found."""
 RARE = {

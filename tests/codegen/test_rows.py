@@ -1,0 +1,157 @@
+"""Taking rows together changes the order of what lanes do, and loads what they share once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from autosched.analysis import index as ix
+from autosched.analysis.naming import Namer
+from autosched.codegen.rows import MOST_OPERATIONS, MOST_STREAMS, rows_together
+from autosched.lang.dtypes import float32, int32
+from autosched.lower.ir import (
+    Buffer,
+    ConstValue,
+    For,
+    If,
+    Let,
+    LetIndex,
+    LoopRole,
+    Memory,
+    Op,
+    Read,
+    Ref,
+    Stmt,
+    Store,
+    Value,
+    walk,
+)
+from tests.codegen.ir_machine import Machine
+
+LANES, STRIDE = 16, 64
+IN = Buffer("in", float32, 4096, Memory.GLOBAL)
+OUT = Buffer("out", float32, 4096, Memory.GLOBAL)
+WHERE = Buffer("where", int32, 4096, Memory.GLOBAL)
+T, Y = ix.var("t", 0, LANES - 1), ix.var("y", 0, 31)
+AT = LetIndex("at", ix.add(ix.scale(Y, STRIDE), T))
+HERE = ix.var("at", 0, 4095)
+
+
+def row(dy: int) -> ix.Index:
+    return ix.add(HERE, dy * STRIDE)
+
+
+def sum_of(values: Sequence[Value]) -> Value:
+    found = values[0]
+    for v in values[1:]:
+        found = Op("add", (found, v), float32)
+    return found
+
+
+def stencil(taps: int, source: Buffer = IN, more: int = 0, columns: int = 2) -> tuple[Stmt, ...]:
+    """Return one row of a stencil of so many rows and columns, with further operations."""
+    at = [ix.add(row(k // columns), k % columns) for k in range(columns * taps)]
+    loads = [Let(f"v{k}", Read(source, i, k)) for k, i in enumerate(at)]
+    values: list[Value] = [Ref(v.name, float32) for v in loads]
+    return (AT, *loads, Store(OUT, HERE, sum_of(values + [ConstValue(1.0, float32)] * more), len(at)))
+
+
+def lanes(*body: Stmt, **fields: tuple[ix.Index, ...]) -> For:
+    return For("t", LANES, LoopRole.THREAD, body, 0, comment="x: 16 threads", **fields)
+
+
+def rows(extent: int, loop: For, *between: Stmt, role: LoopRole = LoopRole.SERIAL) -> For:
+    return For("y", extent, role, (*between, loop), 1, comment=f"y: {extent} points")
+
+
+def together(extent: int, loop: For, *between: Stmt) -> For | None:
+    taken = {"t", "y", "at", "in", "out", "where", *(s.name for s in walk((loop,)) if isinstance(s, Let))}
+    return rows_together(rows(extent, loop, *between), loop, Namer(taken))
+
+
+def loads(body: Sequence[Stmt]) -> Iterator[Let]:
+    return (s for s in walk(tuple(body)) if isinstance(s, Let) and isinstance(s.value, Read))
+
+
+def same(before: Stmt, after: Stmt) -> bool:
+    machines = Machine({}), Machine({})
+    machines[0].run((before,))
+    machines[1].run((after,))
+    return bool(machines[0].stored()) and machines[0].stored() == machines[1].stored()
+
+
+@pytest.mark.parametrize(("extent", "count"), [(4, 4), (8, 4), (6, 3), (9, 3), (10, 2), (14, 2)])
+def test_rows_are_taken_together_as_far_as_their_number_divides(extent: int, count: int) -> None:
+    loop = lanes(*stencil(5))
+    found = together(extent, loop)
+    assert found is not None
+    assert found.extent * count == extent
+    (inner,) = found.body
+    assert isinstance(inner, For)
+    assert sum(isinstance(s, Store) for s in inner.body) == count
+    assert len(list(loads((found,)))) == 2 * (5 + count - 1)
+    assert same(rows(extent, loop), found)
+
+
+def test_what_is_bound_between_rows_and_lanes_is_bound_in_the_lane_loop() -> None:
+    base = LetIndex("base", ix.scale(Y, STRIDE))
+    at = LetIndex("at", ix.add(ix.var("base", 0, 2048), T))
+    loop = lanes(at, *stencil(3)[1:])
+    found = together(8, loop, base)
+    assert found is not None
+    assert same(rows(8, loop, base), found)
+
+
+@pytest.mark.parametrize("extent", [1, 5, 7])
+def test_rows_that_do_not_divide_stay(extent: int) -> None:
+    assert together(extent, lanes(*stencil(5))) is None
+
+
+def test_rows_that_share_nothing_stay() -> None:
+    assert together(4, lanes(*stencil(1, columns=9))) is None
+
+
+def test_rows_that_load_little_stay() -> None:
+    assert together(4, lanes(*stencil(5, columns=1))) is None
+
+
+def test_rows_that_load_from_many_places_are_taken_in_smaller_groups_or_stay() -> None:
+    pairs = together(4, lanes(*stencil(MOST_STREAMS - 1)))
+    assert pairs is not None
+    assert pairs.extent == 2
+    assert together(4, lanes(*stencil(MOST_STREAMS))) is None
+
+
+def test_long_rows_are_taken_in_smaller_groups_or_stay() -> None:
+    few = together(4, lanes(*stencil(5, more=MOST_OPERATIONS // 2 - 10)))
+    assert few is not None
+    assert few.extent == 2
+    assert together(4, lanes(*stencil(5, more=MOST_OPERATIONS))) is None
+
+
+def test_what_is_read_and_written_stays() -> None:
+    assert together(4, lanes(*stencil(5, source=OUT))) is None
+
+
+def test_branches_stay() -> None:
+    at, *others = stencil(5)
+    guard = Op("lt", (Read(IN, T, 9), ConstValue(0.0, float32)), float32)
+    assert together(4, lanes(at, If(guard, tuple(others)))) is None
+
+
+def test_lanes_that_end_differently_in_different_rows_stay() -> None:
+    assert together(4, lanes(*stencil(5), limits=(ix.add(Y, 4),))) is None
+    assert together(4, lanes(*stencil(5), limits=(9,))) is not None
+
+
+def test_addresses_that_follow_from_data_stay() -> None:
+    at, *others = stencil(5)
+    index = Let("i", Read(WHERE, HERE, 8))
+    gathered = Let("g", Read(IN, ix.data(Ref("i", int32), 0, 9, text="i"), 9))
+    assert together(4, lanes(at, index, gathered, *others)) is None
+
+
+def test_registers_of_threads_stay() -> None:
+    acc = Buffer("acc", float32, 64, Memory.REGISTER)
+    assert together(4, lanes(*stencil(5)[:-1], Store(acc, T, Ref("v0", float32), 5))) is None
