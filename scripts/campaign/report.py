@@ -8,7 +8,7 @@ from typing import Any
 
 from campaign import timing_tables
 from campaign.files import read_json, write_text
-from campaign.results import Part
+from campaign.results import TOO_LITTLE, Part
 from campaign.tables import NONE, table
 
 RESULTS_FILE = "results.json"
@@ -121,7 +121,7 @@ def _train(parts: Parts, _: object) -> list[str]:
             ))  # fmt: skip
     head = ("", "model", "Spearman", "10th perc.", "top-1 regret", "top-5 regret", "ratio", "off by", "schedules")
     data = "; ".join(sorted({p["data"] for p in parts.values() if "data" in p}))
-    errors = ((n, p["error"]) for n, p in parts.items() if "error" in p)
+    errors = ((n, p[key]) for n, p in parts.items() for key in ("error", TOO_LITTLE) if key in p)
     return [data, "", *table(head, rows), *_messages(errors)]
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from campaign.files import read_json, write_json
 
 Part = dict[str, Any]
+TOO_LITTLE = "too little"
+"""Says in a part of training why there is no such model yet."""
 
 _LEAST_SHARE_OF_WORK = 20
 """Writing the whole file after each part may take one part in that many of the time."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from autosched.errors import InputError
 from autosched.measure.cpu import target_of_labels
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.holdout import split
@@ -19,7 +20,7 @@ from autosched.model.store import FeatureStore
 from campaign.context import Context, Outcome
 from campaign.crew import Lost, do_parts
 from campaign.problems import target_of
-from campaign.results import Part
+from campaign.results import TOO_LITTLE, Part
 from campaign.sample_files import read_samples
 
 WEIGHTS_FILE = "weights.safetensors"
@@ -45,11 +46,17 @@ class Trainer:
     epochs: int
 
     def train(self, held_out: str) -> Part:
-        """Train without an app, or, for the empty name, without a share of everything; return the figures."""
+        """Train without an app, or, for the empty name, without a share of everything; return the figures.
+
+        Too few pipelines to leave an app out are no failure: there will be more after another call.
+        """
         dataset = _dataset(self.data)
         where = Path(self.directory) / (held_out or FINAL)
         settings = TrainSettings(optimiser=OptimiserSettings(epochs=self.epochs))
-        parts = split(dataset, [held_out] if held_out else (), test=0.0 if held_out else HELD_OUT_SHARE)
+        try:
+            parts = split(dataset, [held_out] if held_out else (), test=0.0 if held_out else HELD_OUT_SHARE)
+        except InputError as error:
+            return {"data": dataset.summary(), TOO_LITTLE if held_out else "error": str(error)}
         outcome = train(dataset, parts, settings, where, resume=False)
         figures = {name: summary.metrics() for name, summary in outcome.summaries.items()}
         return {
@@ -80,7 +87,11 @@ def run(context: Context) -> Outcome:
     apps = options.hold_out or tuple(sorted({f for f in dataset.families if not f.startswith(_RANDOM)}))
     names = {FINAL: "", **{f"{_WITHOUT}{app}": app for app in apps}}
     # Figures on other data are not worth keeping: more samples have come since.
-    done = {n for n, part in context.parts.items() if part.get("data") == dataset.summary() and "figures" in part}
+    done = {
+        n
+        for n, part in context.parts.items()
+        if part.get("data") == dataset.summary() and ("figures" in part or TOO_LITTLE in part)
+    }
     file = options.work_path / "dataset.pickle"
     with file.open("wb") as out:
         pickle.dump(dataset, out)

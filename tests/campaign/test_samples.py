@@ -18,7 +18,7 @@ from autosched.runtime.nvrtc import have_nvrtc
 from autosched.target import get_target
 from tests.campaign.small import options, run
 
-pq = pytest.importorskip("pyarrow.parquet")
+pa, pc, pq = (pytest.importorskip(f"pyarrow{module}") for module in ("", ".compute", ".parquet"))
 pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 
 TINY = {"stages": [1, 3], "extents": [16, 64], "channels": [1, 4]}
@@ -87,6 +87,25 @@ def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: p
     summary = write_report(chosen.out_path).read_text()
     assert "| without blur | learned |" in summary
     assert "simulated:H200" in summary
+
+
+def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(
+    collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    (path,) = sample_files.sample_paths(collected.out_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    table = pq.read_table(path)
+    titles = list(dict.fromkeys(table["problem"].to_pylist()))
+    blur = next(t for t in titles if '"blur"' in t)
+    few = {blur, next(t for t in titles if t != blur)}
+    pq.write_table(table.filter(pc.is_in(table["problem"], pa.array(few))), out / path.name)
+    outcome, around = run("train", replace(collected, out=str(out), work=str(tmp_path / "work"), processes=1))
+    assert outcome.failures == 0, around.parts
+    assert "too few to train with" in around.parts["without blur"]["too little"]
+    assert "too few to train with" in write_report(out).read_text()
 
 
 def test_training_without_samples_says_what_to_do(tmp_path: Path) -> None:
