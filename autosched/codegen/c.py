@@ -152,7 +152,7 @@ class _Printer:
             self._lanes(s)
             return
         if s.role is LoopRole.THREAD and (rows := self._rows_of_threads(s)):
-            self._pieces((rows,))
+            self._loop_of_pieces(rows)
             return
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
@@ -173,8 +173,7 @@ class _Printer:
         *between, last = s.body
         if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
             return None
-        lanes = lanes_innermost(last)
-        return self._rows(replace(s, body=(*between, *lanes)))
+        return self._rows(replace(s, body=(*between, *lanes_innermost(last))))
 
     def _rows(self, s: For) -> For | None:
         """Return a loop over groups of rows in place of one over rows, if their lanes read much of the same."""
@@ -190,18 +189,20 @@ class _Printer:
                     for part in without_clamps(s):
                         self._lane_loop(part)
                 case For():
-                    s = self._rows(s) or s
-                    self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
-                    self._pieces(s.body)
-                    if follows_data(s):
-                        self.w.line("ONE_BY_ONE;")
-                    self.w.close()
+                    self._loop_of_pieces(self._rows(s) or s)
                 case If() if any(isinstance(t, For) for t in s.then):
                     self.w.open(f"if ({condition_text(s)}) {{")
                     self._pieces(s.then)
                     self.w.close()
                 case _:
                     self.statements((s,))
+
+    def _loop_of_pieces(self, s: For) -> None:
+        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
+        self._pieces(s.body)
+        if follows_data(s):
+            self.w.line("ONE_BY_ONE;")
+        self.w.close()
 
     def _lane_loop(self, s: For) -> None:
         start, *others = [index_text(first) for first in s.starts] or ["0"]
