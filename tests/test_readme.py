@@ -116,4 +116,4 @@ def test_error_table_is_complete() -> None:
 
 def test_environment_table_is_complete() -> None:
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    assert dict(re.findall(r"^\| `(AUTOSCHED_\w+)` \| (.*) \|$", page, re.MULTILINE)) == ENVIRONMENT_VARIABLES
+    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", page, re.MULTILINE)) == ENVIRONMENT_VARIABLES
