@@ -16,7 +16,7 @@ from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, Let, LetIndex, LoopRole, Shuffle, Stmt, Store, walk
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
 from autosched.lower.vectors import names_in
 
@@ -173,14 +173,7 @@ class _Printer:
         *between, last = s.body
         if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
             return None
-        return self._rows(replace(s, body=(*between, *lanes_innermost(last))))
-
-    def _rows(self, s: For) -> For | None:
-        """Return a loop over groups of rows in place of one over rows, if their lanes read much of the same."""
-        *between, last = s.body
-        if not isinstance(last, For) or last.role is not LoopRole.THREAD or any(isinstance(t, For) for t in last.body):
-            return None
-        return rows_together(s, last, self._namer) if all(isinstance(t, Let | LetIndex) for t in between) else None
+        return rows_together(replace(s, body=(*between, *lanes_innermost(last))), self._namer)
 
     def _pieces(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -189,7 +182,7 @@ class _Printer:
                     for part in without_clamps(s):
                         self._lane_loop(part)
                 case For():
-                    self._loop_of_pieces(self._rows(s) or s)
+                    self._loop_of_pieces(rows_together(s, self._namer) or s)
                 case If() if any(isinstance(t, For) for t in s.then):
                     self.w.open(f"if ({condition_text(s)}) {{")
                     self._pieces(s.then)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from autosched.analysis import index as ix
 from autosched.analysis.naming import Namer
 from autosched.codegen.lanes import follows_data, walks_along_memory
-from autosched.lower.ir import For, Let, LetIndex, LoopRole, Op, Read, Stmt, Store, values_of, walk, walk_values
+from autosched.lower.ir import For, Let, LetIndex, LoopRole, Op, Read, Stmt, Store, values_of, walk_values
 from autosched.lower.unroll import written_out
 
 ROWS = (4, 3, 2)
@@ -34,21 +34,25 @@ MOST_OPERATIONS = 400
 """Of rows taken together; compilers take long for longer straight code."""
 
 
-def rows_together(rows: For, lanes: For, namer: Namer) -> For | None:
+def rows_together(rows: For, namer: Namer) -> For | None:
     """Return a loop over groups of rows with one lane loop in it.
 
-    None where rows share too little, or where it is not known to be safe: lanes end differently in different rows,
-    branches, arrays that are both read and written, addresses that follow from data.
+    None where rows share too little, or where it is not known to be safe: more than a lane loop of straight code, lanes
+    that end differently in different rows, arrays that are both read and written, addresses that follow from data.
 
     Args:
-        rows: A loop around the lane loop; what is bound between the two is taken into the latter.
-        lanes: The lane loop (a thread loop of axis 0), with nothing but straight code in it.
+        rows: A loop around a lane loop (a thread loop of axis 0); what is bound between the two is taken into the
+            latter.
         namer: Gives names that are new in the kernel.
     """
-    between = [s for s in rows.body if isinstance(s, Let | LetIndex)]
-    bound = {rows.name, *(s.name for s in between)}
+    *between, lanes = rows.body
+    if not isinstance(lanes, For) or lanes.role is not LoopRole.THREAD or any(isinstance(s, Store) for s in between):
+        return None
     body = (*between, *lanes.body)
-    if not _is_plain(body) or any(bound & set(ix.loop_vars(e)) for e in (*lanes.limits, *lanes.starts)):
+    if not _is_plain(body):
+        return None
+    bound = {rows.name, *(s.name for s in between if isinstance(s, Let | LetIndex))}
+    if any(bound & set(ix.loop_vars(e)) for e in (*lanes.limits, *lanes.starts)):
         return None
     once = replace(lanes, body=body)
     if not walks_along_memory(once) or follows_data(once):
@@ -61,37 +65,38 @@ def rows_together(rows: For, lanes: For, namer: Namer) -> For | None:
             found = _group(rows, once, count, namer)
             if found is None:
                 return None
-            left = _reads(found.body)
+            groups, inner = found
+            left = _reads(inner.body)
             if len(left) <= MOST_LOADS_LEFT * count * loads and _streams(left) <= MOST_STREAMS:
-                return found
+                return groups
     return None
 
 
-def _group(rows: For, lanes: For, count: int, namer: Namer) -> For | None:
-    """Return the loop over groups of ``count`` rows."""
+def _group(rows: For, lanes: For, count: int, namer: Namer) -> tuple[For, For] | None:
+    """Return the loop over groups of ``count`` rows, and the lane loop in it."""
     group, row = namer(rows.name), namer(rows.name)
     here = ix.add(ix.scale(ix.var(group, 0, rows.extent // count - 1), count), ix.var(row, 0, count - 1))
     of_rows = For(row, count, LoopRole.UNROLLED, (LetIndex(rows.name, here), *lanes.body))
     straight = written_out(of_rows, namer)
     if straight is None or len(straight.stages) != 1:
         return None
-    body = (replace(lanes, body=tuple(straight.stages[0].statements)),)
+    inner = replace(lanes, body=tuple(straight.stages[0].statements))
     comment = f"{rows.comment}, {count} together"
-    return replace(rows, name=group, extent=rows.extent // count, body=body, comment=comment)
+    return replace(rows, name=group, extent=rows.extent // count, body=(inner,), comment=comment), inner
 
 
 def _is_plain(body: Sequence[Stmt]) -> bool:
     """Whether statements are straight code that reads nothing of what it writes."""
-    stored = {s.buffer.name for s in body if isinstance(s, Store)}
-    if any(isinstance(s, Store) and (s.combine or s.buffer.in_registers) for s in body):
+    stores = [s for s in body if isinstance(s, Store)]
+    if not all(isinstance(s, Let | LetIndex | Store) for s in body):
         return False
-    return all(isinstance(s, Let | LetIndex | Store) for s in body) and not any(
-        read.buffer.name in stored for read in _reads(body)
-    )
+    if any(s.combine or s.buffer.in_registers for s in stores):
+        return False
+    return {s.buffer.name for s in stores}.isdisjoint(read.buffer.name for read in _reads(body))
 
 
 def _reads(body: Sequence[Stmt]) -> list[Read]:
-    return [v for s in walk(tuple(body)) for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+    return [v for s in body for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
 
 
 def _streams(reads: Sequence[Read]) -> int:

@@ -89,9 +89,7 @@ def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: p
     assert "simulated:H200" in summary
 
 
-def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(
-    collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(collected: Options, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     (path,) = sample_files.sample_paths(collected.out_path)

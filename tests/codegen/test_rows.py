@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from autosched.analysis import index as ix
+from autosched.analysis.bind import bind
 from autosched.analysis.naming import Namer
+from autosched.apps.registry import get_app
+from autosched.codegen.c import kernel_text
 from autosched.codegen.rows import MOST_OPERATIONS, MOST_STREAMS, rows_together
 from autosched.lang.dtypes import float32, int32
 from autosched.lower.ir import (
@@ -27,6 +31,10 @@ from autosched.lower.ir import (
     Value,
     walk,
 )
+from autosched.lower.program import lower
+from autosched.schedule.types import LoopKind
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
 from tests.codegen.ir_machine import Machine
 
 LANES, STRIDE = 16, 64
@@ -61,13 +69,13 @@ def lanes(*body: Stmt, **fields: tuple[ix.Index, ...]) -> For:
     return For("t", LANES, LoopRole.THREAD, body, 0, comment="x: 16 threads", **fields)
 
 
-def rows(extent: int, loop: For, *between: Stmt, role: LoopRole = LoopRole.SERIAL) -> For:
-    return For("y", extent, role, (*between, loop), 1, comment=f"y: {extent} points")
+def rows(extent: int, loop: For, *between: Stmt) -> For:
+    return For("y", extent, LoopRole.SERIAL, (*between, loop), comment=f"y: {extent} points")
 
 
 def together(extent: int, loop: For, *between: Stmt) -> For | None:
     taken = {"t", "y", "at", "in", "out", "where", *(s.name for s in walk((loop,)) if isinstance(s, Let))}
-    return rows_together(rows(extent, loop, *between), loop, Namer(taken))
+    return rows_together(rows(extent, loop, *between), Namer(taken))
 
 
 def loads(body: Sequence[Stmt]) -> Iterator[Let]:
@@ -101,6 +109,30 @@ def test_what_is_bound_between_rows_and_lanes_is_bound_in_the_lane_loop() -> Non
     found = together(8, loop, base)
     assert found is not None
     assert same(rows(8, loop, base), found)
+
+
+def test_what_is_stored_once_a_row_is_not_stored_by_each_lane() -> None:
+    once = Store(OUT, ix.scale(Y, STRIDE), ConstValue(0.0, float32), 99)
+    assert together(8, lanes(*stencil(3)), once) is None
+
+
+@pytest.mark.parametrize("kind", [LoopKind.THREAD, LoopKind.SERIAL])
+def test_a_stencil_of_an_app_is_taken_together(kind: LoopKind) -> None:
+    """Whether its rows are threads of a block or points of a thread."""
+    app, target = get_app("stencil_chain"), get_target("cpu")
+    pipeline, params = app.configure({"stages": 2})
+    bound = bind(pipeline, app.shapes(app.default_sizes), params)
+    found = schedule_roots(bound, target)
+    kernels = [k for k in found.kernels if k.roots[0].tiling.stage.func == "stage_1"]
+    (root,) = kernels[0].roots
+    rows_of = [p for p in root.tiling.loops if p.dim == "y" and p.kind is LoopKind.THREAD]
+    assert [p.extent for p in rows_of] == [4]
+    loops = tuple(replace(p, kind=kind) if p in rows_of else p for p in root.tiling.loops)
+    changed = replace(kernels[0], roots=(replace(root, tiling=replace(root.tiling, loops=loops)),))
+    whole = tuple(changed if k is kernels[0] else k for k in found.kernels)
+    program = lower(bound, replace(found, kernels=whole))
+    (text,) = (kernel_text(k) for k in program.kernels if "stage_1" in k.title.split("computes")[-1])
+    assert ", 4 together\n" in text
 
 
 @pytest.mark.parametrize("extent", [1, 5, 7])
