@@ -8,6 +8,7 @@ compiler's flags does.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
@@ -28,6 +29,7 @@ from autosched.measure.keys import text_digest
 from autosched.runtime.host_compiler import find_compiler, gnu_version, have_compiler, processor_options
 from autosched.runtime.kernel_options import kernel_options
 from autosched.schedule.serialise import from_json
+from autosched.schedule.types import Schedule
 
 Printer = Literal["cuda", "c"]
 
@@ -47,14 +49,20 @@ def generator_version(printer: Printer) -> str:
 @lru_cache(maxsize=8)
 def _version(printer: Printer, options: tuple[str, ...]) -> str:
     texts = [*options]
-    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction())}
-    for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
-        fixed = json.loads(line)
-        if fixed["printer"] == printer:
-            bound = pipelines[fixed["pipeline"]]
-            program = lower(bound, from_json(json.dumps(fixed["schedule"]), bound))
+    for to, bound, schedule in fixed_schedules():
+        if to == printer:
+            program = lower(bound, schedule)
             texts += [print_cuda(k).source for k in program.kernels] if printer == "cuda" else [print_c(program).text]
     return text_digest(texts)[:12]
+
+
+def fixed_schedules() -> Iterator[tuple[Printer, BoundPipeline, Schedule]]:
+    """Yield the printer, the pipeline and the schedule of each program whose text tells the version."""
+    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide())}
+    for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
+        fixed = json.loads(line)
+        bound = pipelines[fixed["pipeline"]]
+        yield fixed["printer"], bound, from_json(json.dumps(fixed["schedule"]), bound)
 
 
 def _options() -> tuple[str, ...]:
@@ -74,6 +82,15 @@ def _stencil() -> BoundPipeline:
     blurred[y, x] = (rows[y - 1, x] + 2.0 * rows[y, x] + rows[y + 1, x]) * 0.25
     out[y, x] = cast(uint8, clamp(clamped[y, x] + exp(-blurred[y // 2, x // 2]) * 3.5, 0.0, 255.0))
     return bind(Pipeline([out.over(y=(0, 67), x=(0, 131))], name="stencil"), {"image": (67, 131)})
+
+
+def _wide() -> BoundPipeline:
+    """Return a stencil of many points, of which neighbouring rows read much the same."""
+    y, x = Var("y"), Var("x")
+    image, out = Input("image", float32, 2), Func("out")
+    taps = [image[y + dy, x + dx] * (1.0 + dy + 5.0 * dx) for dy in range(5) for dx in range(5)]
+    out[y, x] = sum(taps[1:], taps[0])
+    return bind(Pipeline([out.over(y=(0, 72), x=(0, 131))], name="wide"), {"image": (76, 135)})
 
 
 def _reduction() -> BoundPipeline:

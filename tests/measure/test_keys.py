@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autosched.measure.generator import generator_version
+from autosched.measure.generator import fixed_schedules, generator_version
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
@@ -64,17 +64,20 @@ def test_the_version_of_the_generator_is_that_of_what_it_emits() -> None:
 
 
 def test_the_schedules_that_tell_the_version_are_legal() -> None:
-    from autosched.measure import generator
-
-    pipelines = {bound.pipeline.name: bound for bound in (generator._stencil(), generator._reduction())}
     targets = {"cuda": H200, "c": get_target("cpu")}
     seen: Counter[tuple[str, str]] = Counter()
-    for line in generator.SCHEDULES.read_text(encoding="utf-8").splitlines():
-        fixed = json.loads(line)
-        bound = pipelines[fixed["pipeline"]]
-        validate(bound, from_json(json.dumps(fixed["schedule"]), bound), targets[fixed["printer"]])
-        seen[fixed["printer"], fixed["pipeline"]] += 1
-    assert seen == dict.fromkeys(((p, b) for p in targets for b in pipelines), 6)
+    for printer, bound, schedule in fixed_schedules():
+        validate(bound, schedule, targets[printer])
+        seen[printer, bound.pipeline.name] += 1
+    assert seen == {(p, b): 6 for p in targets for b in ("stencil", "reduction")} | {("c", "wide"): 2}
+
+
+def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosched.codegen import rows
+    from autosched.measure import generator
+
+    monkeypatch.setattr(rows, "ROWS", ())
+    assert generator._version.__wrapped__("c", generator._options()) != generator_version("c")
 
 
 def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
