@@ -131,6 +131,7 @@ class AccessTable:
 
     bound: BoundPipeline
     _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
+    _called: dict[tuple[str, int, frozenset[str]], list[_Load]] = field(default_factory=dict)
     _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
     _calls: dict[tuple[object, ...], tuple[_Load, ...]] = field(default_factory=dict)
     _of_calls: dict[tuple[object, ...], tuple[_Way, ...]] = field(default_factory=dict)
@@ -141,8 +142,14 @@ class AccessTable:
         reached = self._reached(func, number, inlined)
         key = func, number, reached
         if key not in self._found:
-            self._found[key] = self._enumerate(self.bound.stage(func, number), reached)
+            self._found[key], self._called[key] = self._enumerate(self.bound.stage(func, number), reached)
         return self._found[key]
+
+    def called_by(self, func: str, number: int, inlined: frozenset[str]) -> tuple[AccessGroup, ...]:
+        """Return the points at which a stage evaluates inlined Funcs; the arguments are those of `of`."""
+        self.of(func, number, inlined)
+        called = self._called[func, number, self._reached(func, number, inlined)]
+        return self._grouped(self.bound.stage(func, number), called)
 
     def _reached(self, func: str, number: int, inlined: frozenset[str]) -> frozenset[str]:
         found: set[str] = set()
@@ -170,9 +177,10 @@ class AccessTable:
             self._loads[key] = tuple(found.values())
         return self._loads[key]
 
-    def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> StageAccesses:
+    def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> tuple[StageAccesses, list[_Load]]:
+        """Return what a stage accesses, and the points at which it evaluates inlined Funcs."""
         seen: dict[tuple[object, ...], _Load] = {}
-        points: dict[tuple[str, tuple[str, ...]], None] = {}
+        points: dict[tuple[str, tuple[str, ...]], _Load] = {}
         queue = [self._stage_loads(stage)]
         overflow = False
         while queue:
@@ -180,7 +188,7 @@ class AccessTable:
                 if load.source not in inlined:
                     seen[load.source, load.component, load.keys] = load
                 elif (load.source, load.keys) not in points:
-                    points[load.source, load.keys] = None
+                    points[load.source, load.keys] = load
                     if len(points) > MOST_POINTS:
                         overflow = True
                         break
@@ -194,7 +202,8 @@ class AccessTable:
         at = tuple(ix.substitute(i, inside) for i in stage.store)
         components = len(self.bound.funcs[stage.func].dtypes)
         stores = [_Load(stage.func, c, at) for c in range(components)]
-        return StageAccesses(self._grouped(stage, list(seen.values())), self._grouped(stage, stores), calls, overflow)
+        loads = self._grouped(stage, list(seen.values()))
+        return StageAccesses(loads, self._grouped(stage, stores), calls, overflow), list(points.values())
 
     def _inside(self, stage: BoundStage, call: _Load) -> tuple[_Load, ...]:
         """Return the loads of an inlined Func evaluated at a point; other choices of inlined Funcs meet it again."""

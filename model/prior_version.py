@@ -7,6 +7,7 @@ be forgotten when they change, and does not change with a comment.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.featurize import schema
-from autosched.featurize.model import Featurizer
+from autosched.featurize.model import BatchEvaluation, Featurizer
 from autosched.featurize.structure import Structure
 from autosched.host import Host
 from autosched.lang.dtypes import float32
@@ -41,24 +42,49 @@ def prior_version(kind: str) -> str:
         kind: ``cuda`` or ``cpu``, as `Target.kind`.
     """
     target = _reference(kind)
+    priors = [prior_for(t) for t in (target, *_others(target))]
+    kernels = (_taps(target), _rows(target)) if kind == "cpu" else (_taps(target),)
+    parts = np.concatenate([prior.parts(found).reshape(-1) for found in kernels for prior in priors])
+    values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
+    return hashlib.sha256(f"{','.join(priors[0].names)}|{values}".encode()).hexdigest()[:12]
+
+
+def _taps(target: Target) -> BatchEvaluation:
+    """Return a sum over a window, in threads of one point."""
     y, x, taps = Var("y"), Var("x"), RDom("taps", k=5)
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = sum_over(image[y, x + taps.k] * image[y // 2, x], over=taps) / 5.0
-    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 60))], name="taps"), {"image": (64, 64)})
+    return _made_up(out, target, (1, 1, 1, 1))
+
+
+def _rows(target: Target) -> BatchEvaluation:
+    """Return a window of whose rows a processor takes four together."""
+    y, x = Var("y"), Var("x")
+    image, out = Input("image", float32, 2), Func("out")
+    first, *others = [image[y + dy, x + dx] for dy in range(3) for dx in range(3)]
+    out[y, x] = sum(others, first)
+    return _made_up(out, target, (1, 16, 4, 1))
+
+
+def _made_up(out: Func, target: Target, params: Sequence[int]) -> BatchEvaluation:
+    """Return a kernel that computes a Func of an image, with features that are made up.
+
+    Args:
+        out: The Func.
+        target: What it is for.
+        params: Threads and points of a thread in y and x.
+    """
+    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 60))]), {"image": (66, 64)})
     featurizer = Featurizer(bound, target)
     name = next(iter(bound.outputs.values()))
     stages = tuple(StageId(name, s.number) for s in bound.funcs[name].stages)
     model = featurizer.model(Structure(stages, inlined=frozenset(bound.funcs) - {name}))
-    params = np.ones((KERNELS, model.layout.count), np.int64)
-    found = featurizer.evaluate([model], [params])
+    found = featurizer.evaluate([model], [np.tile(np.array(params, np.int64), (KERNELS, 1))])
     rng = np.random.default_rng(0)
     features = rng.integers(1, 1000, found.features.shape).astype(np.float64)
     ratios = [n for n in schema.NAMES if "efficiency" in n or n in ("idle_lane_wastage", "warp_lane_utilization")]
     features[:, :, [schema.INDEX[n] for n in ratios]] /= 1000
-    priors = [prior_for(t) for t in (target, *_others(target))]
-    parts = np.concatenate([prior.parts(replace(found, features=features)).reshape(-1) for prior in priors])
-    values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
-    return hashlib.sha256(f"{','.join(priors[0].names)}|{values}".encode()).hexdigest()[:12]
+    return replace(found, features=features)
 
 
 def _others(target: Target) -> list[Target]:

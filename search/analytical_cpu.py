@@ -62,6 +62,7 @@ from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
 from autosched.search.kernel_work import KernelWork
 from autosched.search.lane_rows import LaneRows, lane_rows
 from autosched.search.lane_work import LANE_BYTES
+from autosched.search.shared_rows import SPARED
 from autosched.search.stage_work import StageWork
 from autosched.target import Target
 
@@ -184,6 +185,7 @@ class CpuModel:
         too_far = [distance > MAX_VECTOR_STEP for distance in (rows.apart, rows.apart * of("stride"))]
         near = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("near"))
         far = of("far") + np.where(too_far[0], of("unit"), 0) + np.where(too_far[1], of("near"), 0)
+        less = dict(zip(SPARED, rows.less.T, strict=True))
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         gaps = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("gaps"))
         longest = LANE_BYTES * width / of("narrowest")
@@ -200,6 +202,8 @@ class CpuModel:
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
         contiguous = np.where(rows.apart > 1, 0, of("wide") - reduces * of("own"))
+        contiguous -= np.where(rows.apart > 1, 0, less["wide"])
+        near -= np.where(too_far[0], 0, np.where(rows.apart > 1, less["unit"], 0) + less["near"])
         accesses = contiguous + of("held") - reduces * in_registers * of("kept")
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
@@ -207,10 +211,10 @@ class CpuModel:
         in_vectors = whole * free * ~cut
         ends = self._ends(rows, np.maximum(longest * SHORTER[-1], 1)) * together
         return {
-            "vector_arithmetic": vectors * of("arithmetic"),
+            "vector_arithmetic": vectors * (of("arithmetic") - less["arithmetic"]),
             "vector_accesses": vectors * accesses,
             "sums": vectors * of("own") * reduces * np.where(in_registers, rows.cut, 1),
-            "divisions": vectors * of("divisions"),
+            "divisions": vectors * (of("divisions") - less["divisions"]),
             "strided_accesses": runs * near * together,
             "gathered_accesses": runs * (far - rows.spared) * together,
             "scalar": runs * (singly * (1 - together) + of("once") / lanes),
@@ -222,7 +226,7 @@ class CpuModel:
             "calls": runs * of("calls") * (1 - together),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
-            "rows": runs / lanes * np.where(in_registers, IN_REGISTERS, 1),
+            "rows": runs / (lanes * rows.together) * np.where(in_registers, IN_REGISTERS, 1),
         }
 
     def _ends(self, rows: LaneRows, vector: Floats) -> Floats:

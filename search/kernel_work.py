@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.model import KernelModel
+from autosched.featurize.structure import inner_order
 from autosched.search.lane_work import LaneWork, LaneWorks
+from autosched.search.shared_rows import spared_by_rows
 from autosched.search.stage_work import StageWork
 
 Floats = NDArray[np.float64]
@@ -34,11 +36,13 @@ class KernelWork:
     """
 
     def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
+        self._model = model
         self._works = LaneWorks(model, known)
         self._facts = model.facts
         self._carriers = [self._carrier(k) for k in range(len(model.rows))]
         self._vectors: dict[tuple[int, int], Floats] = {}
         self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
+        self._spared: dict[tuple[int, int, int], Floats | None] = {}
 
     def work(self, row: int, lane: int) -> Floats:
         """Return the fields of the `LaneWork` of a nest whose carrier's lanes walk the dimension of that number."""
@@ -63,6 +67,25 @@ class KernelWork:
             same = np.array([s for _, s in found], bool).reshape(len(found), len(own))
             self._evenly_far[key] = np.array([n for n, _ in found], np.int64), same
         return self._evenly_far[key]
+
+    def spared_by_rows(self, row: int, lane: int, dim: int) -> Floats | None:
+        """Return what `spared_by_rows` does of a nest with threads of its own, whose lanes and rows walk dimensions."""
+        key = row, lane, dim
+        if key not in self._spared:
+            dims = self._facts.dims[row]
+            self._spared[key] = spared_by_rows(self._model, self._works, self._facts.rows[row], dims[lane], dims[dim])
+        return self._spared[key]
+
+    @cached_property
+    def depths(self) -> Ints:
+        """``int64[rows, D]``: how far inside each dimension's loop over a thread's points is, the innermost most."""
+        facts = self._facts
+        found = np.full((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), -1, np.int64)
+        for k, (stage, dims) in enumerate(zip(facts.rows, facts.dims, strict=True)):
+            bound, listed = facts.bound.stage(stage.func, stage.number), facts.structure.order(stage).inner
+            order = inner_order(bound, dims, listed)
+            found[k, : len(dims)] = [order.index(d) if d in order else -1 for d in dims]
+        return found
 
     @cached_property
     def borders(self) -> Ints:

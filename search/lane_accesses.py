@@ -52,7 +52,7 @@ class LaneAccesses:
 
     def step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
-        fastest = self._fastest(group.source)
+        fastest = self.fastest(group.source)
         # Where none of the rows is exact it is the load that may be left out, no floor.
         floors = any(r is not None and r.exact for r in group.rows)
         in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
@@ -73,7 +73,7 @@ class LaneAccesses:
 
     def in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
         """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
-        fastest = self._fastest(group.source)
+        fastest = self.fastest(group.source)
         for k, row in enumerate(group.rows):
             if row is None:
                 if (group.source, k) in wild:
@@ -90,7 +90,7 @@ class LaneAccesses:
 
     def _columns(self, group: AccessGroup) -> list[list[int]]:
         """Return the offsets of accesses in each row."""
-        fastest = self._fastest(group.source)
+        fastest = self.fastest(group.source)
         rows: dict[tuple[int, ...], list[int]] = {}
         for offset in group.offsets:
             rows.setdefault((*offset[:fastest], *offset[fastest + 1 :]), []).append(offset[fastest])
@@ -123,7 +123,7 @@ class LaneAccesses:
             apart += size * stride * index_step(row, moves)
         return float(apart & -apart)
 
-    def _fastest(self, source: str) -> int:
+    def fastest(self, source: str) -> int:
         """Return the dimension of an array along which neighbours are next to each other in memory."""
         model = self._model
         func = model.bound.funcs.get(source)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.alike import alike
+from autosched.codegen.lanes import MAX_VECTOR_STEP
+from autosched.codegen.rows import ROWS
+from autosched.featurize.alike import alike, alike_rows
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.search.block_reads import read_by_blocks
 from autosched.search.kernel_work import FIELD, KernelWork
+from autosched.search.shared_rows import SPARED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,6 +47,8 @@ class LaneRows:
         spared: ``float64[R]``, loads of lanes evenly far apart of which an evaluation is spared as points of a thread
             share them.
         all_shared: ``bool[R]``, whether there is none of these that they do not share.
+        together: ``float64[R]``, rows of lanes that are taken together; 1 where none are.
+        less: ``float64[R, SPARED]``, what an evaluation is spared by that, see `spared_by_rows`.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
         left: ``float64[R]``, how many of a row's lanes do not, in these.
@@ -67,6 +72,8 @@ class LaneRows:
     work: Floats
     spared: Floats
     all_shared: Bools
+    together: Floats
+    less: Floats
     borders: Floats
     cut: Floats
     left: Floats
@@ -136,6 +143,12 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
         lanes = np.where(unrolled, np.maximum(nests.active[carrier, 1], 1), lanes)
         serial = np.where(unrolled, 1, serial)
         work, spared, all_shared = along(lane)
+    straight = (np.bincount(carrier, minlength=len(rows)) == 1) & ~inside & ~bare & ~unrolled & (lanes > 1)
+    apart = serial * np.maximum(work[:, FIELD["unit"]] > 0, work[:, FIELD["stride"]])
+    depths = np.concatenate([_padded(w.depths, dims) for w in works])[batch.nests.flat]
+    row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, lane)
+    iterations = np.where(straight & (apart <= MAX_VECTOR_STEP), iterations, 1)
+    together, less = _taken_together(works, np.stack([structure, local]), (lane, row), iterations)
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
     inner = np.maximum(count - borders, 0)
@@ -158,7 +171,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     first[start] = True
     return LaneRows(
         candidate, first, inside, lanes.astype(np.float64), np.where(bare, 1, serial).astype(np.float64), work,
-        spared, all_shared, 1 - middle, cut,
+        spared, all_shared, together, less, 1 - middle, cut,
         np.maximum(np.ceil(lanes * filled), 1),
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, features),
@@ -195,6 +208,50 @@ def _shared_by_points(far: list[tuple[Ints, Bools]], which: Ints, serial: Ints, 
         spared[rows] = (loads * (1 - 1 / points)).sum(axis=1)
         all_shared[rows] = (points > 1).all(axis=1) & (loads.sum() == even[rows])
     return spared, all_shared
+
+
+def _loop_around(
+    serial: Ints, threads: Ints, points: Ints, depths: Ints, next_lane: Bools, lane: Ints
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Return the dimension that the innermost loop around each nest's lanes walks, ``int64[R]``, and its iterations.
+
+    It is over a thread's points or, where it has one, threads side by side. Where guards stand in between there is one
+    iteration.
+    """
+    at, several = np.arange(len(serial)), (serial > 1).any(axis=1)
+    dim = np.where(several, np.where(serial > 1, depths, -1).argmax(axis=1), next_lane.argmax(axis=1))
+    whole = points == serial * threads
+    unguarded = (whole | (np.arange(serial.shape[1]) == lane[:, None])).all(axis=1) & (whole[at, lane] | (dim != lane))
+    iterations = np.where(several, serial[at, dim], np.where(next_lane.any(axis=1), threads[at, dim], 1))
+    return dim, np.where(unguarded, iterations, 1)
+
+
+def _taken_together(
+    works: list[KernelWork], nests: Ints, dims: tuple[Ints, Ints], iterations: Ints
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return the `LaneRows.together` and `LaneRows.less` of R nests.
+
+    Args:
+        works: What is known of each structure.
+        nests: ``int64[2, R]``, the structure that each nest is of and its number there.
+        dims: ``int64[R]`` each, the dimensions that its lanes and the loop around them walk.
+        iterations: ``int64[R]``, of that loop; 1 where rows are not taken together in any case.
+    """
+    together, less = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
+    fits = iterations[:, None] % ROWS == 0  # [R, ROWS]
+    chosen = np.flatnonzero(fits.any(axis=1))
+    _, firsts, which = alike_rows(np.stack([*nests, *dims], axis=1)[chosen])
+    for k, first in enumerate(chosen[firsts].tolist()):
+        (structure, row), (lane, dim) = nests[:, first].tolist(), (int(d[first]) for d in dims)
+        spared = works[structure].spared_by_rows(row, lane, dim)
+        if spared is None:
+            continue
+        own = chosen[which == k]
+        taken = fits[own] & ~np.isnan(spared[:, 0])
+        some, most = taken.any(axis=1), taken.argmax(axis=1)  # the most rows come first
+        together[own[some]] = np.array(ROWS)[most[some]]
+        less[own[some]] = spared[most[some]]
+    return together, less
 
 
 def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:

@@ -16,7 +16,7 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.boundaries import Boundary, boundaries
 from autosched.search.lane_accesses import UNEVEN, LaneAccesses, Moves, index_step, terms_later
 from autosched.search.place_bounds import bounds_of
-from autosched.search.stage_work import StageWork, stage_work
+from autosched.search.stage_work import StageWork, Work, stage_work
 
 LANE_BYTES = 4
 NEAR_BYTES = 1 << 19
@@ -44,6 +44,7 @@ class LaneWork:
         serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
             4 bytes, scattered stores that processors have no instruction for, lanes at quotients.
         once: Operations that are the same in all lanes.
+        operations: How many operations there are.
         wide: Contiguous accesses, in vectors of 4-byte lanes.
         held: The same of arrays inside a thread, which are contiguous in any case.
         own: Those of contiguous accesses that are of the stage's own result, which every term of a reduction reads and
@@ -85,6 +86,7 @@ class LaneWork:
     calls: float = 0.0
     serial: float = 0.0
     once: float = 0.0
+    operations: float = 0.0
     wide: float = 0.0
     held: float = 0.0
     own: float = 0.0
@@ -221,6 +223,26 @@ class LaneWorks:
                 same = [self._accesses.step(group, {d: 1}, self._differing(stage, {d})) == 0 for d in dims]
                 found.append((len(group.offsets), same))
         return found
+
+    def step(self, stage: StageId, group: AccessGroup, lane: str) -> int | None:
+        """Return how far apart in elements neighbouring lanes access; None where that is no constant.
+
+        Args:
+            stage: The stage.
+            group: Accesses of it.
+            lane: The dimension that neighbouring lanes walk, see `of`.
+        """
+        return self._step(stage, group, self._moves_of(stage, lane), self._wild(stage, lane))
+
+    def evaluated(self, stage: StageId, lane: str) -> Mapping[str, Work]:
+        """Return the work of one evaluation of a stage, and of each Func inlined into it, by Func."""
+        works = self._varying(stage, set(self._moves_of(stage, lane)))[1]
+        bound = self._model.bound
+        return {name: Work() if bound.funcs[name].boundary else found.work for name, found in works.items()}
+
+    def fastest(self, source: str) -> int:
+        """Return the dimension of an array along which neighbours are next to each other in memory."""
+        return self._accesses.fastest(source)
 
     def _wild(self, stage: StageId, lane: str | None) -> set[tuple[str, int]]:
         """Return which indices differ from lane to lane, by source and position."""
@@ -407,5 +429,5 @@ def level_of(model: KernelModel, stage: StageId) -> Level:
 
 def _add(found: LaneWork, stage: StageWork, times: int) -> None:
     work = stage.work
-    for name in ("arithmetic", "divisions", "scalar", "calls", "serial", "once"):
+    for name in ("arithmetic", "divisions", "scalar", "calls", "serial", "once", "operations"):
         setattr(found, name, getattr(found, name) + times * getattr(work, name))

@@ -64,6 +64,7 @@ class Work:
         serial: Divisions of integers by integers that are no constants and remainders of floats, for which there is no
             vector instruction.
         once: What is the same in all lanes, in additions of one number.
+        operations: How many there are, in lanes or not.
     """
 
     arithmetic: float = 0.0
@@ -72,6 +73,7 @@ class Work:
     calls: float = 0.0
     serial: float = 0.0
     once: float = 0.0
+    operations: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,14 @@ class StageWork:
 def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
     """Return the work of a stage whose dimensions ``moving`` differ from lane to lane."""
     varies = _varying(stage, moving)
-    total = [0.0] * 6
+    total = [0.0] * 7
     shares = _shares(stage, varies)
     for e, indexing in _nodes(stage):
         moves, data = varies[id(e)]
         if _is_free(e, indexing, moves, data):
             continue
         cost = _cost(e)
+        total[6] += not isinstance(e, Load)
         if moves:
             for k, n in enumerate(cost):
                 total[k] += n * (shares[id(e)] if k < IN_VECTORS else 1)

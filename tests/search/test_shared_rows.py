@@ -1,0 +1,173 @@
+"""What rows share that the C backend takes together: as many as it takes, and what is loaded and computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound import BoundPipeline
+from autosched.codegen.c import print_c
+from autosched.featurize.describe import describe_kernel, described_points
+from autosched.featurize.model import Featurizer
+from autosched.featurize.structure import Structure
+from autosched.lang.dtypes import float32, int32
+from autosched.lang.expr import Expr
+from autosched.lang.func import Func, Input
+from autosched.lang.functions import clamp
+from autosched.lang.pipeline import Pipeline
+from autosched.lower.program import lower
+from autosched.measure.problem import Problem
+from autosched.schedule.types import Schedule, StageId
+from autosched.search.candidates import Candidates, Mix
+from autosched.search.kernel_work import KernelWork
+from autosched.search.lane_rows import LaneRows, lane_rows
+from autosched.search.shared_rows import SPARED
+from autosched.target import get_target
+from tests.search.test_analytical_cpu import IMAGE, H, W, counts_of, x, y
+from tests.search.test_lane_rows import rows_of
+
+CPU = replace(get_target("cpu"), multiprocessors=1)
+LEGAL = Mix(beam=0, refined=0, greedy=0, states=0, legal=40, mutations=0, steps=0)
+FOUR, ONE = (1, 64, 4, 1), (1, 64, 1, 1)
+"""Threads and points of a thread along y and x."""
+
+
+def box(source: Callable[[Expr, Expr], Expr], rows: int, columns: int) -> Expr:
+    """Return a sum over a window."""
+    taps = [source(y + dy, x + dx) for dy in range(rows) for dx in range(columns)]
+    return sum(taps[1:], taps[0])
+
+
+def stencil(rows: int = 5, columns: int = 5) -> Func:
+    f, padded = Func("f"), IMAGE.clamped()
+    f[y, x] = box(lambda i, j: padded[i, j], rows, columns)
+    return f
+
+
+def spared(found: LaneRows, name: str) -> float:
+    return float(found.less[0, SPARED.index(name)])
+
+
+def nests_of(func: Func, *params: int) -> LaneRows:
+    inlined = frozenset(name for name in bind_names(func) if name != func.name)
+    return rows_of(func, *params, inlined=inlined)
+
+
+def bind_names(func: Func) -> list[str]:
+    return list(bind(Pipeline([func.over(y=(0, H), x=(0, W))]), {"image": (H, W)}).funcs)
+
+
+@pytest.mark.parametrize(
+    ("params", "together"),
+    [
+        (ONE, 1),
+        (FOUR, 4),
+        ((1, 64, 8, 1), 4),
+        ((1, 64, 2, 1), 2),
+        ((4, 64, 1, 1), 4),  # threads side by side
+        ((2, 64, 2, 1), 2),
+        ((1, 1, 4, 1), 1),  # no lanes
+    ],
+)
+def test_as_many_rows_as_divide_their_number(params: tuple[int, ...], together: int) -> None:
+    assert nests_of(stencil(), *params).together[0] == together
+
+
+def test_what_four_rows_of_a_window_load() -> None:
+    """A row of 5 x 5 points loads 25 vectors, four rows 8 x 5."""
+    found = nests_of(stencil(), *FOUR)
+    assert spared(found, "unit") == spared(found, "wide") == 25 - 40 / 4
+    assert spared(found, "arithmetic") == 0
+    assert (nests_of(stencil(), *ONE).less == 0).all()
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        stencil(2, 2),  # waits for memory
+        stencil(1, 9),  # rows share nothing
+        stencil(11, 2),  # more places than are fetched ahead
+    ],
+)
+def test_rows_that_are_left_alone(func: Func) -> None:
+    assert nests_of(func, *FOUR).together[0] == 1
+
+
+def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
+    """Three rows of a Func with two operations a point: four rows together evaluate six of it, not twelve."""
+    g, f, padded = Func("g"), Func("f"), IMAGE.clamped()
+    g[y, x] = padded[y, x] * 2 + padded[y, x + 1] + padded[y, x + 2]
+    f[y, x] = g[y, x] + g[y + 1, x] + g[y + 2, x]
+    found = nests_of(f, *FOUR)
+    assert found.together[0] == 4
+    assert spared(found, "unit") == 9 - 18 / 4
+    assert spared(found, "arithmetic") == 3 * (3 - 6 / 4)
+
+
+def test_counts_are_those_of_groups_of_rows() -> None:
+    bound = bind(Pipeline([stencil().over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    structure = Structure((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
+    alone, four = (counts_of(Featurizer(bound, CPU), structure, *params) for params in (ONE, FOUR))
+    vectors = H * W / 16
+    assert alone["vector_accesses"] == pytest.approx(26 * vectors)
+    assert four["vector_accesses"] == pytest.approx(11 * vectors)
+    assert four["rows"] == pytest.approx(alone["rows"] / 4)
+
+
+def wide() -> BoundPipeline:
+    f = Func("f")
+    image = Input("image", float32, 2)
+    f[y, x] = box(lambda i, j: image[i, j], 5, 3)
+    return bind(Pipeline([f.over(y=(0, 72), x=(0, 131))]), {"image": (76, 133)})
+
+
+def chosen_rows() -> BoundPipeline:
+    """Return a stencil of rows that data choose."""
+    f = Func("f")
+    image, at = Input("image", float32, 2), Input("at", int32, 1)
+    f[y, x] = box(lambda i, j: image[i + clamp(at[0], 0, 9), j], 5, 3)
+    return bind(Pipeline([f.over(y=(0, 72), x=(0, 131))], name="chosen"), {"image": (90, 133), "at": (1,)})
+
+
+@pytest.mark.parametrize(
+    ("bound", "exact"),
+    [
+        (wide(), True),
+        (chosen_rows(), True),
+        (Problem.app("harris", small=True).bind(), True),
+        (Problem.app("canny", small=True).bind(), False),  # casts of 16-bit operations count in the code
+        (Problem.app("stencil_chain", small=True).bind(), False),
+    ],
+)
+def test_the_rows_taken_together_are_those_of_the_emitted_code(bound: BoundPipeline, exact: bool) -> None:
+    featurizer, seen, agree = Featurizer(bound, CPU), set(), []
+    for _, schedule in Candidates(bound, CPU, 1).draw(LEGAL):
+        for emitted, expected in zip(emitted_rows(bound, schedule), expected_rows(featurizer, schedule), strict=True):
+            agree.append(emitted == expected)
+            seen |= emitted
+    assert np.mean(agree) >= (1.0 if exact else 0.95)
+    assert bool(seen) == (bound.pipeline.name != "chosen")
+
+
+def emitted_rows(bound: BoundPipeline, schedule: Schedule) -> list[set[int]]:
+    """Return how many rows each kernel's C code takes together."""
+    program = lower(bound, schedule)
+    texts = [print_c(replace(program, kernels=(k,))).text for k in program.kernels]
+    return [{int(n) for n in re.findall(r"// .*, (\d) together", text)} for text in texts]
+
+
+def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
+    """Return what the timing model takes them for."""
+    found = []
+    for kernel in schedule.kernels:
+        structure, tiles = describe_kernel(featurizer.bound, kernel)
+        model = featurizer.model(structure)
+        params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
+        nests = lane_rows(model.f.evaluate([model], [params]), lambda m: KernelWork(m, {}))
+        found.append({int(n) for n in nests.together if n > 1})
+    return found
