@@ -18,6 +18,7 @@ from autosched.featurize.model import BatchEvaluation
 from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, PORT, gpu_parts
 from autosched.search.analytical import COMPONENTS, AnalyticalModel
 from autosched.search.analytical_cpu import ALONE, OF_MEMORY, CpuModel
+from autosched.search.cpu_inputs import CPU_INPUTS
 from autosched.search.cpu_rates import CPU_COMPONENTS
 from autosched.target import Target
 
@@ -91,12 +92,15 @@ class GpuPrior:
 class CpuPrior:
     """`CpuModel`: times add up, but for those of memory, which goes on beside the computation of the same step.
 
+    Beside its parts there are quantities that they were worked out from (`autosched.search.cpu_inputs`), as 1 + x: what
+    networks read are logarithms.
+
     Args:
         target: The processor.
     """
 
     corrected = len(CPU_COMPONENTS)
-    names = (*CPU_COMPONENTS, ANALYTICAL)
+    names = (*CPU_COMPONENTS, *CPU_INPUTS, ANALYTICAL)
 
     def __init__(self, target: Target) -> None:
         self._model = CpuModel(target)
@@ -104,9 +108,9 @@ class CpuPrior:
         self._alone = torch.tensor([name in ALONE for name in CPU_COMPONENTS])
 
     def parts(self, found: BatchEvaluation) -> Floats:
-        """Return the seconds of each part, ``float64[M, C]``."""
-        counts, rates = self._model.counts(found), self._model.rates
-        return np.concatenate([counts * rates, self._model.total(counts, rates)[:, None]], axis=1)
+        """Return the seconds of each part, and the inputs between them and the last, ``float64[M, C]``."""
+        (counts, inputs), rates = self._model.counts_and_inputs(found), self._model.rates
+        return np.concatenate([counts * rates, 1 + inputs, self._model.total(counts, rates)[:, None]], axis=1)
 
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""

@@ -57,6 +57,7 @@ from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
 from autosched.host import has_vector_math
+from autosched.search.cpu_inputs import cpu_inputs
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of
 from autosched.search.kernel_work import KernelWork
@@ -67,6 +68,7 @@ from autosched.search.stage_work import StageWork
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 OF_MEMORY = (
@@ -153,21 +155,33 @@ class CpuModel:
 
     def counts(self, found: BatchEvaluation) -> Floats:
         """Return how much of each kind of work the busiest core does, ``float64[M, len(CPU_COMPONENTS)]``."""
-        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in found.models])[found.batch.structure]
-        return self.work(lane_rows(found, self._work), found.batch.nests.start, is_output)
+        return self._counted(*self._by_nest(found))
 
-    def work(self, rows: LaneRows, start: NDArray[np.int64], is_output: Bools) -> Floats:
-        """Return what `counts` does, from the nests of candidates, the first of each, and which write an output."""
+    def counts_and_inputs(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
+        """Return what `counts` does, and what networks are told beside it, see `cpu_inputs`."""
+        rows, start, by_nest = self._by_nest(found)
+        rates = rates_of(self.target.processor)
+        seconds = np.sum([values * rates[name] for name, values in by_nest.items()], axis=0)
+        return self._counted(rows, start, by_nest), cpu_inputs(rows, start, seconds)
+
+    def _by_nest(self, found: BatchEvaluation) -> tuple[LaneRows, Ints, dict[str, Floats]]:
+        """Return the nests of a batch, the first of each candidate, and the work of each in all blocks."""
+        rows, start = lane_rows(found, self._work), found.batch.nests.start
+        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in found.models])[found.batch.structure]
         root = rows.features[start]
         blocks, written = root[:, INDEX["num_blocks"]], root[:, INDEX["global_bytes_at_task"]]
         put = root[:, INDEX["global_bytes_written_by_kernel"]]
         # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
         filled = np.where(written > 0, np.minimum(per(put, written), blocks) / blocks, 1.0)
-        by_row = self._computation(rows, filled[rows.candidate])
+        by_nest = self._computation(rows, filled[rows.candidate])
         hot, own = SHARE_OF_CACHE * self.target.l2_bytes, CORE_CACHES * self.target.shared_per_sm
-        by_row |= moved(rows, start, filled, is_output, hot, own)
-        counts = {name: np.add.reduceat(values, start) for name, values in by_row.items()}
-        counts["steps"] = self._one_after_another(rows, start, by_row)
+        return rows, start, by_nest | moved(rows, start, filled, is_output, hot, own)
+
+    def _counted(self, rows: LaneRows, start: Ints, by_nest: dict[str, Floats]) -> Floats:
+        """Return what `counts` does, from the work of each nest."""
+        blocks = rows.features[start, INDEX["num_blocks"]]
+        counts = {name: np.add.reduceat(values, start) for name, values in by_nest.items()}
+        counts["steps"] = self._one_after_another(rows, start, by_nest)
         counts["blocks"] = blocks
         cores = self.target.multiprocessors
         share = np.ceil(blocks / cores) / blocks
@@ -246,11 +260,11 @@ class CpuModel:
         found: Floats = np.minimum((low + high + rest) / whole, 1) * np.where(lanes < whole, 1, WHOLE_ROWS)
         return found
 
-    def _one_after_another(self, rows: LaneRows, start: NDArray[np.int64], by_row: dict[str, Floats]) -> Floats:
+    def _one_after_another(self, rows: LaneRows, start: Ints, by_nest: dict[str, Floats]) -> Floats:
         """Return the seconds that it takes longer as only memory and computation of the same step overlap, ``[M]``."""
         of_step = np.zeros((2, len(rows.first)))
         rates = rates_of(self.target.processor)
-        for name, values in by_row.items():
+        for name, values in by_nest.items():
             of_step[int(name in OF_MEMORY)] += np.bincount(rows.carrier, values * rates[name], len(values))
         together = np.hypot(*np.add.reduceat(of_step, start, axis=1))
         found: Floats = np.maximum(np.add.reduceat(np.hypot(*of_step), start) - together, 0)
