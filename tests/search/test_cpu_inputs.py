@@ -1,0 +1,61 @@
+"""What networks are told of a kernel on a CPU: of the nest that takes longest, and of all on average."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.featurize.structure import Spot
+from autosched.lang.func import Func
+from autosched.model.prior import prior_for
+from autosched.schedule.types import Level, StageId
+from autosched.search.cpu_inputs import CPU_INPUTS, cpu_inputs
+from autosched.search.cpu_rates import CPU_COMPONENTS
+from autosched.search.lane_rows import LaneRows
+from tests.model.test_prior import evaluated
+from tests.search.test_analytical_cpu import CPU, IMAGE, x, y
+from tests.search.test_lane_rows import rows_of
+
+START = np.array([0])
+
+
+def two_nests() -> LaneRows:
+    """Return the nests of a kernel with lanes of 32 in its root and of 8 in its Member."""
+    g, f = Func("g"), Func("f")
+    g[y, x] = IMAGE[y, x] * 2 + 1
+    f[y, x] = g[y, x] + 1
+    return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(Spot("g", Level.BLOCK, StageId("f")),))
+
+
+def told(rows: LaneRows, *seconds: float) -> dict[str, float]:
+    found = cpu_inputs(rows, START, np.array(seconds))
+    return dict(zip(CPU_INPUTS, found[0].tolist(), strict=True))
+
+
+def test_of_the_nest_that_takes_longest() -> None:
+    rows = two_nests()
+    assert rows.lanes.tolist() == [32, 8]
+    assert told(rows, 3e-6, 1e-6)["longest_lanes"] == 32
+    assert told(rows, 1e-6, 3e-6)["longest_lanes"] == 8
+
+
+def test_means_are_weighted_with_what_nests_take() -> None:
+    found = told(two_nests(), 3e-6, 1e-6)
+    assert found["mean_lanes"] == pytest.approx((3 * 32 + 8) / 4, rel=1e-5)
+    assert found["share_of_longest"] == pytest.approx(3 / 4, rel=1e-5)
+    assert found["nests"] == 2
+
+
+def test_nests_that_take_nothing_have_a_mean() -> None:
+    assert told(two_nests(), 0.0, 0.0)["mean_lanes"] == 20
+
+
+def test_networks_read_them_between_the_parts_and_the_analytical_time() -> None:
+    found, prior = evaluated(CPU), prior_for(CPU)
+    parts = prior.parts(found)
+    inputs = parts[:, len(CPU_COMPONENTS) : -1]
+    assert prior.names[len(CPU_COMPONENTS) : -1] == CPU_INPUTS
+    assert prior.corrected == len(CPU_COMPONENTS)
+    assert (inputs >= 1).all()  # 1 + x
+    lanes = inputs[:, CPU_INPUTS.index("longest_lanes")] - 1
+    assert set(lanes.tolist()) <= set(found.geometry.nests.active.reshape(-1).tolist()) | {1.0}
