@@ -44,7 +44,8 @@ class Dataset:
         algorithm: ``float32[A, 280]``, algorithm features of all pipelines' stages.
         stage: ``int64[R]``, row of ``algorithm``.
         row_start: ``int64[K + 1]``, first row of each distinct kernel.
-        parts: ``float32[K, C]``, seconds each unit needs by the analytical model.
+        parts: ``float32[K, C]``, seconds each unit needs by the analytical model, and more to learn from, see
+            `Prior.names`.
         entry_kernel: ``int64[E]``, the distinct kernel that each kernel of a schedule is.
         entry_seconds: ``float32[E]``, its time; NaN where that is not known.
         registers: ``float32[E]``, its registers; NaN where not known.

@@ -48,7 +48,7 @@ class KernelFeatures:
     Attributes:
         schedule: ``float32[rows, F]``, schedule features of its stages and inlined Funcs.
         stage: ``int64[rows]``, which stage of the pipeline each row is.
-        parts: ``float64[C]``, seconds each unit needs by the analytical model.
+        parts: ``float64[C]``, seconds each unit needs by the analytical model, and more to learn from (`Prior.names`).
     """
 
     schedule: Singles

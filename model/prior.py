@@ -41,7 +41,7 @@ class Prior(Protocol):
         """How many of the parts, the first ones, make up the time."""
 
     def parts(self, found: BatchEvaluation) -> Floats:
-        """Return the seconds of each part, ``float64[M, C]``, of M candidates."""
+        """Return the parts of M candidates, ``float64[M, C]``: in seconds those that make up the time, and the last."""
 
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``, from those of their first parts, ``float[K, corrected]``."""

@@ -18,7 +18,7 @@ class KernelBatch:
         stage: ``int64[R]``, row of ``algorithm`` of each stage.
         kernel: ``int64[R]``, kernel of each stage, in ascending order.
         first: ``int64[K]``, first row of each kernel, that of its first root stage.
-        parts: ``float[K, C]``, seconds each unit needs by the analytical model.
+        parts: ``float[K, C]``, seconds each unit needs by the analytical model, and more to learn from (`Prior.names`).
     """
 
     schedule: Tensor

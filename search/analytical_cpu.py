@@ -18,6 +18,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming
   vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`),
   and stores where data say on processors without an instruction for them.
+* Rows that the C backend takes together load what they share once, and evaluate inlined Funcs once
+  (`autosched.search.shared_rows`); which these are is told from the middle block.
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
   same in all lanes, vectors are worked out of one.
 * Lanes whose indices are clamped, or that conditions on their place tell apart, at both ends of the rows of the whole
@@ -215,8 +217,7 @@ class CpuModel:
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
-        contiguous = np.where(rows.apart > 1, 0, of("wide") - reduces * of("own"))
-        contiguous -= np.where(rows.apart > 1, 0, less["wide"])
+        contiguous = np.where(rows.apart > 1, 0, of("wide") - less["wide"] - reduces * of("own"))
         near -= np.where(too_far[0], 0, np.where(rows.apart > 1, less["unit"], 0) + less["near"])
         accesses = contiguous + of("held") - reduces * in_registers * of("kept")
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))

@@ -72,8 +72,10 @@ class KernelWork:
         """Return what `spared_by_rows` does of a nest with threads of its own, whose lanes and rows walk dimensions."""
         key = row, lane, dim
         if key not in self._spared:
-            dims = self._facts.dims[row]
-            self._spared[key] = spared_by_rows(self._model, self._works, self._facts.rows[row], dims[lane], dims[dim])
+            dims, operations = self._facts.dims[row], float(self.work(row, lane)[FIELD["operations"]])
+            self._spared[key] = spared_by_rows(
+                self._model, self._works, self._facts.rows[row], dims[lane], dims[dim], operations
+            )
         return self._spared[key]
 
     @cached_property

@@ -220,8 +220,8 @@ def _loop_around(
     """
     at, several = np.arange(len(serial)), (serial > 1).any(axis=1)
     dim = np.where(several, np.where(serial > 1, depths, -1).argmax(axis=1), next_lane.argmax(axis=1))
-    whole = points == serial * threads
-    unguarded = (whole | (np.arange(serial.shape[1]) == lane[:, None])).all(axis=1) & (whole[at, lane] | (dim != lane))
+    ends_the_lanes = (np.arange(serial.shape[1]) == lane[:, None]) & (dim != lane)[:, None]  # no guard: fewer lanes
+    unguarded = ((points == serial * threads) | ends_the_lanes).all(axis=1)
     iterations = np.where(several, serial[at, dim], np.where(next_lane.any(axis=1), threads[at, dim], 1))
     return dim, np.where(unguarded, iterations, 1)
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.codegen.rows import LEAST_LOADS, MOST_LOADS_LEFT, MOST_OPERATIONS, MOST_STREAMS, NEAR, ROWS
-from autosched.featurize.accesses import AccessGroup, Row
+from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.schedule.types import StageId
 from autosched.search.lane_work import LANE_BYTES, LaneWorks
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Numbers = NDArray[np.uint64]
+
+FAR = 0x9E3779B97F4A7C15
+"""Its powers set rows of arrays apart."""
 
 SPARED = ("unit", "wide", "near", "arithmetic", "divisions")
 """Fields of a `LaneWork` of which an evaluation is spared some."""
 
 
-def spared_by_rows(model: KernelModel, works: LaneWorks, stage: StageId, lane: str, dim: str) -> Floats | None:
+def spared_by_rows(
+    model: KernelModel, works: LaneWorks, stage: StageId, lane: str, dim: str, operations: float
+) -> Floats | None:  # fmt: skip
     """Return what each evaluation of a stage is spared where rows of lanes are taken together.
 
     Args:
@@ -31,33 +33,33 @@ def spared_by_rows(model: KernelModel, works: LaneWorks, stage: StageId, lane: s
         stage: A stage with threads of its own.
         lane: The dimension that neighbouring lanes walk.
         dim: The dimension that neighbouring rows walk.
+        operations: Of one evaluation of it.
 
     Returns:
         ``float64[ROWS, SPARED]``, NaN for a number of rows that is not taken together; None where none is.
     """
     loads = _loads_near_lanes(model, works, stage, lane)
     count = sum(len(g.offsets) for g, _ in loads or ())
-    operations = works.of(stage, lane).operations
     if loads is None or count < LEAST_LOADS:
         return None
+    called = model.f.accesses.called_by(stage.func, stage.number, model.structure.inlined)
+    evaluated = works.evaluated(stage, lane)
     found = np.full((len(ROWS), len(SPARED)), np.nan)
     for k, rows in enumerate(ROWS):
-        points = [_points(g, dim, rows) for g, _ in loads]
-        left = sum(map(len, points))
-        streams = sum(_streams(p, works.fastest(g.source)) for p, (g, _) in zip(points, loads, strict=True))
+        places = [_places(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
+        left, streams = sum(map(len, places)), sum(map(_streams, places))
         if rows * operations > MOST_OPERATIONS or left > MOST_LOADS_LEFT * rows * count or streams > MOST_STREAMS:
             continue
         found[k] = 0
-        for p, (g, step) in zip(points, loads, strict=True):
+        for p, (g, step) in zip(places, loads, strict=True):
             less = len(g.offsets) - len(p) / rows
             found[k, 0] += less * (step == 1)
             found[k, 1] += less * (step == 1) * model.facts.itemsize(g) / LANE_BYTES
             found[k, 2] += less * (step > 1)
-        for g in model.f.accesses.called_by(stage.func, stage.number, model.structure.inlined):
-            work = works.evaluated(stage, lane)[g.source]
-            less = len(g.offsets) - len(_points(g, dim, rows)) / rows
-            found[k, 3] += less * work.arithmetic
-            found[k, 4] += less * work.divisions
+        for g in called:
+            less = len(g.offsets) - len(_places(g, dim, rows, works.fastest(g.source))) / rows
+            found[k, 3] += less * evaluated[g.source].arithmetic
+            found[k, 4] += less * evaluated[g.source].divisions
     return None if np.isnan(found).all() else found
 
 
@@ -76,28 +78,23 @@ def _loads_near_lanes(
     return near[: len(access.loads)]
 
 
-def _points(group: AccessGroup, dim: str, rows: int) -> set[tuple[int, ...]]:
-    """Return the different constants of what so many rows access."""
-    shifts = [_shift(row, dim) for row in group.rows]
-    return {
-        tuple(_value(row, n + k * shift) for row, n, shift in zip(group.rows, offset, shifts, strict=True))
-        for offset in group.offsets
-        for k in range(rows)
-    }
+def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
+    """Return the different places that so many rows access, ``uint64[n]`` in order.
+
+    Those next to each other in memory are next to each other in number; others are far apart, as numbers are a linear
+    form of the indices modulo 2**64.
+    """
+    quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
+    shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
+    indices = (
+        np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]
+    )  # [rows, accesses, dimensions]
+    weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(shifts))], np.uint64)
+    numbers = (indices // quotients).astype(np.uint64) @ weights
+    found: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
+    return found
 
 
-def _shift(row: Row | None, dim: str) -> int:
-    """Return how far an index, times its quotient, moves from a row to the next."""
-    return 0 if row is None else dict(row.coefficients).get(dim, 0)
-
-
-def _value(row: Row | None, numerator: int) -> int:
-    return numerator if row is None else numerator // row.quotient
-
-
-def _streams(points: set[tuple[int, ...]], fastest: int) -> int:
-    """Return how many places accesses are in: runs of elements that lie near each other in a row."""
-    places: dict[Sequence[int], list[int]] = {}
-    for p in points:
-        places.setdefault((*p[:fastest], *p[fastest + 1 :]), []).append(p[fastest] if p else 0)
-    return sum(1 + sum(b - a > NEAR for a, b in pairwise(sorted(columns))) for columns in places.values())
+def _streams(places: Numbers) -> int:
+    """Return how many runs of elements that lie near each other there are."""
+    return 1 + int((np.diff(places) > NEAR).sum())

@@ -49,20 +49,20 @@ def generator_version(printer: Printer) -> str:
 @lru_cache(maxsize=8)
 def _version(printer: Printer, options: tuple[str, ...]) -> str:
     texts = [*options]
-    for to, bound, schedule in fixed_schedules():
-        if to == printer:
-            program = lower(bound, schedule)
-            texts += [print_cuda(k).source for k in program.kernels] if printer == "cuda" else [print_c(program).text]
+    for bound, schedule in fixed_schedules(printer):
+        program = lower(bound, schedule)
+        texts += [print_cuda(k).source for k in program.kernels] if printer == "cuda" else [print_c(program).text]
     return text_digest(texts)[:12]
 
 
-def fixed_schedules() -> Iterator[tuple[Printer, BoundPipeline, Schedule]]:
-    """Yield the printer, the pipeline and the schedule of each program whose text tells the version."""
+def fixed_schedules(printer: Printer) -> Iterator[tuple[BoundPipeline, Schedule]]:
+    """Yield the pipeline and the schedule of each program whose text tells the version of a printer."""
     pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)
-        bound = pipelines[fixed["pipeline"]]
-        yield fixed["printer"], bound, from_json(json.dumps(fixed["schedule"]), bound)
+        if fixed["printer"] == printer:
+            bound = pipelines[fixed["pipeline"]]
+            yield bound, from_json(json.dumps(fixed["schedule"]), bound)
 
 
 def _options() -> tuple[str, ...]:

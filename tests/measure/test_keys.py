@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autosched.measure.generator import fixed_schedules, generator_version
+from autosched.measure.generator import Printer, fixed_schedules, generator_version
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
@@ -17,7 +17,7 @@ from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.validate import validate
 from autosched.search.candidates import Candidates
 from autosched.search.roots import schedule_roots
-from autosched.target import get_target
+from autosched.target import Target, get_target
 
 PROBLEM = Problem.app("harris", small=True)
 H200, V100 = get_target("h200"), get_target("v100")
@@ -64,11 +64,12 @@ def test_the_version_of_the_generator_is_that_of_what_it_emits() -> None:
 
 
 def test_the_schedules_that_tell_the_version_are_legal() -> None:
-    targets = {"cuda": H200, "c": get_target("cpu")}
+    targets: dict[Printer, Target] = {"cuda": H200, "c": get_target("cpu")}
     seen: Counter[tuple[str, str]] = Counter()
-    for printer, bound, schedule in fixed_schedules():
-        validate(bound, schedule, targets[printer])
-        seen[printer, bound.pipeline.name] += 1
+    for printer, target in targets.items():
+        for bound, schedule in fixed_schedules(printer):
+            validate(bound, schedule, target)
+            seen[printer, bound.pipeline.name] += 1
     assert seen == {(p, b): 6 for p in targets for b in ("stencil", "reduction")} | {("c", "wide"): 2}
 
 
