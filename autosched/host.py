@@ -18,8 +18,10 @@ _FALLBACK_L2_BYTES = 512 * 1024
 _FALLBACK_CLOCK_HZ = 2.5e9
 _FALLBACK_MEMORY_BYTES = 4 * 1024**3
 
-# Family 6 has been every generation's since 1995, and virtual machines hide the model; units tell them apart.
-_INTEL_UNITS = (("amx", "amx_tile"), ("avx512", "avx512f"), ("avx2", "avx2"))
+# Generations share these families, and virtual machines hide the model, so the widest unit tells them apart: all of
+# Intel's since 1995, and the third and fourth of AMD's EPYC.
+_SHARED_FAMILIES = (("GenuineIntel", "6"), ("AuthenticAMD", "25"))
+_UNITS = (("amx", "amx_tile"), ("avx512", "avx512f"), ("avx2", "avx2"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,9 @@ class Host:
         last_level_bytes: Capacity of the cache before DRAM, over all cores.
         memory_bytes: Physical memory.
         clock_hz: Highest clock, or a nominal one where it is not known.
-        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say; for
-            Intel, whose families do not tell generations apart, the widest unit too (``GenuineIntel 6 amx``).
+        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say; the
+            widest unit too where a family does not tell generations apart (``GenuineIntel 6 amx``, ``AuthenticAMD 25
+            avx512``).
     """
 
     cores: int
@@ -147,10 +150,10 @@ def _processor(cpuinfo: Path) -> str:
     vendor, family = said.get("vendor_id"), said.get("cpu family")
     if not vendor or not family:
         return ""
-    if vendor != "GenuineIntel":
+    if (vendor, family) not in _SHARED_FAMILIES:
         return f"{vendor} {family}"
     flags = set(said.get("flags", "").split())
-    unit = next((name for name, flag in _INTEL_UNITS if flag in flags), "sse")
+    unit = next((name for name, flag in _UNITS if flag in flags), "sse")
     return f"{vendor} {family} {unit}"
 
 

@@ -85,7 +85,7 @@ def document_of(settings: ModelSettings, provenance: Provenance) -> dict[str, An
     return {
         "version": VERSION,
         "schema_version": schema.SCHEMA_VERSION,
-        "prior_version": prior_version(provenance.target.kind),
+        "prior_version": prior_version(provenance.target.kind, provenance.target.processor),
         "features": list(schema.NAMES),
         "settings": asdict(settings),
         "target": asdict(provenance.target),
@@ -136,7 +136,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         found = metadata.get("format") or document["format"], document["version"]
         versions = document["schema_version"], document["prior_version"]
         features = document["features"]
-        expected = schema.SCHEMA_VERSION, prior_version(document["target"]["kind"])
+        device = document["target"]
+        expected = schema.SCHEMA_VERSION, prior_version(device["kind"], device.get("processor", ""))
     except (KeyError, TypeError, ValueError) as e:
         raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e
     if found != (FORMAT, VERSION):

@@ -26,7 +26,6 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.model.prior import prior_for
 from autosched.schedule.types import StageId
-from autosched.search.cpu_rates import RATES
 from autosched.target import Target, cpu_target, get_target
 
 KERNELS = 8
@@ -34,19 +33,20 @@ DIGITS = 5
 """Significant digits that count, so that the order of sums does not."""
 
 
-@lru_cache(maxsize=2)
-def prior_version(kind: str) -> str:
+@lru_cache(maxsize=8)
+def prior_version(kind: str, processor: str = "") -> str:
     """Return hexadecimal digits that change when the parts of the analytical model for a kind of target do.
 
     Args:
         kind: ``cuda`` or ``cpu``, as `Target.kind`.
+        processor: Of a CPU, the kind that it is, as `Target.processor`; rates of others do not count.
     """
-    target = _reference(kind)
-    priors = [prior_for(t) for t in (target, *_others(target))]
+    target = replace(_reference(kind), processor=processor)
+    prior = prior_for(target)
     kernels = (_taps(target), _rows(target)) if kind == "cpu" else (_taps(target),)
-    parts = np.concatenate([prior.parts(found).reshape(-1) for found in kernels for prior in priors])
+    parts = np.concatenate([prior.parts(found).reshape(-1) for found in kernels])
     values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
-    return hashlib.sha256(f"{','.join(priors[0].names)}|{values}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{','.join(prior.names)}|{values}".encode()).hexdigest()[:12]
 
 
 def _taps(target: Target) -> BatchEvaluation:
@@ -85,11 +85,6 @@ def _made_up(out: Func, target: Target, params: Sequence[int]) -> BatchEvaluatio
     ratios = [n for n in schema.NAMES if "efficiency" in n or n in ("idle_lane_wastage", "warp_lane_utilization")]
     features[:, :, [schema.INDEX[n] for n in ratios]] /= 1000
     return replace(found, features=features)
-
-
-def _others(target: Target) -> list[Target]:
-    """Return a target like one for each processor that has rates of its own."""
-    return [replace(target, processor=name) for name in RATES] if target.kind == "cpu" else []
 
 
 def _reference(kind: str) -> Target:

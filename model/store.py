@@ -37,7 +37,7 @@ class FeatureStore:
 
     def path(self, problem: ProblemLike) -> Path:
         """Return the file of a problem; other versions of the features have other files."""
-        text = f"{_versions()}|{self.target}|{problem.text()}"
+        text = f"{_versions()}|{self.target}|{self.target.processor}|{problem.text()}"  # which its text leaves out
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.parquet"
 
     def features(self, problem: ProblemLike, schedules: Mapping[str, str]) -> ProblemFeatures:

@@ -1,12 +1,13 @@
 """Kernels of the C backend with their times, to compare the CPU's timing model with.
 
-`measured` times schedules of suite apps here; `labelled` reads times of random pipelines from a results database.
+`measured` times schedules of suite apps here; `labelled` reads times from a results database or a Parquet file.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from autosched.codegen.c import ENTRY, print_c
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.lang.expr import Scalar
-from autosched.measure.cpu import target_of_labels
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.cpu_source import target_of_labels
+from autosched.measure.labels import open_labels
 from autosched.model.rows import samples_from
 from autosched.model.samples import by_problem, one_source
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
@@ -192,17 +193,22 @@ def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
     return np.array(found)
 
 
-def labelled(path: Path, target: Target) -> list[Sample]:
-    """Return the samples of a results database whose kernels were timed, all of one source."""
-    with ResultsDatabase(path) as database:
-        labels = samples_from(database, target.name)
-    target = target_of_labels(target, one_source(labels))
+def labelled(path: Path, target: Target) -> tuple[list[Sample], Target]:
+    """Return the samples of labels whose kernels were timed, all of one source, and the processor that they are of.
+
+    Args:
+        path: A results database or a Parquet file.
+        target: This machine's processor.
+    """
+    with closing(open_labels([path])) as labels:
+        samples = samples_from(labels, target.name)
+    target = target_of_labels(target, one_source(samples))
     found = []
-    for title, group in by_problem(labels):
+    for title, group in by_problem(samples):
         bound = group[0].problem.bind()
         featurizer, model = Featurizer(bound, target), CpuModel(target)
         for s in group:
             counts = counted(featurizer, model, from_json(s.schedule, bound))
             if counts is not None and len(counts) == len(s.kernel_seconds):
                 found.append(Sample(title, "labelled", counts, np.array(s.kernel_seconds)))
-    return found
+    return found, target

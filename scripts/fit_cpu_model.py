@@ -1,7 +1,7 @@
 """Compare the CPU's timing model with times of kernels: rank correlation, regret and better rates; prints tables.
 
     OMP_NUM_THREADS=1 python scripts/fit_cpu_model.py [--apps unsharp,harris] [--seed 0] [--rounds 9] [--fit]
-    python scripts/fit_cpu_model.py --data results.sqlite --fit
+    python scripts/fit_cpu_model.py --data docs/results/cpu-genuineintel-6-amx-labels.parquet --fit
 
 Without ``--data``, schedules of all strategies and random ones of suite apps are compiled through C, and every kernel
 is timed by itself within its pipeline; times are the least of all rounds, on one core, which other processes disturb
@@ -9,7 +9,8 @@ less. For each app: Spearman's rank correlation of predicted and measured times 
 schedule that the model likes best takes, over the fastest one's time), predicted over measured time, and how many times
 as long as the beam search's schedule those of `roots` and of the best of Sioutas' modes take.
 
-With ``--data`` times are read that scripts/make_dataset.py measured, and means over the pipelines are printed.
+With ``--data`` times are read that scripts/make_dataset.py measured, of whatever processor, and means over the
+pipelines are printed.
 
 ``--fit`` prints the rates that make the logarithms of kernels' times fit best, to be put in
 `autosched.search.cpu_rates`, and how well they do: those of one half of the pipelines on the other half
@@ -40,11 +41,12 @@ WEIGHT_OF_ORDER = 1.5
 """How much more than its kernels' times it counts how long a schedule takes beside the app's other ones."""
 
 
-def fitted(samples: list[Sample], *, offsets: bool) -> Any:
+def fitted(samples: list[Sample], rates: Any, *, offsets: bool) -> Any:
     """Return the rates that fit best, each app weighing the same, and each schedule of an app.
 
     Args:
         samples: Kernels with their times.
+        rates: What they are where samples tell nothing else.
         offsets: Whether an app's times may all be off by one factor.
     """
     apps = sorted({s.app for s in samples})
@@ -58,7 +60,7 @@ def fitted(samples: list[Sample], *, offsets: bool) -> Any:
     share = seconds / np.add.reduceat(seconds, start)[of_schedule]
     weight = np.sqrt(share) * alike[of_schedule]
     taken = np.log(np.add.reduceat(seconds, start))
-    before = np.log(CpuModel(get_target("cpu")).rates)
+    before = np.log(rates)
     n, free = len(before), len(apps) if offsets else 0
 
     def residuals(x: Any) -> Any:
@@ -117,15 +119,16 @@ def show(rates: Any) -> None:
 
 
 def compare_labels(path: Path, fit: bool) -> None:
-    """Print how well the model orders the schedules of a results database."""
-    samples, rates = labelled(path, get_target("cpu")), CpuModel(get_target("cpu")).rates
+    """Print how well the model orders the schedules of labels."""
+    samples, target = labelled(path, get_target("cpu"))
+    rates = CpuModel(target).rates
     means(samples, rates, "rates as they are")
     if fit:
         apps = sorted({s.app for s in samples})
         halves = [[s for s in samples if apps.index(s.app) % 2 == k] for k in (0, 1)]
         for one, other, name in ((*halves, "one half"), (*halves[::-1], "the other half")):
-            means(other, fitted(one, offsets=False), f"rates of {name}, the rest")
-        show(fitted(samples, offsets=False))
+            means(other, fitted(one, rates, offsets=False), f"rates of {name}, the rest")
+        show(fitted(samples, rates, offsets=False))
 
 
 def main() -> int:
@@ -134,7 +137,7 @@ def main() -> int:
     parser.add_argument("--apps", default=",".join(SIZES), help="names, separated by commas")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules drawn of each app")
     parser.add_argument("--rounds", type=int, default=9, help="calls of each schedule, in turn")
-    parser.add_argument("--data", type=Path, help="results database to read instead of measuring")
+    parser.add_argument("--data", type=Path, help="results database or Parquet file to read instead of measuring")
     parser.add_argument("--fit", action="store_true", help="print better rates")
     options = parser.parse_args()
     if options.data is not None:
@@ -150,7 +153,7 @@ def main() -> int:
         print(f"measured {name}", file=sys.stderr, flush=True)
     report(samples, rates)
     if options.fit:
-        rates = fitted(samples, offsets=True)
+        rates = fitted(samples, rates, offsets=True)
         show(rates)
         report(samples, rates)
     return 0

@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     add("--samples", type=int, default=Options.samples, help="samples to collect (default: %(default)s)")
     add("--pipelines", type=int, default=Options.pipelines, help="random pipelines at most (default: %(default)s)")
     add("--first", type=int, default=0, help="seed of the first random pipeline")
+    add("--labels", default="", help="files of labels whose schedules are measured before any are drawn")
     add("--hold-out", default="", help="apps to train without, one after the other (default: each)")
     add("--epochs", type=int, default=Options.epochs, help="passes of training at most (default: %(default)s)")
     add("--peers", type=Path, help="directory of run_halide_peers.py, torch_peers.py and what they need")
@@ -76,6 +77,7 @@ def options_of(given: argparse.Namespace, work: Path) -> Options:
         samples=given.samples,
         pipelines=given.pipelines,
         first=given.first,
+        labels=tuple(str(Path(name).absolute()) for name in _names(given.labels)),
         hold_out=_names(given.hold_out),
         epochs=given.epochs,
         peers=str(given.peers.absolute()) if given.peers else "",

@@ -4,6 +4,7 @@
     python scripts/make_dataset.py measure=cpu target=cpu random_pipelines=cpu database=out/cpu.sqlite budget_s=600
     python scripts/make_dataset.py measure=cuda target=cuda dataset=suite parquet=out/suite.parquet
     python scripts/make_dataset.py dataset=tiny random_pipelines=small      # a look at how it works
+    python scripts/make_dataset.py measure=cuda target=cuda dataset.labels=docs/results/h200-simulated-labels.parquet
 
 Every result is in the database as soon as it is there; started again, the script goes on where it was. It ends with 1
 if any schedule computed a wrong result.
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import hydra
@@ -28,20 +31,22 @@ from autosched.errors import AutoschedError, InputError
 from autosched.measure.again import time_again
 from autosched.measure.backend import Backend
 from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend, target_of_labels
+from autosched.measure.cpu import CpuBackend
+from autosched.measure.cpu_source import target_of_labels
 from autosched.measure.cuda import CudaBackend
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.export import export_parquet
 from autosched.measure.job import Job, Status
 from autosched.measure.keys import digest
 from autosched.measure.measurer import Measurer
-from autosched.measure.problem import Problem
+from autosched.measure.problem import Problem, spread
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
 from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
-from autosched.search.drawing import Drawer, draw_in_processes
+from autosched.search.drawing import Drawer, Drawn, draw_in_processes
+from autosched.search.known import KnownSchedules
 from autosched.search.modes.models import cost_model
 from autosched.search.roots import schedule_roots
 from autosched.settings import available_cpus
@@ -84,17 +89,62 @@ def problems_of(config: DictConfig) -> list[Problem]:
     chosen = config.dataset
     apps = [Problem.app(n, small=chosen.small) for n in (NAMES if list(chosen.apps) == ["all"] else chosen.apps)]
     seeds = range(chosen.first, chosen.first + chosen.pipelines)
-    found = [(k / max(len(seeds), 1), Problem.random(seed, settings)) for k, seed in enumerate(seeds)]
-    found += [(k / max(len(apps), 1), app) for k, app in enumerate(apps)]
-    return [problem for _, problem in sorted(found, key=lambda pair: pair[0])]
+    return spread([Problem.random(seed, settings) for seed in seeds], apps)
+
+
+Drawing = Generator[tuple[Problem, Drawn], None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Problems, and where their schedules come from.
+
+    Attributes:
+        problems: What to measure.
+        count: Schedules of all problems, if they have as many as asked for.
+        draw: Yields problems with their schedules, in order.
+        key: Returns what a problem's schedules depend on.
+    """
+
+    problems: list[Problem]
+    count: int
+    draw: Callable[[Iterable[Problem]], Drawing]
+    key: Callable[[Problem], str]
+
+
+def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline: float) -> Source:
+    """Return the pipelines of the configuration, with schedules that are drawn in processes.
+
+    Args:
+        config: Settings of the script.
+        target: What for.
+        ahead: Whether they may be drawn while others are measured.
+        deadline: Time by `time.monotonic` after which no more are waited for.
+    """
+    problems = problems_of(config)
+    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
+    processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
+    return Source(
+        problems,
+        len(problems) * (drawer.mix.total + 1),
+        partial(draw_in_processes, drawer, processes=processes, ahead=processes if ahead else 0, deadline=deadline),
+        lambda _: f"{drawer.mix!r} {drawer.seed} {drawer.cost}",
+    )
+
+
+def known_schedules(config: DictConfig) -> Source:
+    """Return the pipelines of other labels, with the schedules that these are of."""
+    paths = config.dataset.labels
+    known = KnownSchedules.read([paths] if isinstance(paths, str) else list(paths))
+    return Source(known.problems, known.count, known.draw, known.key)
 
 
 class Samples:
     """The candidates of all problems in order; problems that are done are left out.
 
     Args:
-        problems: What to measure.
-        drawer: Draws their schedules.
+        source: The problems with their schedules.
+        target: What these are for.
         database: Where it is noted which problems are done.
         what: What else a note depends on: label source and version of the code generator.
 
@@ -103,11 +153,11 @@ class Samples:
         waited_s: Time that was spent waiting for schedules.
     """
 
-    def __init__(self, problems: list[Problem], drawer: Drawer, database: ResultsDatabase, what: str) -> None:
+    def __init__(self, source: Source, target: Target, database: ResultsDatabase, what: str) -> None:
         self.done = 0
         self.waited_s = 0.0
-        self._problems = problems
-        self._drawer = drawer
+        self._source = source
+        self._target = target
         self._database = database
         self._what = what
         self._drawn: list[Problem] = []
@@ -115,13 +165,11 @@ class Samples:
 
     def baseline(self, problem: Problem) -> Job:
         """Return the trusted candidate of a problem."""
-        target = self._drawer.target
-        return Job.of(problem, schedule_roots(problem.bind(), target), target, origin="roots")
+        return Job.of(problem, schedule_roots(problem.bind(), self._target), self._target, origin="roots")
 
-    def jobs(self, *, processes: int, ahead: int, deadline: float) -> Generator[Job, None, None]:
-        """Yield the candidates of the problems that are not done; see `draw_in_processes`."""
-        todo = (p for p in self._problems if not self._is_done(p))
-        drawing = draw_in_processes(self._drawer, todo, processes=processes, ahead=ahead, deadline=deadline)
+    def jobs(self) -> Generator[Job, None, None]:
+        """Yield the candidates of the problems that are not done."""
+        drawing = self._source.draw(p for p in self._source.problems if not self._is_done(p))
         started = time.perf_counter()
         with closing(drawing):
             for problem, drawn in drawing:
@@ -129,7 +177,7 @@ class Samples:
                 if drawn.note:
                     self.leave_open(problem)
                     CONSOLE.print(f"[yellow]{problem.title} lacks schedules:[/] {drawn.note}", highlight=False)
-                yield from (Job(problem, text, self._drawer.target, origin=kind) for kind, text in drawn.schedules)
+                yield from (Job(problem, text, self._target, origin=kind) for kind, text in drawn.schedules)
                 self._drawn.append(problem)
                 started = time.perf_counter()
 
@@ -151,8 +199,7 @@ class Samples:
         return is_done
 
     def _key(self, problem: Problem) -> str:
-        d = self._drawer
-        return digest("make_dataset", problem.text(), d.target.name, repr(d.mix), str(d.seed), d.cost, self._what)
+        return digest("make_dataset", problem.text(), self._target.name, self._source.key(problem), self._what)
 
 
 def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
@@ -160,25 +207,24 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     target = get_target(config.target)
     backend = backend_of(config.measure, target)
     target = target_of_labels(target, backend.source)
-    cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
-    problems = problems_of(config)
-    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
-    samples = Samples(problems, drawer, database, f"{backend.source} {backend.generator}")
+    started = time.perf_counter()
+    budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
+    if config.dataset.labels:
+        source = known_schedules(config)
+    else:
+        cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
+        # What is drawn meanwhile would disturb measurements that need the cores.
+        last = time.monotonic() + budget_s + GRACE_S
+        source = drawn_schedules(config, target, ahead=not backend.needs_quiet, deadline=last)
+    samples = Samples(source, target, database, f"{backend.source} {backend.generator}")
     limits = limits_of(config.measure)
     measurer = Measurer(backend, samples.baseline, database, limits)
     CONSOLE.print(
-        f"{len(problems)} pipelines x {drawer.mix.total + 1} schedules, labels {backend.source}", highlight=False
+        f"{len(source.problems)} pipelines, {source.count} schedules, labels {backend.source}", highlight=False
     )
-    started = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
-    processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
-    # What is drawn meanwhile would disturb measurements that need the cores.
-    ahead = 0 if backend.needs_quiet else processes
-    budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
-    last = time.monotonic() + budget_s + GRACE_S
-    drawn = samples.jobs(processes=processes, ahead=ahead, deadline=last)
-    with closing(drawn) as jobs, Progress(*columns, console=CONSOLE) as progress:
-        bar = progress.add_task("pipelines", total=len(problems), note="")
+    with closing(samples.jobs()) as jobs, Progress(*columns, console=CONSOLE) as progress:
+        bar = progress.add_task("pipelines", total=len(source.problems), note="")
         for result in measurer.run(jobs, seconds=budget_s):
             if result.status in limits.again:
                 samples.leave_open(result.job.problem)

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autosched.errors import AutoschedError
-from autosched.measure.cpu import target_of_labels
+from autosched.measure.cpu_source import target_of_labels
 from autosched.measure.labels import open_labels
 from autosched.measure.simulated.version import other_simulation
 from autosched.model.dataset import Dataset, build_dataset

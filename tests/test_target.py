@@ -150,17 +150,23 @@ def test_host_reads_caches_lanes_and_clock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "processor"),
+    ("family", "flags", "processor"),
     [
-        ("avx avx2 avx512f amx_tile", "GenuineIntel 6 amx"),
-        ("avx avx2 avx512f", "GenuineIntel 6 avx512"),
-        ("avx avx2", "GenuineIntel 6 avx2"),
-        ("sse2", "GenuineIntel 6 sse"),
+        ("GenuineIntel 6", "avx avx2 avx512f amx_tile", "GenuineIntel 6 amx"),
+        ("GenuineIntel 6", "avx avx2 avx512f", "GenuineIntel 6 avx512"),
+        ("GenuineIntel 6", "avx avx2", "GenuineIntel 6 avx2"),
+        ("GenuineIntel 6", "sse2", "GenuineIntel 6 sse"),
+        ("AuthenticAMD 25", "avx avx2 avx512f", "AuthenticAMD 25 avx512"),
+        ("AuthenticAMD 25", "avx avx2", "AuthenticAMD 25 avx2"),
+        ("AuthenticAMD 26", "avx avx2 avx512f", "AuthenticAMD 26"),
     ],
 )
-def test_intels_generations_are_told_by_their_units(tmp_path: Path, flags: str, processor: str) -> None:
+def test_generations_of_one_family_are_told_by_their_units(
+    tmp_path: Path, family: str, flags: str, processor: str
+) -> None:
+    vendor, number = family.split()
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(f"vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 167\nflags\t\t: {flags}\n")
+    cpuinfo.write_text(f"vendor_id\t: {vendor}\ncpu family\t: {number}\nmodel\t\t: 167\nflags\t\t: {flags}\n")
     assert read_host(sysfs=tmp_path, cpuinfo=cpuinfo).processor == processor
 
 

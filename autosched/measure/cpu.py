@@ -19,6 +19,7 @@ from autosched.errors import CompileError, InputError
 from autosched.host import Host, read_host
 from autosched.lower.program import lower
 from autosched.measure.backend import Backend, Outputs
+from autosched.measure.cpu_source import cpu_source
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest, kernel_keys
@@ -31,9 +32,6 @@ from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
 from autosched.schedule.validate import validate
 from autosched.settings import available_cpus, openmp_threads_sleep
-from autosched.target import Target, cpu_target
-
-_SOURCE = "measured:cpu "
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +60,16 @@ class CpuBackend:
     Attributes:
         threads: OpenMP threads of a run; those of the target ``cpu`` when left out.
         rule: When a candidate has been timed well enough.
-        device: Name of the processor in labels; read from the system when left out.
+        source: Where its labels come from: the processor and the number of threads; read from the system when left out.
     """
 
     threads: int = field(default_factory=lambda: read_host().cores)
     rule: StopRule = field(default_factory=StopRule)
-    device: str = field(default_factory=lambda: processor_name())
+    source: str = ""
 
-    @property
-    def source(self) -> str:
-        """Where its labels come from: the processor and the number of threads."""
-        return f"{_SOURCE}{self.device} x{self.threads}"
+    def __post_init__(self) -> None:
+        if not self.source:  # here, not on a machine that it is sent to
+            object.__setattr__(self, "source", cpu_source(self.threads))
 
     @property
     def generator(self) -> str:
@@ -101,11 +98,11 @@ class CpuBackend:
     def check_machine(self) -> None:
         """Check that the processor is the one that labels name, and has the cores and the compiler for it."""
         find_compiler("c")
-        found, cores = processor_name(), available_cpus()
-        if found != self.device or cores < self.threads:
+        found, cores = cpu_source(self.threads), available_cpus()
+        if found != self.source or cores < self.threads:
             raise InputError(
-                f"labels would say {self.device!r} with {self.threads} threads, and this machine has {found!r} with "
-                f"{cores} cores: measure each kind of machine by itself"
+                f"labels would say {self.source!r}, and on this machine with {cores} cores they are {found!r}: "
+                "measure each kind of machine by itself"
             )
 
     def prepare(self, job: Job) -> Prepared:
@@ -245,26 +242,3 @@ def _entry(library: str) -> Any:
     entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     entry.restype = None
     return entry
-
-
-def target_of_labels(target: Target, source: str) -> Target:
-    """Return the target that labels are of: of a processor, the cores that they were measured with.
-
-    Args:
-        target: This machine's processor with all its cores, or a GPU, which stays as it is.
-        source: Where the labels come from, see `CpuBackend.source`.
-    """
-    threads = source.rpartition(" x")[2]
-    if target.kind != "cpu" or not source.startswith(_SOURCE) or not threads.isdecimal():
-        return target
-    return cpu_target(read_host(cores=int(threads)))
-
-
-def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name as the system tells it, ``unknown`` where it does not."""
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        return "unknown"
-    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(found, "unknown")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -145,6 +145,15 @@ class Problem:
     def inputs(self, seed: int = 0) -> Arrays:
         """Return an array for each input, by name; the same for the same seed."""
         return _opened(self).make_inputs(seed)
+
+
+def spread(*kinds: Sequence[Problem]) -> list[Problem]:
+    """Return problems of several kinds in one list, each kind evenly over all of it and in its order.
+
+    Whatever part of the list is measured then has some of each.
+    """
+    placed = [(k / len(kind), problem) for kind in kinds for k, problem in enumerate(kind)]
+    return [problem for _, problem in sorted(placed, key=lambda pair: pair[0])]
 
 
 @lru_cache(maxsize=_KEPT_OPEN)

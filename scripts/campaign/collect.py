@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from autosched.measure.backend import Backend
@@ -17,6 +18,8 @@ from autosched.measure.simulation import SimulatedBackend
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, Drawn
+from autosched.search.known import KnownSchedules
+from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from campaign.checked_cuda import CheckedCudaBackend
 from campaign.context import Context, Outcome
@@ -74,28 +77,40 @@ class Stream:
 
     def jobs(self) -> Iterator[Job]:
         """Yield candidates until there are enough samples."""
+        with closing(self._sources()) as drawing:
+            for problem, drawn in drawing:
+                self._baselines[problem] = Job.of(
+                    problem, schedule_roots(problem.bind(), self.target), self.target, origin="roots"
+                )
+                for kind, schedule in drawn.schedules:
+                    if self.ok >= self.goal:
+                        return
+                    yield Job(problem, schedule, self.target, origin=kind)
+                self.drawn[problem] = drawn
+
+    def _sources(self) -> Generator[tuple[Problem, Drawn], None, None]:
+        """Yield problems with their schedules: those of other labels, then such as are drawn here."""
         options = self.context.options
-        todo = (p for p in problems_of(options) if p.text() not in self.context.parts)
-        parts = ((p.text(), p) for p in todo)
+        done = self.context.parts
+        known: frozenset[Problem] = frozenset()
+        if options.labels:
+            schedules = KnownSchedules.read(options.labels)
+            known = frozenset(schedules.problems)
+            yield from schedules.draw(p for p in schedules.problems if p.text() not in done)
+        todo = (p for p in problems_of(options) if p not in known and p.text() not in done)
         processes = max(1, round(_DRAWING_SHARE * options.processes))
         drawing = do_parts(
-            Drawer(self.target, Mix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw", parts,
-            processes=processes, limit_s=_DRAW_LIMIT_S, deadline=self.deadline, ahead=2 * processes,
+            Drawer(self.target, Mix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw",
+            ((p.text(), p) for p in todo), processes=processes, limit_s=_DRAW_LIMIT_S, deadline=self.deadline,
+            ahead=2 * processes,
         )  # fmt: skip
-        for text, drawn in drawing:
-            if isinstance(drawn, Lost) or not drawn.schedules:
-                note = drawn.message if isinstance(drawn, Lost) else drawn.note
-                self.context.record(text, {"schedules": 0, "note": note[-500:]})
-                continue
-            problem = Problem.parse(text)
-            jobs = [Job(problem, schedule, self.target, origin=kind) for kind, schedule in drawn.schedules]
-            self._baselines[problem] = jobs[0]
-            for job in jobs:
-                if self.ok >= self.goal:
-                    drawing.close()
-                    return
-                yield job
-            self.drawn[problem] = drawn
+        with closing(drawing):
+            for text, drawn in drawing:
+                if isinstance(drawn, Lost) or not drawn.schedules:
+                    note = drawn.message if isinstance(drawn, Lost) else drawn.note
+                    self.context.record(text, {"schedules": 0, "note": note[-500:]})
+                else:
+                    yield Problem.parse(text), drawn
 
     def note_done(self, measurer: Measurer) -> None:
         """Record the problems that have all their results."""

@@ -31,6 +31,7 @@ class Options:
         pipelines: Random pipelines that it draws from at most.
         first: Seed of the first of them.
         schedules: How many schedules of each kind are measured of each (`autosched.search.candidates.Mix`).
+        labels: Files of labels whose schedules `collect` measures before it draws any.
         pipeline_settings: What random pipelines differ from the usual in, by name.
         epochs: Passes of training at most.
         hold_out: Apps that a model is trained without, one after the other; empty for all that were measured.
@@ -65,6 +66,7 @@ class Options:
             "views": 4,
         }
     )
+    labels: tuple[str, ...] = ()
     pipeline_settings: dict[str, object] = field(default_factory=dict)
     epochs: int = 60
     hold_out: tuple[str, ...] = ()

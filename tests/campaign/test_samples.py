@@ -55,6 +55,20 @@ def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
     assert done <= {r["problem"] for r in rows}
 
 
+def test_schedules_of_other_labels_are_measured_first(collected: Options, tmp_path: Path) -> None:
+    (path,) = sample_files.sample_paths(collected.out_path)
+    known = [r for r in pq.read_table(path).to_pylist() if r["status"] == "ok"]
+    chosen = options(
+        tmp_path, labels=(str(path),), samples=len(known) + 4, schedules=SCHEDULES, pipeline_settings=TINY, pipelines=30
+    )
+    outcome, _ = run("collect", chosen)
+    assert outcome.finished, outcome.message
+    (found,) = sample_files.sample_paths(chosen.out_path)
+    rows = [(r["problem"], r["schedule"]) for r in pq.read_table(found).to_pylist()]
+    assert {(r["problem"], r["schedule"]) for r in known} <= set(rows)
+    assert len(set(rows)) == len(rows) >= len(known) + 4
+
+
 def test_files_that_would_be_too_large_are_split(
     collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.errors import ScheduleError
+from autosched.errors import InputError, ScheduleError
 from autosched.host import Host
 from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend, _ColdRunner, processor_name, target_of_labels
+from autosched.measure.cpu import CpuBackend, _ColdRunner
+from autosched.measure.cpu_source import cpu_source, target_of_labels
 from autosched.measure.job import Job, Prepared, Status
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
@@ -75,12 +76,7 @@ def test_a_processor_has_as_many_cores_as_openmp_has_threads(monkeypatch: pytest
     monkeypatch.delenv("OMP_NUM_THREADS")
     everything = get_target("cpu")
     assert everything.multiprocessors == CpuBackend().threads == available_cpus()
-    assert target_of_labels(everything, CpuBackend(threads=1, device="a processor x4").source) == alone
-
-
-def test_labels_of_a_gpu_are_of_the_whole_device() -> None:
-    h200 = get_target("h200")
-    assert target_of_labels(h200, "simulated:H200 2 x1") is h200
+    assert target_of_labels(everything, CpuBackend(threads=1).source) == alone
 
 
 def test_candidates_are_timed_in_turns() -> None:
@@ -148,12 +144,11 @@ def test_candidates_are_measured_in_processes(tmp_path: Path) -> None:
     results = list(measurer.run(jobs))
     assert sorted(r.job.origin for r in results) == ["legal"] * 3 + ["roots"]
     assert {r.status for r in results} == {Status.OK}
-    assert {r.source for r in results} == {f"measured:cpu {processor_name()} x{THREADS}"}
+    assert {r.source for r in results} == {cpu_source(THREADS)}
     assert all(r.timing is not None and r.timing.seconds > 0 for r in results)
 
 
-def test_the_processor_has_a_name(tmp_path: Path) -> None:
-    file = tmp_path / "cpuinfo"
-    assert processor_name(file) == "unknown"
-    file.write_text("processor\t: 0\nmodel name\t: A Processor 9000\n")
-    assert processor_name(file) == "A Processor 9000"
+def test_a_machine_that_labels_do_not_name_is_refused() -> None:
+    other = CpuBackend(threads=1, source="measured:cpu Another [Vendor 1, 16 lanes, 1024 and 32768 KiB of cache] x1")
+    with pytest.raises(InputError, match=r"labels would say 'measured:cpu Another .* x1', and on this machine .* x1'"):
+        other.check_machine()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autosched.errors import InputError
 from autosched.measure.database import ResultsDatabase
 from autosched.measure.problem import Problem
 from autosched.runtime.nvrtc import have_nvrtc
@@ -59,6 +60,26 @@ def test_the_budget_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().err
     assert "ended by the time budget" in printed
     assert "nothing measured" in printed
+
+
+def test_schedules_of_other_labels_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    assert run("database=a.sqlite", "parquet=a.parquet") == 0
+    again = ["database=b.sqlite", "dataset.labels=a.parquet", "dataset.apps=[harris]"]
+    assert run(*again) == 0
+    with ResultsDatabase(tmp_path / "a.sqlite") as one, ResultsDatabase(tmp_path / "b.sqlite") as two:
+        found = [{(r.problem, r.schedule, r.origin, r.seconds) for r in rows.rows()} for rows in (one, two)]
+    assert found[0] == found[1]
+    assert f"1 pipelines, {len(found[0])} schedules" in capsys.readouterr().err
+    assert run(*again) == 0
+    assert "nothing measured" in capsys.readouterr().err
+
+
+def test_labels_without_times_are_refused(tmp_path: Path) -> None:
+    with ResultsDatabase(tmp_path / "empty.sqlite"):
+        pass
+    with pytest.raises(InputError, match=r"empty\.sqlite holds no times, so there are no schedules to measure"):
+        run("database=b.sqlite", "dataset.labels=empty.sqlite")
 
 
 def test_apps_lie_evenly_among_random_pipelines() -> None:

@@ -130,10 +130,13 @@ def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() ->
     assert dram(0.0, 8 * H200.l2_bytes) == pytest.approx(8 * H200.l2_bytes * (1 - 1 / 16))
 
 
-def test_each_processors_rates_are_part_of_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {kind: prior_version.__wrapped__(kind) for kind in ("cpu", "cuda")}
+def test_the_version_of_a_processor_follows_from_its_own_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [("cuda", ""), ("cpu", ""), *(("cpu", processor) for processor in RATES)]
+    before = [prior_version.__wrapped__(*kind) for kind in kinds]
+    assert len(set(before)) == len(kinds)
     for processor, rates in list(RATES.items()):
         monkeypatch.setitem(cpu_rates.RATES, processor, {**rates, "rows": 2 * rates["rows"]})
-        after = {kind: prior_version.__wrapped__(kind) for kind in ("cpu", "cuda")}
+        after = [prior_version.__wrapped__(*kind) for kind in kinds]
         monkeypatch.undo()
-        assert after["cpu"] != before["cpu"] and after["cuda"] == before["cuda"]
+        changed = [kind for kind, one, other in zip(kinds, before, after, strict=True) if one != other]
+        assert changed == [("cpu", processor)]
