@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from autosched import __version__
@@ -109,7 +109,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], document: Mapping[s
     metadata = {"document": json.dumps({"format": FORMAT, **document})}  # of several entries the order is not kept
     own = {name: t.detach().contiguous() for name, t in tensors.items()}
     try:
-        replace_file(path, lambda beside: save_file(own, beside, metadata))
+        content = save(own, metadata)  # save_file would make a file that other users cannot read
+        replace_file(path, lambda beside: beside.write_bytes(content))
     except (OSError, SafetensorError) as e:
         raise InputError(f"cannot write weights to {path}: {e}; choose another path") from e
 

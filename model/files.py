@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def replace_file(path: Path, write: Callable[[Path], None]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let something be written beside a file, and put it in the file's place.
 
     Args:

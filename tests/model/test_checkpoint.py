@@ -64,6 +64,12 @@ def test_only_the_file_itself_is_left(weights: Path) -> None:
     assert [p.name for p in weights.parent.iterdir()] == ["w.safetensors"]
 
 
+def test_others_may_read_it_as_any_file_written_here(weights: Path) -> None:
+    usual = weights.with_name("usual")
+    usual.touch()
+    assert weights.stat().st_mode == usual.stat().st_mode
+
+
 def test_other_versions_of_the_features(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message = f"w.safetensors was trained on features of version {schema.SCHEMA_VERSION} .*train a new one"
     monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
