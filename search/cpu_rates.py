@@ -74,9 +74,9 @@ ZEN4_RATES: Mapping[str, float] = {
     "steps": 0.89,
 }
 """The same of an AMD EPYC of the fourth generation (vectors of 16 float32 in two halves, 1 MB of L2 a core, gcc 12, a
-virtual machine): fitted to 6,924 schedules of 463 random pipelines and 602 of 16 suite apps, timed in turns on one core,
-the other one busy. Rates of one half of the pipelines order the schedules of the other half better than `CPU_RATES` do
-(rank correlation 0.719 and 0.697 of random pipelines, 0.70 and 0.62 of apps)."""
+virtual machine): fitted to 6,924 schedules of 463 random pipelines and 602 of 16 suite apps, timed in turns on one
+core, the other one busy. Rates of one half of the pipelines order the schedules of the other half better than
+`CPU_RATES` do (rank correlation 0.719 and 0.697 of random pipelines, 0.70 and 0.62 of apps)."""
 
 ZEN5_RATES: Mapping[str, float] = {
     "vector_arithmetic": 0.11e-9,
