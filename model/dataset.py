@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Protocol
 
@@ -54,6 +54,8 @@ class Dataset:
         seconds: ``float64[N]``, times of the schedules.
         pipeline: ``int64[N]``, ascending.
         left_out: Samples that were not used, by reason.
+        beside: Where labels of other devices come from, whose pipelines come last; they are learned from and no more.
+        own: Pipelines with labels of ``source``, the first ones; None for all.
     """
 
     target: Target
@@ -73,6 +75,13 @@ class Dataset:
     seconds: Floats
     pipeline: Ints
     left_out: Mapping[str, int] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    own: int | None = None
+
+    @property
+    def own_pipelines(self) -> Ints:
+        """The pipelines that a model is judged by, ``int64[n]``."""
+        return np.arange(len(self.pipelines) if self.own is None else self.own)
 
     @property
     def count(self) -> int:
@@ -92,7 +101,44 @@ class Dataset:
         """Return a line that says how much there is."""
         return (
             f"{self.count} schedules of {len(self.pipelines)} pipelines, {len(self.entry_kernel)} kernels "
-            f"({self.kernels} distinct), {len(self.stage)} stages; labels {self.source}"
+            f"({self.kernels} distinct), {len(self.stage)} stages; labels {', '.join((self.source, *self.beside))}"
+        )
+
+    def joined(self, other: Dataset) -> Dataset:
+        """Return this data with that of another device of the same kind beside it, to learn from more.
+
+        What networks correct is the analytical model of each device, so what they learn of one holds for another as far
+        as both models are wrong in the same way.
+
+        Raises:
+            InputError: The other device is of another kind.
+        """
+        if other.target.kind != self.target.kind:
+            raise InputError(
+                f"labels {other.source} are of no device like {self.target.name}; learn from each by itself"
+            )
+
+        def after(ours: Ints, theirs: Ints) -> Ints:
+            return np.concatenate([ours, theirs[1:] + ours[-1]])
+
+        return replace(
+            self,
+            pipelines=self.pipelines + other.pipelines,
+            families=self.families + other.families,
+            schedule=np.concatenate([self.schedule, other.schedule]),
+            algorithm=np.concatenate([self.algorithm, other.algorithm]),
+            stage=np.concatenate([self.stage, other.stage + len(self.algorithm)]),
+            row_start=after(self.row_start, other.row_start),
+            parts=np.concatenate([self.parts, other.parts]),
+            entry_kernel=np.concatenate([self.entry_kernel, other.entry_kernel + self.kernels]),
+            entry_seconds=np.concatenate([self.entry_seconds, other.entry_seconds]),
+            registers=np.concatenate([self.registers, other.registers]),
+            spill_bytes=np.concatenate([self.spill_bytes, other.spill_bytes]),
+            sample_start=after(self.sample_start, other.sample_start),
+            seconds=np.concatenate([self.seconds, other.seconds]),
+            pipeline=np.concatenate([self.pipeline, other.pipeline + len(self.pipelines)]),
+            beside=(*self.beside, other.source),
+            own=len(self.own_pipelines),
         )
 
 

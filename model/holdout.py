@@ -34,6 +34,8 @@ def split(
 ) -> Split:
     """Divide the pipelines of a data set.
 
+    Of labels of other devices beside its own those of families that are held out, or end training, are in no part.
+
     Args:
         dataset: The data.
         held_out: Families to be held out, such as an app for the paper's hold-one-out training (section 7.3).
@@ -44,7 +46,8 @@ def split(
     Raises:
         InputError: A family is not in the data, or nothing is left to train with.
     """
-    families = sorted(set(dataset.families))
+    own = dataset.own_pipelines
+    families = sorted({dataset.families[p] for p in own})
     unknown = sorted(set(held_out) - set(families))
     if unknown:
         raise InputError(f"the data has no pipelines of {unknown[0]!r} to hold out; it has {', '.join(families)}")
@@ -59,4 +62,4 @@ def split(
     tested, validated = {*held_out, *order[:first]}, set(order[first:second])
     place = np.array([2 if f in tested else 1 if f in validated else 0 for f in dataset.families])
     training, validating, testing = (np.flatnonzero(place == k) for k in range(3))
-    return Split(training, validating, testing)
+    return Split(training, np.intersect1d(validating, own), np.intersect1d(testing, own))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from autosched.model.bounds import least_share
 from autosched.model.checkpoint import Provenance, save_checkpoint
 from autosched.model.dataset import Dataset
@@ -86,7 +88,7 @@ def train(
         "learned": predictions.summary(),
         "analytical": predict_analytically(dataset, judged).summary(),
     }
-    least = least_share(dataset, split.training)
+    least = least_share(dataset, np.intersect1d(split.training, dataset.own_pipelines))
     provenance = replace(trainings[0].provenance, metrics=summaries["learned"].metrics(), least_share=least)
     weights = directory / WEIGHTS_FILE
     save_checkpoint(weights, network, settings.model, provenance)

@@ -7,6 +7,7 @@
     python scripts/train.py data.path=results.sqlite 'hold_out=[each,blur,harris]'
     python scripts/train.py data.path=results.sqlite output=out/train resume=true
     python scripts/train.py 'data.path=[samples.parquet,samples-2.parquet]'
+    python scripts/train.py data.path=here.parquet target=cpu 'data.beside=[there.parquet]'
 
 Weights, figures on pipelines that were held out (with those of the analytical model beside them), TensorBoard's curves
 and plots go into the output directory.
@@ -26,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from autosched.errors import AutoschedError
+from autosched.errors import AutoschedError, InputError
 from autosched.measure.cpu_source import target_of_labels
 from autosched.measure.labels import open_labels
 from autosched.measure.simulated.version import other_simulation
@@ -63,10 +64,23 @@ def bar(unit: str) -> Progress:
 
 def load_data(config: DictConfig) -> Dataset:
     """Return the data set that the configuration asks for."""
-    data, target = config.data, get_target(config.target)
+    data = config.data
     paths = [data.path] if isinstance(data.path, str) else list(data.path)
+    if data.beside and config.model.form == "paper":  # whose components count the multiprocessors of one
+        raise InputError("model=paper learns from one device: leave out data.beside, or take model=timed")
+    found = load_labels(config, paths, data.source, data.generator)
+    for path in data.beside:
+        found = found.joined(load_labels(config, [path]))
+    return found
+
+
+def load_labels(
+    config: DictConfig, paths: list[str], source: str | None = None, generator: str | None = None
+) -> Dataset:
+    """Return the data of one device."""
+    data, target = config.data, get_target(config.target)
     with closing(open_labels(paths)) as labels:
-        samples = samples_from(labels, target.name, source=data.source, generator=data.generator)
+        samples = samples_from(labels, target.name, source=source, generator=generator)
     target = target_of_labels(target, one_source(samples))
     with bar("pipelines") as progress:
         task = progress.add_task("features", note="")
@@ -112,14 +126,14 @@ def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> di
 
     With few pipelines, figures on a tenth of them depend much on which these are.
     """
-    families = sorted(set(dataset.families))
+    own = dataset.own_pipelines
+    families = sorted({dataset.families[p] for p in own})
     order = np.random.default_rng(config.optimiser.seed).permutation(len(families))
     scores: list[PipelineScore] = []
     for k in range(config.folds):
         group = [families[f] for f in order[k :: config.folds]]
         scores += run(config, dataset, group, directory / f"fold{k}").predictions.scores()
-    everything = np.arange(len(dataset.pipelines))
-    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, everything).summary()}
+    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, own).summary()}
     text = table(found, dataset.source) + "\n"
     replace_file(directory / FOLDS_FILE, lambda beside: beside.write_text(text, encoding="utf-8"))
     return found

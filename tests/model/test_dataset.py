@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Aligned, Level, StageId
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.streams.cost import evaluated
+from autosched.target import get_target
 from tests.model.labelled import H200, SOURCE, samples
 
 
@@ -213,6 +215,51 @@ def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
     given = list(samples()[:2])
     with pytest.raises(CacheError, match=r"cannot write features to .*choose another directory"):
         FeatureStore(tmp_path / "file", H200).features(given[0].problem, texts(given))
+
+
+def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None:
+    """Each schedule has the kernels, the features and the times that it has by itself."""
+    given = [replace(s, source="simulated:another") for s in samples()[::-1]]
+    one, other = build_dataset(list(samples()), H200, store), build_dataset(given, H200, store)
+    both = one.joined(other)
+    assert both.summary().endswith("labels simulated:formula, simulated:another")
+    assert (both.source, both.beside) == (one.source, (other.source,))
+    assert both.own_pipelines.tolist() == list(range(len(one.pipelines)))
+    assert both.count == one.count + other.count
+    for part, first in ((one, 0), (other, one.count)):
+        for n in range(part.count):
+            assert both.seconds[first + n] == part.seconds[n]
+            assert both.pipelines[both.pipeline[first + n]] == part.pipelines[part.pipeline[n]]
+            assert both.families[both.pipeline[first + n]] == part.families[part.pipeline[n]]
+            ours, theirs = (slice(d.sample_start[k], d.sample_start[k + 1]) for d, k in ((both, first + n), (part, n)))
+            np.testing.assert_array_equal(both.entry_seconds[ours], part.entry_seconds[theirs])
+            np.testing.assert_array_equal(both.registers[ours], part.registers[theirs])
+            np.testing.assert_array_equal(both.spill_bytes[ours], part.spill_bytes[theirs])
+            for k, kernel in zip(both.entry_kernel[ours], part.entry_kernel[theirs], strict=True):
+                np.testing.assert_array_equal(both.parts[k], part.parts[kernel])
+                rows, own = (slice(d.row_start[m], d.row_start[m + 1]) for d, m in ((both, k), (part, kernel)))
+                np.testing.assert_array_equal(both.schedule[rows], part.schedule[own])
+                np.testing.assert_array_equal(both.algorithm[both.stage[rows]], part.algorithm[part.stage[own]])
+
+
+def test_no_figures_are_of_another_device(store: FeatureStore) -> None:
+    one = build_dataset(list(samples()), H200, store)
+    both = one.joined(build_dataset([replace(s, source="simulated:another") for s in samples()], H200, store))
+    parts = split(both, ["blur"], validation=0.25)
+    alone = split(one, ["blur"], validation=0.25)
+    assert parts.held_out.tolist() == alone.held_out.tolist()
+    assert parts.validation.tolist() == alone.validation.tolist()
+    assert np.intersect1d(parts.training, both.own_pipelines).tolist() == alone.training.tolist()
+    unseen = {both.families[p] for p in (*parts.held_out, *parts.validation)}
+    assert unseen.isdisjoint(both.families[p] for p in parts.training)
+    assert len(parts.training) == 2 * len(alone.training)
+
+
+def test_data_of_another_kind_of_device_is_refused(store: FeatureStore) -> None:
+    one = build_dataset(list(samples()), H200, store)
+    other = replace(one, source="measured:cpu", target=get_target("cpu"))
+    with pytest.raises(InputError, match=r"labels measured:cpu are of no device like H200"):
+        one.joined(other)
 
 
 def test_split_keeps_families_apart(store: FeatureStore) -> None:

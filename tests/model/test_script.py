@@ -88,6 +88,23 @@ def test_labels_of_one_thread_are_of_a_processor_with_one_core(tmp_path: Path) -
     assert dataset.target == cpu_target(read_host(cores=1))
 
 
+def test_labels_of_another_processor_are_learned_from_as_well(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    described = "measured:cpu {} [Maker {}, 16 lanes, 2048 and 32768 KiB of cache] x1"
+    for path, name, count in ((here, "1", 4), (there, "2", 3)):
+        labels = [replace(s, source=described.format(name, name)) for s in samples(count, 6, "cpu")]
+        write_database(path, labels, get_target("cpu"))
+    module, config = script(), composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "folds=2")
+    dataset = module.load_data(config)
+    assert dataset.target.processor == "Maker 1"
+    assert dataset.beside == (described.format("2", "2"),)
+    found = module.cross_validated(config, dataset, tmp_path)
+    assert {s.pipelines for s in found.values()} == {len(dataset.own_pipelines)}
+    assert load_checkpoint(tmp_path / "fold0" / "model.safetensors").provenance.source == described.format("1", "1")
+    with pytest.raises(AutoschedError, match="model=paper learns from one device"):
+        module.load_data(composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "model=paper"))
+
+
 def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     with ResultsDatabase(database) as results:
