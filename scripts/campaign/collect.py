@@ -39,6 +39,7 @@ _DRAW_SECONDS = 45.0
 """A pipeline is measured with what was drawn until then."""
 _DRAW_LIMIT_S = 120.0
 _TOTAL = "run "
+ROOTS = "roots"
 
 
 def backend_of(context: Context, target: Target) -> Backend:
@@ -79,14 +80,18 @@ class Stream:
         """Yield candidates until there are enough samples."""
         with closing(self._sources()) as drawing:
             for problem, drawn in drawing:
-                self._baselines[problem] = Job.of(
-                    problem, schedule_roots(problem.bind(), self.target), self.target, origin="roots"
-                )
-                for kind, schedule in drawn.schedules:
+                jobs = [Job(problem, schedule, self.target, origin=kind) for kind, schedule in drawn.schedules]
+                trusted = next((job for job in jobs if job.origin == ROOTS), None)
+                self._baselines[problem] = trusted or self._roots(problem)
+                for job in jobs:
                     if self.ok >= self.goal:
                         return
-                    yield Job(problem, schedule, self.target, origin=kind)
+                    yield job
                 self.drawn[problem] = drawn
+
+    def _roots(self, problem: Problem) -> Job:
+        """Return the trusted candidate of a problem whose labels have none."""
+        return Job.of(problem, schedule_roots(problem.bind(), self.target), self.target, origin=ROOTS)
 
     def _sources(self) -> Generator[tuple[Problem, Drawn], None, None]:
         """Yield problems with their schedules: those of other labels, then such as are drawn here."""
