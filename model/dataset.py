@@ -54,7 +54,7 @@ class Dataset:
         seconds: ``float64[N]``, times of the schedules.
         pipeline: ``int64[N]``, ascending.
         left_out: Samples that were not used, by reason.
-        beside: Where labels of other devices come from, whose pipelines come last; they are learned from and no more.
+        beside: Other sources of labels, whose pipelines come last; they are learned from and no more.
         own: Pipelines with labels of ``source``, the first ones; None for all.
     """
 
@@ -84,6 +84,11 @@ class Dataset:
         return np.arange(len(self.pipelines) if self.own is None else self.own)
 
     @property
+    def own_families(self) -> list[str]:
+        """What these are held out with, in alphabetical order."""
+        return sorted({self.families[p] for p in self.own_pipelines})
+
+    @property
     def count(self) -> int:
         """Schedules."""
         return len(self.seconds)
@@ -105,7 +110,7 @@ class Dataset:
         )
 
     def joined(self, other: Dataset) -> Dataset:
-        """Return this data with that of another device of the same kind beside it, to learn from more.
+        """Return this data with that of another source beside it, to learn from more.
 
         What networks correct is the analytical model of each device, so what they learn of one holds for another as far
         as both models are wrong in the same way.

@@ -34,7 +34,7 @@ def split(
 ) -> Split:
     """Divide the pipelines of a data set.
 
-    Of labels of other devices beside its own those of families that are held out, or end training, are in no part.
+    Of labels of other sources beside its own those of families that are held out, or end training, are in no part.
 
     Args:
         dataset: The data.
@@ -46,8 +46,7 @@ def split(
     Raises:
         InputError: A family is not in the data, or nothing is left to train with.
     """
-    own = dataset.own_pipelines
-    families = sorted({dataset.families[p] for p in own})
+    families = dataset.own_families
     unknown = sorted(set(held_out) - set(families))
     if unknown:
         raise InputError(f"the data has no pipelines of {unknown[0]!r} to hold out; it has {', '.join(families)}")
@@ -62,4 +61,5 @@ def split(
     tested, validated = {*held_out, *order[:first]}, set(order[first:second])
     place = np.array([2 if f in tested else 1 if f in validated else 0 for f in dataset.families])
     training, validating, testing = (np.flatnonzero(place == k) for k in range(3))
+    own = dataset.own_pipelines
     return Split(training, np.intersect1d(validating, own), np.intersect1d(testing, own))

@@ -96,7 +96,7 @@ Drawing = Generator[tuple[Problem, Drawn], None, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Supply:
     """Problems, and where their schedules come from.
 
     Attributes:
@@ -112,7 +112,7 @@ class Source:
     key: Callable[[Problem], str]
 
 
-def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline: float) -> Source:
+def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline: float) -> Supply:
     """Return the pipelines of the configuration, with schedules that are drawn in processes.
 
     Args:
@@ -124,7 +124,7 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
     problems = problems_of(config)
     drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
     processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
-    return Source(
+    return Supply(
         problems,
         len(problems) * (drawer.mix.total + 1),
         partial(draw_in_processes, drawer, processes=processes, ahead=processes if ahead else 0, deadline=deadline),
@@ -132,18 +132,18 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
     )
 
 
-def known_schedules(config: DictConfig) -> Source:
+def known_schedules(config: DictConfig) -> Supply:
     """Return the pipelines of other labels, with the schedules that these are of."""
     paths = config.dataset.labels
     known = KnownSchedules.read([paths] if isinstance(paths, str) else list(paths))
-    return Source(known.problems, known.count, known.draw, known.key)
+    return Supply(known.problems, known.count, known.draw, known.key)
 
 
 class Samples:
     """The candidates of all problems in order; problems that are done are left out.
 
     Args:
-        source: The problems with their schedules.
+        supply: The problems with their schedules.
         target: What these are for.
         database: Where it is noted which problems are done.
         what: What else a note depends on: label source and version of the code generator.
@@ -153,10 +153,10 @@ class Samples:
         waited_s: Time that was spent waiting for schedules.
     """
 
-    def __init__(self, source: Source, target: Target, database: ResultsDatabase, what: str) -> None:
+    def __init__(self, supply: Supply, target: Target, database: ResultsDatabase, what: str) -> None:
         self.done = 0
         self.waited_s = 0.0
-        self._source = source
+        self._supply = supply
         self._target = target
         self._database = database
         self._what = what
@@ -169,7 +169,7 @@ class Samples:
 
     def jobs(self) -> Generator[Job, None, None]:
         """Yield the candidates of the problems that are not done."""
-        drawing = self._source.draw(p for p in self._source.problems if not self._is_done(p))
+        drawing = self._supply.draw(p for p in self._supply.problems if not self._is_done(p))
         started = time.perf_counter()
         with closing(drawing):
             for problem, drawn in drawing:
@@ -199,7 +199,7 @@ class Samples:
         return is_done
 
     def _key(self, problem: Problem) -> str:
-        return digest("make_dataset", problem.text(), self._target.name, self._source.key(problem), self._what)
+        return digest("make_dataset", problem.text(), self._target.name, self._supply.key(problem), self._what)
 
 
 def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
@@ -210,21 +210,21 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     started = time.perf_counter()
     budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
     if config.dataset.labels:
-        source = known_schedules(config)
+        supply = known_schedules(config)
     else:
         cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
-        # What is drawn meanwhile would disturb measurements that need the cores.
         last = time.monotonic() + budget_s + GRACE_S
-        source = drawn_schedules(config, target, ahead=not backend.needs_quiet, deadline=last)
-    samples = Samples(source, target, database, f"{backend.source} {backend.generator}")
+        # What is drawn meanwhile would disturb measurements that need the cores.
+        supply = drawn_schedules(config, target, ahead=not backend.needs_quiet, deadline=last)
+    samples = Samples(supply, target, database, f"{backend.source} {backend.generator}")
     limits = limits_of(config.measure)
     measurer = Measurer(backend, samples.baseline, database, limits)
     CONSOLE.print(
-        f"{len(source.problems)} pipelines, {source.count} schedules, labels {backend.source}", highlight=False
+        f"{len(supply.problems)} pipelines, {supply.count} schedules, labels {backend.source}", highlight=False
     )
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn())
     with closing(samples.jobs()) as jobs, Progress(*columns, console=CONSOLE) as progress:
-        bar = progress.add_task("pipelines", total=len(source.problems), note="")
+        bar = progress.add_task("pipelines", total=len(supply.problems), note="")
         for result in measurer.run(jobs, seconds=budget_s):
             if result.status in limits.again:
                 samples.leave_open(result.job.problem)

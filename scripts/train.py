@@ -65,19 +65,23 @@ def bar(unit: str) -> Progress:
 def load_data(config: DictConfig) -> Dataset:
     """Return the data set that the configuration asks for."""
     data = config.data
-    paths = [data.path] if isinstance(data.path, str) else list(data.path)
     if data.beside and config.model.form == "paper":  # whose components count the multiprocessors of one
         raise InputError("model=paper learns from one device: leave out data.beside, or take model=timed")
-    found = load_labels(config, paths, data.source, data.generator)
-    for path in data.beside:
+    found = load_labels(config, listed(data.path), data.source, data.generator)
+    for path in listed(data.beside):
         found = found.joined(load_labels(config, [path]))
     return found
+
+
+def listed(paths: Any) -> list[str]:
+    """Return the files of a setting that names one or several."""
+    return [paths] if isinstance(paths, str) else list(paths)
 
 
 def load_labels(
     config: DictConfig, paths: list[str], source: str | None = None, generator: str | None = None
 ) -> Dataset:
-    """Return the data of one device."""
+    """Return the data of one source."""
     data, target = config.data, get_target(config.target)
     with closing(open_labels(paths)) as labels:
         samples = samples_from(labels, target.name, source=source, generator=generator)
@@ -115,7 +119,7 @@ def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Pa
 def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, Summary]:
     """Train a model for each app without it, or for some, and return the figures on the app by model and app."""
     rows: dict[str, Summary] = {}
-    for app in chosen or sorted({f for f in dataset.families if not f.startswith(RANDOM)}):
+    for app in chosen or [f for f in dataset.own_families if not f.startswith(RANDOM)]:
         outcome = run(config, dataset, [app], directory / app)
         rows |= {f"{app}, {name}": s for name, s in outcome.summaries.items()}
     return rows
@@ -126,14 +130,13 @@ def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> di
 
     With few pipelines, figures on a tenth of them depend much on which these are.
     """
-    own = dataset.own_pipelines
-    families = sorted({dataset.families[p] for p in own})
+    families = dataset.own_families
     order = np.random.default_rng(config.optimiser.seed).permutation(len(families))
     scores: list[PipelineScore] = []
     for k in range(config.folds):
         group = [families[f] for f in order[k :: config.folds]]
         scores += run(config, dataset, group, directory / f"fold{k}").predictions.scores()
-    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, own).summary()}
+    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, dataset.own_pipelines).summary()}
     text = table(found, dataset.source) + "\n"
     replace_file(directory / FOLDS_FILE, lambda beside: beside.write_text(text, encoding="utf-8"))
     return found

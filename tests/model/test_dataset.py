@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -219,7 +218,7 @@ def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None:
     """Each schedule has the kernels, the features and the times that it has by itself."""
-    given = [replace(s, source="simulated:another") for s in samples()[::-1]]
+    given = [dataclasses.replace(s, source="simulated:another") for s in samples()[::-1]]
     one, other = build_dataset(list(samples()), H200, store), build_dataset(given, H200, store)
     both = one.joined(other)
     assert both.summary().endswith("labels simulated:formula, simulated:another")
@@ -244,7 +243,9 @@ def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None
 
 def test_no_figures_are_of_another_device(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
-    both = one.joined(build_dataset([replace(s, source="simulated:another") for s in samples()], H200, store))
+    both = one.joined(
+        build_dataset([dataclasses.replace(s, source="simulated:another") for s in samples()], H200, store)
+    )
     parts = split(both, ["blur"], validation=0.25)
     alone = split(one, ["blur"], validation=0.25)
     assert parts.held_out.tolist() == alone.held_out.tolist()
@@ -255,9 +256,18 @@ def test_no_figures_are_of_another_device(store: FeatureStore) -> None:
     assert len(parts.training) == 2 * len(alone.training)
 
 
+def test_families_of_other_sources_are_not_its_own(store: FeatureStore) -> None:
+    one = build_dataset(list(samples()), H200, store)
+    given = [dataclasses.replace(s, source="simulated:another", family=f"other {s.family}") for s in samples()]
+    both = one.joined(build_dataset(given, H200, store))
+    assert both.own_families == one.own_families == sorted(set(one.families))
+    with pytest.raises(InputError, match="no pipelines of 'other blur' to hold out"):
+        split(both, ["other blur"])
+
+
 def test_data_of_another_kind_of_device_is_refused(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
-    other = replace(one, source="measured:cpu", target=get_target("cpu"))
+    other = dataclasses.replace(one, source="measured:cpu", target=get_target("cpu"))
     with pytest.raises(InputError, match=r"labels measured:cpu are of no device like H200"):
         one.joined(other)
 

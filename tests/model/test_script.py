@@ -100,6 +100,8 @@ def test_labels_of_another_processor_are_learned_from_as_well(tmp_path: Path) ->
     assert dataset.beside == (described.format("2", "2"),)
     found = module.cross_validated(config, dataset, tmp_path)
     assert {s.pipelines for s in found.values()} == {len(dataset.own_pipelines)}
+    one = module.load_data(composed(*overrides(here, tmp_path), "target=cpu", f"data.beside={there}"))
+    assert one.summary() == dataset.summary(), "one file needs no brackets"
     assert load_checkpoint(tmp_path / "fold0" / "model.safetensors").provenance.source == described.format("1", "1")
     with pytest.raises(AutoschedError, match="model=paper learns from one device"):
         module.load_data(composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "model=paper"))
