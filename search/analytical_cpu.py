@@ -29,7 +29,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * Boundary conditions that take remainders do so for each lane in blocks at those ends of the result at which rows reach
   beyond an array, of which there may be no others.
 * The running sums of a reduction stay in registers if they are few, their rows are short and the same in all blocks.
-  If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile.
+  If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile;
+  so it is with those of lanes that run one by one, if they are floating-point numbers.
   What each term reads of another term's result, as in running sums, comes back from memory.
 * Bytes that blocks read and write come from the last-level cache, and what a kernel touches beyond half the size of
   that cache from memory, as when a pipeline runs time after time. What blocks share with their neighbours along a
@@ -222,7 +223,7 @@ class CpuModel:
         accesses = contiguous + of("held") - reduces * in_registers * of("kept")
         singly = of("scalar") + SCALAR_ACCESS * (of("unit") + of("near") + of("fixed") + of("inside"))
         remainders = runs * of("periodic") * rows.borders
-        chains = sums * (1 + AHEAD / np.maximum(sums * of("terms"), 1))
+        waits = together * _waits(sums, of("terms")) + (1 - together) * _waits(points * lanes, of("chained"))
         in_vectors = whole * free * ~cut
         ends = self._ends(rows, np.maximum(longest * SHORTER[-1], 1)) * together
         return {
@@ -235,9 +236,7 @@ class CpuModel:
             "scalar": runs * (singly * (1 - together) + of("once") / lanes),
             "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),
-            "stalls": runs
-            / (points * lanes)
-            * (np.where(reduces, np.maximum(CHAINS - chains, 0), 0) * together + SCAN * of("scans") * (lanes > 1)),
+            "stalls": runs / (points * lanes) * (reduces * waits + SCAN * of("scans") * (lanes > 1)),
             "calls": runs * of("calls") * (1 - together),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
@@ -275,6 +274,18 @@ class CpuModel:
         if model not in self._known:
             self._known[model] = KernelWork(model, self._stages)
         return self._known[model]
+
+
+def _waits(sums: Floats, terms: Floats) -> Floats:
+    """Return for how many additions each term of running sums side by side waits, ``float64[R]``.
+
+    Args:
+        sums: ``float64[R]``, running sums, vectors or single ones.
+        terms: ``float64[R]``, terms of each; 0 where none waits.
+    """
+    chains = sums * (1 + AHEAD / np.maximum(sums * terms, 1))
+    found: Floats = np.where(terms > 0, np.maximum(CHAINS - chains, 0), 0)
+    return found
 
 
 def _rows_in_vectors(rows: LaneRows, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:

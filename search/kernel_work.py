@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundStage
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import inner_order
+from autosched.schedule.derived import array_strides
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.shared_rows import spared_by_rows
 from autosched.search.stage_work import StageWork
@@ -21,8 +22,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-PITCH_BYTES = 128
-"""Rows of intermediate arrays begin at multiples of this."""
 FIELD = {f.name: k for k, f in enumerate(fields(LaneWork))}
 """Column of each field of a `LaneWork` in arrays."""
 
@@ -120,13 +119,10 @@ class KernelWork:
         found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
         for k, stage in enumerate(facts.rows):
             func = facts.bound.funcs[stage.func]
-            step, steps = min(d.bytes_ for d in func.dtypes), {}
-            for at in reversed(range(func.ndim)):
-                steps[func.dims[at]] = step
-                step *= func.extents[at]
-                if at == func.ndim - 1:
-                    step = -(-step // PITCH_BYTES) * PITCH_BYTES
-            found[k, : len(facts.dims[k])] = [steps.get(d, step) for d in facts.dims[k]]
+            size = min(d.bytes_ for d in func.dtypes)
+            strides, count = array_strides(func.extents, size, pitched=not func.is_output)
+            steps = dict(zip(func.dims, strides, strict=True))
+            found[k, : len(facts.dims[k])] = [size * steps.get(d, count) for d in facts.dims[k]]
         return found
 
     @cached_property

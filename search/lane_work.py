@@ -75,6 +75,8 @@ class LaneWork:
         input_row: Bytes of the shortest row of these.
         stored: Bytes of its result.
         terms: Evaluations of each of its points, more than one in a reduction.
+        chained: The same of a floating-point sum whose terms all go to one place, so that an addition waits for the one
+            before; 0 of others.
         scans: One over the terms from a store to the one that reads it at another point, as running sums do; 0 where
             none does.
     """
@@ -114,6 +116,7 @@ class LaneWork:
     input_row: float = 0.0
     stored: float = 0.0
     terms: float = 1.0
+    chained: float = 0.0
     scans: float = 0.0
 
 
@@ -143,6 +146,7 @@ class LaneWorks:
         func = bound.funcs[stage.func]
         found = LaneWork(serial=float(any(m >= UNEVEN for m in moves.values())))
         found.terms = float(prod(d.extent for d in bound.stage(stage.func, stage.number).reductions))
+        found.chained = found.terms * self._stays(stage)
         found.scans = self._scans(stage)
         found.whole = float(max((func.extents[k] for k, d in enumerate(func.dims) if d in moves), default=1))
         moving, works = self._varying(stage, set(self._moves_of(stage, lane)))
@@ -291,6 +295,14 @@ class LaneWorks:
         """Whether an update adds to an array inside each thread, which is written to memory in the end."""
         bound = self._model.bound
         return owns_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
+
+    def _stays(self, stage: StageId) -> bool:
+        """Whether all terms of a floating-point reduction are added up in one place."""
+        bound = self._model.bound
+        loops = {d.name for d in bound.stage(stage.func, stage.number).reductions if d.extent > 1}
+        rows = [row for g in self._model.accesses_of(stage).loads if g.source == stage.func for row in g.rows]
+        moves = any(row is None or any(loop in loops for loop, _ in row.coefficients) for row in rows)
+        return bool(loops) and not moves and bound.funcs[stage.func].dtypes[0].is_float
 
     def _scans(self, stage: StageId) -> float:
         """Return one over the terms from a store to the one that reads it at another point; 0 where none does."""

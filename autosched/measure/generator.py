@@ -57,7 +57,7 @@ def _version(printer: Printer, options: tuple[str, ...]) -> str:
 
 def fixed_schedules(printer: Printer) -> Iterator[tuple[BoundPipeline, Schedule]]:
     """Yield the pipeline and the schedule of each program whose text tells the version of a printer."""
-    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide())}
+    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide(), _channels())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)
         if fixed["printer"] == printer:
@@ -91,6 +91,15 @@ def _wide() -> BoundPipeline:
     taps = [image[y + dy, x + dx] * (1.0 + dy + 5.0 * dx) for dy in range(5) for dx in range(5)]
     out[y, x] = sum(taps[1:], taps[0])
     return bind(Pipeline([out.over(y=(0, 72), x=(0, 131))], name="wide"), {"image": (76, 135)})
+
+
+def _channels() -> BoundPipeline:
+    """Return two stages over an image whose channels come last, so that rows in memory are narrow."""
+    y, x, c = Var("y"), Var("x"), Var("c")
+    image, rows, out = Input("image", float32, 3), Func("rows"), Func("out")
+    rows[y, x, c] = image[y, x, c] + image[y, x + 1, c]
+    out[y, x, c] = rows[y, x, c] * rows[y + 1, x, c]
+    return bind(Pipeline([out.over(y=(0, 19), x=(0, 70), c=(0, 3))], name="channels"), {"image": (20, 71, 3)})
 
 
 def _reduction() -> BoundPipeline:

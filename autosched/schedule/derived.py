@@ -18,6 +18,8 @@ MAX_PROMOTED = 64
 """Accumulators are kept in registers up to this many elements a thread."""
 PITCH_BYTES = 128
 """Rows of intermediate results in global memory start at multiples of this."""
+NARROW_BYTES = 64
+"""Rows up to this length, as of an image's channels, are not padded: that would at least double the array."""
 LONG_ROW = 16
 """Rows of this many times `PITCH_BYTES` are padded to an odd number of them."""
 SHARED_ALIGN = 16
@@ -61,14 +63,16 @@ def array_strides(extents: Sequence[int], itemsize: int, *, pitched: bool) -> tu
     Args:
         extents: Points per dimension, slowest first.
         itemsize: Bytes of an element.
-        pitched: Whether rows are padded as `row_pitch` says (intermediates) or not (the caller's arrays).
+        pitched: Whether rows are padded as `row_pitch` says (intermediates) or not (the caller's arrays). Where rows
+            are narrow, what is padded are as many of them, one after the other, as the next dimension has.
     """
     strides: list[int] = []
     count = 1
     for k in reversed(range(len(extents))):
         strides.insert(0, count)
-        padded = pitched and k == len(extents) - 1 > 0
-        count *= row_pitch(extents[k], itemsize) if padded else extents[k]
+        count *= extents[k]
+        if pitched and k > 0 and count * itemsize > NARROW_BYTES:
+            count, pitched = row_pitch(count, itemsize), False
     return tuple(strides), count
 
 

@@ -70,7 +70,18 @@ def test_the_schedules_that_tell_the_version_are_legal() -> None:
         for bound, schedule in fixed_schedules(printer):
             validate(bound, schedule, target)
             seen[printer, bound.pipeline.name] += 1
-    assert seen == {(p, b): 6 for p in targets for b in ("stencil", "reduction")} | {("c", "wide"): 2}
+    often = {(p, b): 6 for p in targets for b in ("stencil", "reduction")}
+    assert seen == often | {("c", "wide"): 2} | {(p, "channels"): 1 for p in targets}
+
+
+@pytest.mark.parametrize("printer", ["c", "cuda"])
+def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autosched.measure import generator
+    from autosched.schedule import derived
+
+    options = generator._options() if printer == "c" else ()
+    monkeypatch.setattr(derived, "NARROW_BYTES", 0)
+    assert generator._version.__wrapped__(printer, options) != generator_version(printer)
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:

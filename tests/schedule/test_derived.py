@@ -59,6 +59,19 @@ def test_rows_of_intermediates_start_on_cache_lines() -> None:
     assert derived.array_strides((), 4, pitched=True) == ((), 1)
 
 
+def test_narrow_rows_are_not_padded_but_as_many_as_the_next_dimension_has() -> None:
+    def strides(*extents: int, itemsize: int = 4) -> tuple[tuple[int, ...], int]:
+        return derived.array_strides(extents, itemsize, pitched=True)
+
+    assert strides(7, 100, 3) == ((320, 3, 1), 7 * 320)  # an image with its channels last
+    assert strides(7, 200, 3)[0] == (19 * 32, 3, 1) == strides(7, 192, 3)[0]  # an odd number of lines
+    assert strides(7, 100, 16) == ((51 * 32, 16, 1), 7 * 51 * 32)
+    assert strides(7, 100, 17)[0] == (3200, 32, 1)
+    assert strides(7, 100, 1, itemsize=2)[0] == (128, 1, 1)
+    assert strides(5, 4, 2, 3)[0] == (32, 6, 3, 1)
+    assert strides(5, 2, 2, 3) == ((12, 6, 3, 1), 60)  # the whole array is a few lines
+
+
 def conflicts(pitch: int, itemsize: int) -> int:
     """Return how many words of one bank a warp wants at once when its threads walk across rows."""
     lanes = np.arange(32 if itemsize <= 4 else 16)  # wider accesses are served half a warp at a time

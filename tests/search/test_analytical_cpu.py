@@ -13,7 +13,7 @@ from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer
 from autosched.featurize.structure import Spot, Structure
 from autosched.host import Host
-from autosched.lang.dtypes import float16, float32, int32, uint8, uint16
+from autosched.lang.dtypes import DType, float16, float32, int32, uint8, uint16
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp, exp, select, tanh
@@ -435,6 +435,17 @@ def test_short_sums_overlap_with_the_next_ones() -> None:
         return counts_of(*kernel, 1, 16, 1, 1)["stalls"] / terms
 
     assert stalls(512) > stalls(64) > stalls(8) == 0
+
+
+@pytest.mark.parametrize(("dtype", "waits"), [(float32, True), (int32, False)])
+def test_a_running_sum_of_a_lane_by_itself_waits_for_its_last_addition(dtype: DType, waits: bool) -> None:
+    k, image, f = RDom("k", k=(0, 1024)), Input("image", dtype, 2), Func("f")
+    f[y] = cast(dtype, 0)
+    f[y] += image[y, k.k]
+    featurizer = Featurizer(bind(Pipeline([f.over(y=(0, H))]), {"image": (H, 1024)}), CPU)
+    update = Structure((StageId("f", 0), StageId("f", 1)))
+    one, two, eight = (counts_of(featurizer, update, 1, points)["stalls"] for points in (1, 2, 8))
+    assert (one > two > eight == 0) if waits else (one == two == eight == 0)
 
 
 def test_long_rows_of_running_sums_are_not_unrolled() -> None:
