@@ -44,7 +44,7 @@ demo: $(VENV)/.demo-installed
 test fuzz: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu" --durations 25
 
 test-cluster: $(VENV)/.dev-installed
 	$(PIP) install --quiet -c constraints.txt -e ".[ray]"
