@@ -26,8 +26,11 @@ logger = logging.getLogger(__name__)
 
 Language = Literal["c", "c++"]
 
-WIDE_VECTORS = "-mprefer-vector-width=512"
-"""On processors with vectors of 16 floats: compilers keep to eight on Intel's, which takes up to twice as long."""
+WIDE_VECTORS = {8: "-mprefer-vector-width=256", 16: "-mprefer-vector-width=512"}
+"""By floats in a processor's vectors: compilers keep to shorter ones on some, which takes up to twice as long.
+
+They do so with 16 floats on Intel's, and with eight on AMD's first EPYC, which virtual machines often pretend to have.
+"""
 
 GATHERS = "-mgather"
 """On Intel's processors with fast gathers: gcc since 12.4 and 13.3 forms none on any of Intel's, which takes up to four
@@ -37,7 +40,6 @@ VECTOR_MATH = "-fveclib=libmvec"
 """For clang, which calls the C library's functions of vectors only when told to; gcc does where they are declared."""
 
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
-_FLOATS_OF_AVX512 = 16
 _LIBRARY_FLAGS = ("-fPIC", "-shared")
 _SEARCHED: dict[Language, tuple[str, ...]] = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
 _FILE_NAMES: dict[Language, str] = {"c": "kernel.c", "c++": "kernel.cpp"}
@@ -131,7 +133,8 @@ def gnu_version(compiler: HostCompiler) -> tuple[int, int] | None:
 @lru_cache(maxsize=1)
 def machine_flags() -> tuple[str, ...]:
     """Return the flags of generated kernels that this machine's processor asks any compiler for."""
-    return (WIDE_VECTORS,) if read_host().simd_lanes == _FLOATS_OF_AVX512 else ()
+    option = WIDE_VECTORS.get(read_host().simd_lanes)
+    return () if option is None else (option,)
 
 
 def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
