@@ -12,7 +12,7 @@ from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.copies import with_copies
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, walk
 from autosched.lower.vectors import vector_bytes, vectorise
 from autosched.lower.widen import widen
 
@@ -140,6 +140,7 @@ class _Printer:
         self.kernel = kernel
         self.w = writer
         self.whole = True  # whether all threads of the block take part in the nest at hand
+        self.border = False  # whether only blocks at a border run the statements at hand
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -186,17 +187,21 @@ class _Printer:
     def _serial(self, s: For) -> None:
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
+        elif self.border and any(isinstance(inner, If) for inner in walk(s.body)):
+            # Written out, guards keep loads where they are, and the registers of all blocks are those of these few.
+            self.w.line("ROLLED")
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")
         self.statements(s.body)
         self.w.close()
 
     def _if(self, s: If) -> None:
-        self.w.open(
-            f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.orelse and s.uniform else "")
-        )
+        has_border = bool(s.orelse) and s.uniform
+        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if has_border else ""))
         self.statements(s.then)
         if s.orelse:
             self.w.between("} else {")
+            outer, self.border = self.border, self.border or has_border
             self.statements(s.orelse)
+            self.border = outer
         self.w.close()

@@ -60,3 +60,4 @@ static __device__ __forceinline__ void as_wait_for_copies() {
 #define BARRIER() __syncthreads()
 #define ITER(depth, value) ((void)0)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")

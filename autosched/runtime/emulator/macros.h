@@ -266,6 +266,7 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
 #define UNROLL
+#define ROLLED
 #if AS_TRACED
 #define ITER(depth, value) as_enter_iteration(this, depth, value)
 #else
