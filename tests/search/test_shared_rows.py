@@ -32,7 +32,7 @@ from tests.search.test_analytical_cpu import IMAGE, H, W, counts_of, x, y
 from tests.search.test_lane_rows import rows_of
 
 CPU = replace(get_target("cpu"), multiprocessors=1)
-LEGAL = Mix(beam=0, refined=0, greedy=0, states=0, legal=40, mutations=0, steps=0)
+NONE = Mix(beam=0, refined=0, greedy=0, states=0, legal=0, mutations=0, steps=0)
 FOUR, ONE = (1, 64, 4, 1), (1, 64, 1, 1)
 """Threads and points of a thread along y and x."""
 
@@ -135,22 +135,24 @@ def chosen_rows() -> BoundPipeline:
 
 
 @pytest.mark.parametrize(
-    ("bound", "exact"),
+    ("bound", "schedules", "least"),
     [
-        (wide(), True),
-        (chosen_rows(), True),
-        (Problem.app("harris", small=True).bind(), True),
-        (Problem.app("canny", small=True).bind(), False),  # so small that some have no block without guards
-        (Problem.app("stencil_chain", small=True).bind(), False),
+        (wide(), 40, 1.0),
+        (chosen_rows(), 40, 1.0),
+        (Problem.app("harris", small=True).bind(), 40, 1.0),
+        (Problem.app("canny", small=True).bind(), 20, 0.95),  # so small that some have no block without guards
+        (Problem.app("stencil_chain", small=True).bind(), 12, 0.95),  # of some 16 kernels each
     ],
 )
-def test_the_rows_taken_together_are_those_of_the_emitted_code(bound: BoundPipeline, exact: bool) -> None:
+def test_the_rows_taken_together_are_those_of_the_emitted_code(
+    bound: BoundPipeline, schedules: int, least: float
+) -> None:
     featurizer, seen, agree = Featurizer(bound, CPU), set(), []
-    for _, schedule in Candidates(bound, CPU, 1).draw(LEGAL):
+    for _, schedule in Candidates(bound, CPU, 1).draw(replace(NONE, legal=schedules)):
         for emitted, expected in zip(emitted_rows(bound, schedule), expected_rows(featurizer, schedule), strict=True):
             agree.append(emitted == expected)
             seen |= emitted
-    assert np.mean(agree) >= (1.0 if exact else 0.95)
+    assert np.mean(agree) >= least
     assert bool(seen) == (bound.pipeline.name != "chosen")
 
 
