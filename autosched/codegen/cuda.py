@@ -141,6 +141,7 @@ class _Printer:
         self.w = writer
         self.whole = True  # whether all threads of the block take part in the nest at hand
         self.border = False  # whether only blocks at a border run the statements at hand
+        self.written_out = False  # whether they are inside a loop that is written out
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -185,14 +186,18 @@ class _Printer:
         self.w.close()
 
     def _serial(self, s: For) -> None:
+        outer = self.written_out
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
-        elif self.border and any(isinstance(inner, If) for inner in walk(s.body)):
-            # Written out, guards keep loads where they are, and the registers of all blocks are those of these few.
+            self.written_out = True
+        elif self.border and outer and any(isinstance(inner, If) for inner in walk(s.body)):
+            # Written out once for each point, guards would keep loads where they are; the registers of all blocks would
+            # be those of these few, and compiling take up to a minute.
             self.w.line("ROLLED")
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")
         self.statements(s.body)
+        self.written_out = outer
         self.w.close()
 
     def _if(self, s: If) -> None:

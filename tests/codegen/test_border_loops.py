@@ -1,4 +1,4 @@
-"""Serial loops in blocks at a border: with guards inside they are not written out by NVRTC, others may be."""
+"""Serial loops in blocks at a border: NVRTC leaves those with guards inside points that are written out as they are."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def loops(program: Program) -> Iterator[tuple[str, bool, str]]:
             yield place, any(t.startswith("if (") for _, t in lines[k:end]), lines[k - 1][1]
 
 
-def summed(rows: int, columns: int) -> Program:
+def summed(rows: int, columns: int, inner: str = "sy=2 rr.k=40") -> Program:
     """Return sums over rows of 40 terms in tiles of 8 x 32."""
     image, r, total = Input("image", float32, 2), RDom("r", k=40), Func("total")
     total[y, x] = 0.0
     total[y, x] += image[y, x + r.k]
     bound = bind(Pipeline([total.over(y=(0, rows), x=(0, columns))]), {"image": (rows, columns + 40)})
     tile = f"by={-(-rows // 8)} bx={-(-columns // 32)}"
-    roots = [root("total", f"{tile} tx=32 ty=4 sy=2"), root("total.1", f"{tile} tx=32 ty=4 rr.k=40 sy=2")]
+    roots = [root("total", f"{tile} tx=32 ty=4 sy=2"), root("total.1", f"{tile} tx=32 ty=4 {inner}")]
     return lower(bound, schedule(bound, kernel(bound, roots)))
 
 
@@ -57,13 +57,20 @@ def test_loops_with_guards_stay_loops_at_a_border() -> None:
     assert any(place == "interior" and before != "UNROLL" for place, _, before in found)
 
 
+def test_loops_around_the_points_are_left_to_the_compiler() -> None:
+    found = list(loops(summed(41, 70, "rr.k=40 sy=2")))
+    assert any(place == "border" and inside and before != "UNROLL" for place, inside, before in found)
+    assert all(before != "ROLLED" for _, _, before in found)
+
+
 def test_loops_without_guards_are_left_to_the_compiler() -> None:
     """These clamp their indices, and no point of the tiles lies outside."""
     image, r, total = Input("image", float32, 2), RDom("r", k=40), Func("total")
     total[y, x] = 0.0
     total[y, x] += image.clamped()[y, x + r.k]
     bound = bind(Pipeline([total.over(y=(0, 40), x=(0, 96))]), {"image": (40, 128)})
-    roots = [root("total", "by=10 bx=3 tx=32 ty=4"), root("total.1", "by=10 bx=3 tx=32 ty=4 rr.k=40")]
+    tile = "by=5 bx=3 tx=32 ty=4"
+    roots = [root("total", f"{tile} sy=2"), root("total.1", f"{tile} sy=2 rr.k=40")]
     program = lower(bound, schedule(bound, kernel(bound, roots, [], ["image_clamped"])))
     found = list(loops(program))
     assert {place for place, _, _ in found} == {"interior", "border"}
