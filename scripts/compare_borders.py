@@ -1,10 +1,10 @@
-"""What kernels gain when loops with guards stay loops in blocks at a border; prints Markdown. Needs no GPU.
+"""What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
 
     python scripts/compare_borders.py [--labels docs/results/h200-simulated-labels.parquet] [--kind app] [--problems 20]
 
 Schedules of labels are compiled as their code is, and without telling NVRTC to leave such loops alone (`ROLLED`), one
 after the other: seconds that NVRTC takes, registers of a thread, kernels that spill, and the time of the schedule on
-the simulated device. Schedules without such a loop are left out, and counted below the table.
+the simulated device. Schedules without such a loop are left out, and counted below the table. Needs no GPU.
 """
 
 from __future__ import annotations
