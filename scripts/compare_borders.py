@@ -10,15 +10,15 @@ the simulated device. Schedules without such a loop are left out, and counted be
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from statistics import geometric_mean
 from unittest.mock import patch
 
 from autosched.analysis.bound import BoundPipeline
@@ -26,7 +26,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.measure.simulated import simulate
-from autosched.runtime.nvrtc import Cubin, KernelResources, compile_cubin
+from autosched.runtime.nvrtc import Cubin, compile_cubin
 from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.known import KnownSchedules
@@ -48,37 +48,28 @@ class Compiled:
     simulated_s: float
 
     @classmethod
-    def of(cls, bound: BoundPipeline, schedule: Schedule, target: Target, *, rolled: bool) -> Compiled:
-        """Compile a schedule and simulate it."""
-        printed = [print_cuda(kernel).source for kernel in lower(bound, schedule).kernels]
-        sources = [s if rolled else written_out(s) for s in printed if written_out(s) != s]
+    def of(
+        cls,
+        bound: BoundPipeline,
+        schedule: Schedule,
+        target: Target,
+        sources: Sequence[str],
+        form: Callable[[str], str],
+    ) -> Compiled:
+        """Compile sources in a form, and simulate the schedule that they are of with its kernels in that form."""
         started = time.process_time()
-        resources = [_resources(compile_cubin(source, target.arch)) for source in sources]
+        cubins = [compile_cubin(form(source), target.arch) for source in sources]
         seconds = time.process_time() - started
+        resources = [r for cubin in cubins for r in cubin.kernels.values()]
 
         def compiler(sources: Sequence[str], arch: str, **_: object) -> list[Cubin]:
-            return [compile_cubin(s if rolled else written_out(s), arch) for s in sources]
+            return [compile_cubin(form(source), arch) for source in sources]
 
         with patch.object(import_module("autosched.measure.simulated.simulate"), "compile_many", compiler):
             found = simulate(bound, schedule, target)
-        registers = tuple(r.registers for r in resources)
-        return cls(seconds, registers, sum(r.spill_bytes > 0 for r in resources), found.seconds)
-
-
-def _resources(cubin: Cubin) -> KernelResources:
-    (found,) = cubin.kernels.values()
-    return found
-
-
-def has_such_loops(bound: BoundPipeline, schedule: Schedule) -> bool:
-    """Return whether the code of a schedule keeps a loop from being written out."""
-    sources = [print_cuda(kernel).source for kernel in lower(bound, schedule).kernels]
-    return any(written_out(s) != s for s in sources)
-
-
-def mean(ratios: Sequence[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+        return cls(
+            seconds, tuple(r.registers for r in resources), sum(r.spill_bytes > 0 for r in resources), found.seconds
+        )
 
 
 def compare(options: argparse.Namespace, target: Target) -> None:
@@ -95,8 +86,10 @@ def compare(options: argparse.Namespace, target: Target) -> None:
         bound, found = problem.bind(), []
         for _, text in rng.sample(drawn.schedules, min(options.each, len(drawn.schedules))):
             schedule = from_json(text, bound)
-            if has_such_loops(bound, schedule):
-                before, after = (Compiled.of(bound, schedule, target, rolled=rolled) for rolled in (False, True))
+            printed = [print_cuda(kernel).source for kernel in lower(bound, schedule).kernels]
+            sources = [source for source in printed if written_out(source) != source]
+            if sources:
+                before, after = (Compiled.of(bound, schedule, target, sources, form) for form in (written_out, str))
                 found.append((before, after))
             else:
                 without += 1
@@ -115,8 +108,8 @@ def summary(pairs: Sequence[tuple[Compiled, Compiled]]) -> str:
     """Return the columns of the table for schedules compiled in both ways."""
     kernels = sum(len(before.registers) for before, _ in pairs)
     seconds = [sum(pair[k].nvrtc_s for pair in pairs) for k in (0, 1)]
-    registers = [mean([r for pair in pairs for r in pair[k].registers]) for k in (0, 1)]
-    times = mean([before.simulated_s / after.simulated_s for before, after in pairs])
+    registers = [geometric_mean([r for pair in pairs for r in pair[k].registers]) for k in (0, 1)]
+    times = geometric_mean([before.simulated_s / after.simulated_s for before, after in pairs])
     return (
         f"{len(pairs)} | {kernels} | {seconds[0]:.1f} | {seconds[1]:.1f} "
         f"| {registers[0]:.1f} | {registers[1]:.1f} | {times:.3f}"

@@ -32,7 +32,6 @@ from tests.search.test_analytical_cpu import IMAGE, H, W, counts_of, x, y
 from tests.search.test_lane_rows import rows_of
 
 CPU = replace(get_target("cpu"), multiprocessors=1)
-NONE = Mix(beam=0, refined=0, greedy=0, states=0, legal=0, mutations=0, steps=0)
 FOUR, ONE = (1, 64, 4, 1), (1, 64, 1, 1)
 """Threads and points of a thread along y and x."""
 
@@ -148,7 +147,8 @@ def test_the_rows_taken_together_are_those_of_the_emitted_code(
     bound: BoundPipeline, schedules: int, least: float
 ) -> None:
     featurizer, seen, agree = Featurizer(bound, CPU), set(), []
-    for _, schedule in Candidates(bound, CPU, 1).draw(replace(NONE, legal=schedules)):
+    legal = Mix(beam=0, refined=0, greedy=0, states=0, legal=schedules, mutations=0, steps=0)
+    for _, schedule in Candidates(bound, CPU, 1).draw(legal):
         for emitted, expected in zip(emitted_rows(bound, schedule), expected_rows(featurizer, schedule), strict=True):
             agree.append(emitted == expected)
             seen |= emitted
