@@ -191,7 +191,7 @@ def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
         case Select():
             return wide, 0, 5, 0, 0
         case Cast() if e.a.dtype.is_float and e.dtype.is_int:  # saturates
-            return (6, 0, 12, 0, 0) if e.dtype.bits < 32 else (10, 0, 36, 0, 0)
+            return (6, 0, 12, 0, 0) if e.dtype.bits < 32 else (8, 0, 18, 0, 0)
         case Cast():  # between vectors of different lengths
             return max(wide, 1.0), 0, 2, 0, 0
         case Binary() | Unary():

@@ -202,14 +202,16 @@ AS_FN $T as_cvt_${S}_$FS($F x) {
 }
 """
 
+# A number too large is zero while it is converted, and becomes the limit of its sign after that. Two comparisons, of
+# its size, are fewer than four of the number with both limits: half the instructions where lanes run one by one.
 _TO_WIDE_SIGNED = """\
 AS_FN $T as_cvt_${S}_$FS($F x) {
 #ifdef __CUDACC__
     return $CUDA;
 #else
-    const $U above = x >= $LIMIT, below = x < -$LIMIT;
-    const $F inside = as_from_bits_$FS(as_bits_$FS(x) & ($ZERO - ((x >= -$LIMIT) & (x < $LIMIT))));
-    return ($T)(($U)($T)inside | (0 - above) >> 1 | below << $SIGN);
+    const $F size = AS_MATH(fabs$LETTER)(x), inside = size < $LIMIT ? x : 0;
+    const $T number = ($T)inside, limit = ($T)(($B)as_bits_$FS(x) >> $LAST) ^ $MOST;
+    return size >= $LIMIT ? limit : number;
 #endif
 }
 """
@@ -289,8 +291,10 @@ def _conversion(dtype: DType, source: DType) -> str:
     nan_gives_zero = source == float32 and dtype.bits == 32
     return Template(_TO_WIDE_SIGNED if signed else _TO_WIDE_UNSIGNED).substitute(
         names,
-        U=C_NAMES[f"uint{dtype.bits}"],
+        LETTER="" if source == float64 else "f",
+        B=C_NAMES[f"int{source.bits}"],
+        LAST=source.bits - 1,
         CUDA=intrinsic if nan_gives_zero else f"x == x ? {intrinsic} : 0",
         LIMIT=f"0x1p{dtype.bits - signed}" + ("" if source == float64 else "f"),
-        SIGN=dtype.bits - 1,
+        MOST=f"{dtype.max_value}" + ("LL" if dtype.bits == 64 else ""),
     )
