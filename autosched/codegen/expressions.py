@@ -38,13 +38,12 @@ def is_wide(e: ix.Index) -> bool:
     """Whether an index needs 64-bit arithmetic somewhere on the way."""
     if not isinstance(e, ix.Affine):
         return abs(e) > _INT_LIMIT
-    total = abs(e.const)
-    for t, c in e.terms:
-        lo, hi = t.interval
-        total += abs(c) * max(abs(lo), abs(hi))
-        if isinstance(t, ix.Atom) and any(is_wide(a) for a in t.args):
-            return True
-    return total > _INT_LIMIT
+    if any(is_wide(a) for t, _ in e.terms if isinstance(t, ix.Atom) for a in t.args):
+        return True
+    if e.const == 0 and [c for _, c in e.terms] == [1]:  # nothing is worked out: the least 32-bit number, too, fits
+        lo, hi = e.interval
+        return lo < -_INT_LIMIT - 1 or hi > _INT_LIMIT
+    return abs(e.const) + sum(abs(c) * max(map(abs, t.interval)) for t, c in e.terms) > _INT_LIMIT
 
 
 def index_text(e: ix.Index, wide: bool | None = None) -> str:

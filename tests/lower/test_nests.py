@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, RDom, Var, argmax, cast, float32, int32, uint8
+from autosched import Func, Input, Pipeline, RDom, Var, argmax, cast, clamp, float32, int32, uint8
 from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.codegen.c import print_c
@@ -201,6 +201,18 @@ def test_indices_are_32_bits_wide_up_to_the_limit() -> None:
     shape = (46_336, 46_336)  # just below 2^31 elements, in whole tiles
     bound = bind(Pipeline([out.over(y=(0, shape[0]), x=(0, shape[1]))], name="medium"), {"img": shape})
     assert "long long" not in print_cuda(lower(bound, schedule_roots(bound, H200)).kernels[0]).body
+
+
+def test_clamped_data_are_indices_of_32_bits() -> None:
+    """Also where they may be any 32-bit number, whose least one is farther from zero than the greatest."""
+    img, at, out = Input("img", float32, 1), Input("at", int32, 2), Func("out")
+    out[y, x] = img[clamp(at[y, x], 0, 49)] + img[3 * clamp(cast(int32, img[x]) // 2, 0, 9) + y]
+    bound = bind(Pipeline([out.over(y=(0, 8), x=(0, 40))], name="data"), {"img": (50,), "at": (8, 40)})
+    program = lower(bound, schedule_roots(bound, H200))
+    (ir,) = program.kernels
+    assert not [s.name for s in walk(ir.body) if isinstance(s, LetIndex) and is_wide(s.index)]
+    assert "long long" not in print_cuda(ir).body
+    assert_backends_agree(bound, program)
 
 
 def test_wide_products_of_index_and_data() -> None:

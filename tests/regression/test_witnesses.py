@@ -176,3 +176,14 @@ def test_an_unsigned_index_beyond_the_signed_integers() -> None:
     f[x] = img[a.clamp(wrapped, 0, 5)] + img[wrapped % 10]
     found = agree(f.over(x=(-3, 4)), {"row": ROW})
     assert found["f"][0] == ROW[5] + ROW[(2**64 - 3) % 10]
+
+
+def test_indices_that_data_choose_at_the_ends_of_their_type() -> None:
+    """Clamped without 64-bit arithmetic: the least 32-bit number has no positive counterpart, and needs none."""
+    img, at, out = row(), a.Input("at", a.int32, 1), Func("out")
+    up, down = a.clamp(at[x], 2, 9), a.min(a.max(at[x] // 3, 0), 5)
+    out[x] = img[up - 1] - img[a.clamp(9 - down, 0, 8)]
+    ends = np.array([-(2**31), 2**31 - 1, -(2**31) + 1, 0, 4, -1], np.int32)
+    found = agree(out.over(x=(0, 6)), {"row": ROW, "at": ends})
+    first, second = ROW[np.clip(ends, 2, 9) - 1], ROW[np.clip(9 - np.clip(ends // 3, 0, 5), 0, 8)]
+    assert found["out"].tolist() == (first - second).tolist()
