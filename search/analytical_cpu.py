@@ -16,8 +16,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
   vectors formed along the loop around them.
 * Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming
-  vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`),
-  and stores where data say on processors without an instruction for them.
+  vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
+  Stores where data say, on processors without an instruction for them, come lane by lane after the rest.
 * Rows that the C backend takes together load what they share once, and evaluate inlined Funcs once
   (`autosched.search.shared_rows`); which these are is told from the middle block.
 * What is the same in all lanes is worked out once a row; of two values between which a condition chooses that is the
@@ -98,6 +98,8 @@ AHEAD = 128
 """Terms of sums of one vector that a core looks ahead: it begins the next sums while short ones still go on."""
 SCAN = 26.0
 """Additions for which a term of a running sum waits until what the one before wrote to memory is there."""
+PUT = 10.0
+"""Additions, one at a time, that take as long as to store where data say, beside the accesses themselves."""
 SCALAR_ACCESS = 0.5
 """Time of an access of one element over that of an addition: address and cast are part of it."""
 
@@ -233,7 +235,7 @@ class CpuModel:
             "divisions": vectors * (of("divisions") - less["divisions"]),
             "strided_accesses": runs * near * together,
             "gathered_accesses": runs * (far - rows.spared) * together,
-            "scalar": runs * (singly * (1 - together) + of("once") / lanes),
+            "scalar": runs * (singly * (1 - together) + PUT * of("put") * together + of("once") / lanes),
             "ends": runs * singly * ends,
             "scattered_accesses": runs * far * (1 - together),
             "stalls": runs / (points * lanes) * (reduces * waits + SCAN * of("scans") * (lanes > 1)),

@@ -42,7 +42,9 @@ class LaneWork:
         scalar: All operations, one lane at a time.
         calls: Elementary functions, one lane at a time.
         serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
-            4 bytes, scattered stores that processors have no instruction for, lanes at quotients.
+            4 bytes, stores where data say in loops that it is not told to take in vectors, lanes at quotients.
+        put: Stores where data say that come lane by lane, after what is worked out in vectors
+            (`autosched.codegen.two_steps`).
         once: Operations that are the same in all lanes.
         operations: How many operations there are.
         wide: Contiguous accesses, in vectors of 4-byte lanes.
@@ -87,6 +89,7 @@ class LaneWork:
     scalar: float = 0.0
     calls: float = 0.0
     serial: float = 0.0
+    put: float = 0.0
     once: float = 0.0
     operations: float = 0.0
     wide: float = 0.0
@@ -180,23 +183,23 @@ class LaneWorks:
                 elif self._model.structure.spot(group.source) is None:
                     hot += size * times
         found.inputs = cold / max(cold + hot, 1)
-        found.serial += self._scatters_singly(stage, access, moves, wild)
+        self._puts(found, stage, access, moves, wild)
         return found
 
-    def _scatters_singly(
-        self, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]
-    ) -> bool:  # fmt: skip
-        """Whether lanes store where data say, one by one: there are no instructions, or gcc is not told to use them.
+    def _puts(
+        self, found: LaneWork, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]
+    ) -> None:
+        """Note stores where data say: one by one where processors have no instruction for them.
 
-        It is where lanes touch what lies near each other (`walks_along_memory`), or elements of at least 4 bytes only
-        (`scatters`).
+        Of loops over lanes that touch elements of less than 4 bytes far from each other gcc forms no vectors at all, as
+        it is not told to (`walks_along_memory`, `scatters`).
         """
-        if all(None not in g.rows or self._step(stage, g, moves, wild) is not None for g in access.stores):
-            return False
+        places = sum(None in g.rows and self._step(stage, g, moves, wild) is None for g in access.stores)
         steps = [(self._model.facts.itemsize(g), self._step(stage, g, moves, wild)) for g in access.loads]
         narrow = any(size < SCATTERED_BYTES for size, _ in steps)
         far = any(step is not None and step > MAX_VECTOR_STEP for _, step in steps)
-        return self._model.f.target.warp_size < SCATTERING_LANES or (narrow and far)
+        found.serial += places > 0 and narrow and far
+        found.put += places * (self._model.f.target.warp_size < SCATTERING_LANES)
 
     def boundaries_along(self, stage: StageId, lane: str) -> list[Boundary]:
         """Return where boundary conditions act in a stage along a dimension; the arguments are those of `of`."""

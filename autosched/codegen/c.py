@@ -15,6 +15,7 @@ from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.two_steps import in_two_steps
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
@@ -198,13 +199,30 @@ class _Printer:
         self.w.close()
 
     def _lane_loop(self, s: For) -> None:
+        """Print a lane loop; where data say what it stores to, the compiler takes the way that suits the processor."""
+        steps = in_two_steps(s, self._namer)
+        in_vectors = walks_along_memory(s) or scatters(s)
+        if steps is None:
+            self._loop_over_lanes(s, in_vectors)
+            return
+        self.w.line("#ifdef AS_SCATTERS")
+        self._loop_over_lanes(s, in_vectors)
+        self.w.line("#else")
+        self.w.open("{")
+        self.statements(steps.rows)
+        self._loop_over_lanes(steps.first, steps.in_vectors)
+        self._loop_over_lanes(steps.second, False)
+        self.w.close()
+        self.w.line("#endif")
+
+    def _loop_over_lanes(self, s: For, in_vectors: bool) -> None:
         start, *others = [index_text(first) for first in s.starts] or ["0"]
         for first in others:
             start = f"as_max_i32({start}, {first})"
         end = str(s.extent)
         for limit in s.limits:
             end = f"as_min_i32({end}, {index_text(limit)})"
-        if walks_along_memory(s) or scatters(s):
+        if in_vectors:
             self.w.line("#pragma omp simd")
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
         self._in_lanes = True

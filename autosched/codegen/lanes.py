@@ -154,7 +154,7 @@ def follows_data(loop: For) -> bool:
     into one (unroll and jam). What the second of them loads to find its addresses is loaded again in every lane then.
     """
     return any(
-        _names_of([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
+        names_in_indices([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
         for s, reads, loaded in _with_loaded(loop)
     )
 
@@ -172,7 +172,7 @@ def scatters(loop: For) -> bool:
             if s.combine:
                 return False
             touched.append(s.buffer)
-            found |= bool(_names_of([s.index]) & loaded)
+            found |= bool(names_in_indices([s.index]) & loaded)
         if any(b.dtype.bytes_ < SCATTERED_BYTES for b in touched):
             return False
     return found
@@ -184,11 +184,12 @@ def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[Read], frozenset[str]]]
     for s in walk(loop.body):
         reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
         yield s, reads, loaded
-        if isinstance(s, Binding) and (reads or _used((s,)) & loaded):
+        if isinstance(s, Binding) and (reads or names_used((s,)) & loaded):
             loaded |= {s.name}
 
 
-def _names_of(indices: Sequence[ix.Index]) -> set[str]:
+def names_in_indices(indices: Sequence[ix.Index]) -> set[str]:
+    """Return the names that indices depend on."""
     names: set[str] = set()
     for index in indices:
         _collect_index(index, names)
@@ -243,12 +244,12 @@ class _Distributor:
         inner: tuple[Stmt, ...] = tuple(piece)
         for g in reversed(guards):
             inner = (If(g, inner),)
-        needed = _used(inner)
+        needed = names_used(inner)
         bindings: list[Stmt] = []
         for b in reversed(visible):  # latest first, so that what a binding uses is found further on
             if b.name in needed:
                 bindings.insert(0, b)
-                needed |= _used((b,))
+                needed |= names_used((b,))
         return guard_as_limit(replace(self.lane, body=tuple(self._widen(s) for s in (*bindings, *inner))))
 
     def _widen(self, s: Stmt) -> Stmt:
@@ -278,7 +279,7 @@ class _Distributor:
         return found
 
 
-def _used(statements: Sequence[Stmt]) -> set[str]:
+def names_used(statements: Sequence[Stmt]) -> set[str]:
     """Return the names that statements read."""
     names: set[str] = set()
     for s in walk(tuple(statements)):

@@ -30,6 +30,10 @@
 #define ATOMIC_AND(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a & as_b)
 #define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a | as_b)
 #define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC(T, buffer, index, value, as_a ^ as_b)
+// Processors that store a vector where each lane says.
+#if defined(__AVX512F__) || defined(__ARM_FEATURE_SVE)
+#define AS_SCATTERS
+#endif
 // Keeps gcc 12 from doing several iterations at once: where a loop adds to several registers it loses some of them, and
 // where addresses follow from data it loads these again in every lane.
 #define ONE_BY_ONE __asm__ volatile("")
