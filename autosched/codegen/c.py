@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -9,13 +10,20 @@ from autosched.analysis.naming import Namer
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
 from autosched.codegen.lane_ranges import without_clamps
-from autosched.codegen.lanes import follows_data, lanes_innermost, scatters, walks_along_memory
+from autosched.codegen.lanes import (
+    follows_data,
+    lanes_innermost,
+    names_in_indices,
+    names_used,
+    scatters,
+    walks_along_memory,
+)
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
-from autosched.codegen.two_steps import in_two_steps
+from autosched.codegen.two_steps import TwoSteps, in_two_steps
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
@@ -192,28 +200,64 @@ class _Printer:
                     self.statements((s,))
 
     def _loop_of_pieces(self, s: For) -> None:
+        """Print a loop around lane loops; where first steps of these are the same in all its iterations, before it."""
+        parts = [part for t in s.body if isinstance(t, For) for part in without_clamps(t)]
+        steps = self._steps_before(s, parts)
+        if not steps:
+            self._loop_around(s, lambda: self._pieces(s.body))
+            return
+        self.w.line("#ifdef AS_SCATTERS")
+        self._loop_around(s, lambda: self._whole(parts))
+        self.w.line("#else")
+        self.w.open("{")
+        self._first(steps)
+        self._loop_around(s, lambda: self._second(steps))
+        self.w.close()
+        self.w.line("#endif")
+
+    def _loop_around(self, s: For, body: Callable[[], None]) -> None:
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
-        self._pieces(s.body)
+        body()
         if follows_data(s):
             self.w.line("ONE_BY_ONE;")
         self.w.close()
 
+    def _steps_before(self, s: For, parts: Sequence[For]) -> list[TwoSteps]:
+        """Return a loop's lane loops in two steps; none unless it has no others, and no first step depends on it."""
+        if not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
+            return []
+        steps = [found for part in parts if (found := in_two_steps(part, self._namer))]
+        names = names_used([found.first for found in steps])
+        names |= names_in_indices([e for found in steps for e in (*found.first.limits, *found.first.starts)])
+        return steps if len(steps) == len(parts) and s.name not in names else []
+
     def _lane_loop(self, s: For) -> None:
         """Print a lane loop; where data say what it stores to, the compiler takes the way that suits the processor."""
         steps = in_two_steps(s, self._namer)
-        in_vectors = walks_along_memory(s) or scatters(s)
         if steps is None:
-            self._loop_over_lanes(s, in_vectors)
+            self._whole([s])
             return
         self.w.line("#ifdef AS_SCATTERS")
-        self._loop_over_lanes(s, in_vectors)
+        self._whole([s])
         self.w.line("#else")
         self.w.open("{")
-        self.statements(steps.rows)
-        self._loop_over_lanes(steps.first, steps.in_vectors)
-        self._loop_over_lanes(steps.second, False)
+        self._first([steps])
+        self._second([steps])
         self.w.close()
         self.w.line("#endif")
+
+    def _whole(self, loops: Sequence[For]) -> None:
+        for s in loops:
+            self._loop_over_lanes(s, walks_along_memory(s) or scatters(s))
+
+    def _first(self, steps: Sequence[TwoSteps]) -> None:
+        for s in steps:
+            self.statements(s.rows)
+            self._loop_over_lanes(s.first, s.in_vectors)
+
+    def _second(self, steps: Sequence[TwoSteps]) -> None:
+        for s in steps:
+            self._loop_over_lanes(s.second, False)
 
     def _loop_over_lanes(self, s: For, in_vectors: bool) -> None:
         start, *others = [index_text(first) for first in s.starts] or ["0"]

@@ -124,6 +124,8 @@ class _Cutter:
             return v
         sign, offset = _DIFFERENCE[v.op]
         margin = ix.add(ix.scale(ix.sub(v.b, v.a), sign), offset)
+        if isinstance(margin, int):  # both sides were the same clamped index
+            return ConstValue(margin >= 0, v.dtype)
         holds = _mostly(margin)
         margin = margin if holds else ix.sub(-1, margin)
         return ConstValue(holds, v.dtype) if self._hold(margin) else v

@@ -64,8 +64,10 @@ def in_two_steps(loop: For, namer: Namer) -> TwoSteps | None:
         namer: Gives names that are new in the kernel.
     """
     body = [s for s in loop.body if isinstance(s, Binding | Store)]
-    if loop.extent < LEAST_LANES or len(body) < len(loop.body):
+    allocs = [s for s in loop.body if isinstance(s, Alloc)]
+    if loop.extent < LEAST_LANES or len(body) + len(allocs) < len(loop.body):
         return None
+    body = _forwarded(body)
     stores = [s for s in body if isinstance(s, Store)]
     bindings = [s for s in body if isinstance(s, Binding)]
     loaded, late = _followers(bindings, {s.buffer.name for s in stores})
@@ -90,7 +92,27 @@ def in_two_steps(loop: For, namer: Namer) -> TwoSteps | None:
 
     second = tuple(lane_by_lane(s) for s in body if isinstance(s, Store) or s.name in late | needed)
     in_vectors = walks_along_memory(first) or all(r.buffer.dtype.bytes_ >= SCATTERED_BYTES for r in _reads(first.body))
-    return TwoSteps(tuple(map(Alloc, rows.values())), first, in_vectors, replace(loop, body=second))
+    return TwoSteps(tuple(map(Alloc, rows.values())), first, in_vectors, replace(loop, body=(*allocs, *second)))
+
+
+def _forwarded(body: Sequence[Binding | Store]) -> list[Binding | Store]:
+    """Return statements that take what a lane has just put into its registers from where it came."""
+    found: list[Binding | Store] = []
+    held: dict[str, list[tuple[ix.Index, Value]]] = {}
+    for s in body:
+        if isinstance(s, Let) and isinstance(s.value, Read):
+            same = [v for i, v in held.get(s.value.buffer.name, ()) if i == s.value.index]
+            found.append(Let(s.name, same[0]) if same else s)
+            continue
+        found.append(s)
+        if isinstance(s, Store) and s.buffer.in_registers:
+            others = [
+                (i, v) for i, v in held.get(s.buffer.name, ()) if isinstance(ix.sub(i, s.index), int) and i != s.index
+            ]
+            plain = not any(isinstance(v, Read) for v in walk_values(s.value))
+            own = [(s.index, s.value)] if plain and s.value.dtype == s.buffer.dtype else []
+            held[s.buffer.name] = [*own, *others]
+    return found
 
 
 def _followers(bindings: Sequence[Binding], written: set[str]) -> tuple[set[str], set[str]]:

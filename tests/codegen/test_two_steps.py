@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
 from autosched.schedule.sample import sample_schedule
+from autosched.schedule.types import At, Level, Member, StageId, StageTiling
+from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
@@ -114,3 +117,40 @@ def test_loops_with_nothing_to_work_out_stay_as_they_are(index: Callable[[Expr],
 def test_few_lanes_stay_together() -> None:
     bound = bound_bins(extent=4)
     assert "#ifdef AS_SCATTERS" not in print_c(lower(bound, schedule_roots(bound, CPU))).text
+
+
+def test_a_lane_takes_what_it_has_just_put_into_its_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be read again where the lane stores, and nothing could be worked out before."""
+    image, staged, bins = Input("image", float32, 2), Func("staged"), Func("bins")
+    staged[y, x] = image[y, x] * 3
+    bins[z, y, x] = 0
+    bins[level(staged[y, x]), y, x] += 1
+    bound = bind(Pipeline(bins.over(z=(0, 8), y=(0, 6), x=(0, 50)), name="p"), {"image": (6, 50)})
+    baseline = schedule_roots(bound, CPU)
+    *others, update = baseline.kernels
+    inside = Member((StageTiling(StageId("staged"), ()),), At(Level.THREAD, StageId("bins", 1), 4), ("y", "x"), False)
+    schedule = replace(baseline, kernels=(*others, replace(update, members=(inside,), inlined=())))
+    assert reasons(bound, schedule, CPU) == []
+    program = lower(bound, schedule)
+    step, stores = lane_loops(program, "p_bins1")
+    assert "as_cvt_i32_f32" in step and "as_cvt_i32_f32" not in stores
+    both_ways(monkeypatch, lambda: assert_backends_agree(bound, program, emulate=False))
+
+
+def test_first_steps_that_are_the_same_for_all_points_of_a_thread_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    image, c, t = Input("image", float32, 2), Var("c"), RDom("t", t=3)
+    bins = Func("bins")
+    bins[c, z, y, x] = 0.0
+    bins[c, level(image[y, x + t.t]), y, x] += select(c == 0, image[y, x + t.t], 1.0)
+    bound = bind(Pipeline(bins.over(c=(0, 2), z=(0, 8), y=(0, 6), x=(0, 50)), name="p"), {"image": (6, 52)})
+    found = False
+    for seed in range(60):
+        program = lower(bound, sample_schedule(bound, CPU, np.random.default_rng(seed)))
+        before = [
+            part.partition("#endif")[0].partition("for (int c_s")[0] for part in print_c(program).text.split("#else")
+        ]
+        if any("as_cvt_i32_f32" in part and "x_t" in part and "c_s" not in part for part in before):
+            found = True
+            both_ways(monkeypatch, lambda program=program: assert_backends_agree(bound, program, emulate=False))
+            break
+    assert found
