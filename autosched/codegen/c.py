@@ -201,19 +201,15 @@ class _Printer:
 
     def _loop_of_pieces(self, s: For) -> None:
         """Print a loop around lane loops; where first steps of these are the same in all its iterations, before it."""
-        parts = [part for t in s.body if isinstance(t, For) for part in without_clamps(t)]
-        steps = self._steps_before(s, parts)
-        if not steps:
+        loops, steps = self._steps_before(s)
+        if steps:
+            self._two_ways(
+                lambda: self._loop_around(s, lambda: self._whole(loops)),
+                steps,
+                lambda: self._loop_around(s, lambda: self._second(steps)),
+            )
+        else:
             self._loop_around(s, lambda: self._pieces(s.body))
-            return
-        self.w.line("#ifdef AS_SCATTERS")
-        self._loop_around(s, lambda: self._whole(parts))
-        self.w.line("#else")
-        self.w.open("{")
-        self._first(steps)
-        self._loop_around(s, lambda: self._second(steps))
-        self.w.close()
-        self.w.line("#endif")
 
     def _loop_around(self, s: For, body: Callable[[], None]) -> None:
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
@@ -222,38 +218,39 @@ class _Printer:
             self.w.line("ONE_BY_ONE;")
         self.w.close()
 
-    def _steps_before(self, s: For, parts: Sequence[For]) -> list[TwoSteps]:
-        """Return a loop's lane loops in two steps; none unless it has no others, and no first step depends on it."""
-        if not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
-            return []
-        steps = [found for part in parts if (found := in_two_steps(part, self._namer))]
+    def _steps_before(self, s: For) -> tuple[list[For], list[TwoSteps]]:
+        """Return a loop's lane loops, and each in two steps: none if it holds more, or a first step depends on it."""
+        if not follows_data(s) or not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
+            return [], []
+        loops = [part for t in s.body if isinstance(t, For) for part in without_clamps(t)]
+        steps = [found for part in loops if (found := in_two_steps(part, self._namer))]
         names = names_used([found.first for found in steps])
         names |= names_in_indices([e for found in steps for e in (*found.first.limits, *found.first.starts)])
-        return steps if len(steps) == len(parts) and s.name not in names else []
+        return loops, steps if len(steps) == len(loops) and s.name not in names else []
 
     def _lane_loop(self, s: For) -> None:
-        """Print a lane loop; where data say what it stores to, the compiler takes the way that suits the processor."""
         steps = in_two_steps(s, self._namer)
-        if steps is None:
+        if steps:
+            self._two_ways(lambda: self._whole([s]), [steps], lambda: self._second([steps]))
+        else:
             self._whole([s])
-            return
+
+    def _two_ways(self, whole: Callable[[], None], steps: Sequence[TwoSteps], second: Callable[[], None]) -> None:
+        """Print lane loops that store where data say; the compiler takes the way that suits the processor."""
         self.w.line("#ifdef AS_SCATTERS")
-        self._whole([s])
+        whole()
         self.w.line("#else")
         self.w.open("{")
-        self._first([steps])
-        self._second([steps])
+        for step in steps:
+            self.statements(step.rows)
+            self._loop_over_lanes(step.first, step.in_vectors)
+        second()
         self.w.close()
         self.w.line("#endif")
 
     def _whole(self, loops: Sequence[For]) -> None:
         for s in loops:
             self._loop_over_lanes(s, walks_along_memory(s) or scatters(s))
-
-    def _first(self, steps: Sequence[TwoSteps]) -> None:
-        for s in steps:
-            self.statements(s.rows)
-            self._loop_over_lanes(s.first, s.in_vectors)
 
     def _second(self, steps: Sequence[TwoSteps]) -> None:
         for s in steps:

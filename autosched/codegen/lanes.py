@@ -182,10 +182,15 @@ def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[Read], frozenset[str]]]
     """Yield the statements of a loop, what each reads, and the names that what was loaded before it went into."""
     loaded: frozenset[str] = frozenset()
     for s in walk(loop.body):
-        reads = [v for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+        reads = reads_in((s,))
         yield s, reads, loaded
         if isinstance(s, Binding) and (reads or names_used((s,)) & loaded):
             loaded |= {s.name}
+
+
+def reads_in(statements: Sequence[Stmt]) -> list[Read]:
+    """Return what statements read themselves (not those inside them)."""
+    return [v for s in statements for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
 
 
 def names_in_indices(indices: Sequence[ix.Index]) -> set[str]:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from autosched.analysis import index as ix
 from autosched.analysis.naming import Namer
-from autosched.codegen.lanes import follows_data, walks_along_memory
+from autosched.codegen.lanes import follows_data, reads_in, walks_along_memory
 from autosched.lower.ir import For, Let, LetIndex, LoopRole, Op, Read, Stmt, Store, values_of, walk_values
 from autosched.lower.unroll import written_out
 
@@ -57,7 +57,7 @@ def rows_together(rows: For, namer: Namer) -> For | None:
     once = replace(lanes, body=body)
     if not walks_along_memory(once) or follows_data(once):
         return None
-    loads, operations = len(_reads(body)), _operations(body)
+    loads, operations = len(reads_in(body)), _operations(body)
     if loads < LEAST_LOADS:
         return None
     for count in ROWS:
@@ -66,7 +66,7 @@ def rows_together(rows: For, namer: Namer) -> For | None:
             if found is None:
                 return None
             groups, inner = found
-            left = _reads(inner.body)
+            left = reads_in(inner.body)
             if len(left) <= MOST_LOADS_LEFT * count * loads and _streams(left) <= MOST_STREAMS:
                 return groups
     return None
@@ -92,11 +92,7 @@ def _is_plain(body: Sequence[Stmt]) -> bool:
         return False
     if any(s.combine or s.buffer.in_registers for s in stores):
         return False
-    return {s.buffer.name for s in stores}.isdisjoint(read.buffer.name for read in _reads(body))
-
-
-def _reads(body: Sequence[Stmt]) -> list[Read]:
-    return [v for s in body for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+    return {s.buffer.name for s in stores}.isdisjoint(read.buffer.name for read in reads_in(body))
 
 
 def _streams(reads: Sequence[Read]) -> int:

@@ -10,12 +10,12 @@ Rewrite:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from autosched.analysis import index as ix
 from autosched.analysis.naming import Namer
-from autosched.codegen.lanes import SCATTERED_BYTES, Binding, names_in_indices, names_used, walks_along_memory
+from autosched.codegen.lanes import SCATTERED_BYTES, Binding, names_in_indices, names_used, reads_in, walks_along_memory
 from autosched.lower.ir import (
     Alloc,
     Buffer,
@@ -28,7 +28,6 @@ from autosched.lower.ir import (
     Stmt,
     Store,
     Value,
-    values_of,
     walk_values,
 )
 
@@ -91,7 +90,9 @@ def in_two_steps(loop: For, namer: Namer) -> TwoSteps | None:
         return Let(s.name, Read(rows[kept[s.name]], lane, 0)) if isinstance(s, Let) and s.name in kept else s
 
     second = tuple(lane_by_lane(s) for s in body if isinstance(s, Store) or s.name in late | needed)
-    in_vectors = walks_along_memory(first) or all(r.buffer.dtype.bytes_ >= SCATTERED_BYTES for r in _reads(first.body))
+    in_vectors = walks_along_memory(first) or all(
+        r.buffer.dtype.bytes_ >= SCATTERED_BYTES for r in reads_in(first.body)
+    )
     return TwoSteps(tuple(map(Alloc, rows.values())), first, in_vectors, replace(loop, body=(*allocs, *second)))
 
 
@@ -119,7 +120,7 @@ def _followers(bindings: Sequence[Binding], written: set[str]) -> tuple[set[str]
     """Return the names that follow from anything loaded, and those that follow from arrays that are written."""
     loaded, late = set[str](), set[str]()
     for b in bindings:
-        used, arrays = names_used([b]), {r.buffer.name for r in _reads([b])}
+        used, arrays = names_used([b]), {r.buffer.name for r in reads_in([b])}
         if arrays or used & loaded:
             loaded.add(b.name)
         if arrays & written or used & late:
@@ -146,7 +147,3 @@ def _by_value(kept: dict[str, Value]) -> dict[Value, str]:
 
 def _is_worked_out(v: Value) -> bool:
     return any(isinstance(part, Op) for part in walk_values(v))
-
-
-def _reads(body: Iterable[Stmt]) -> list[Read]:
-    return [v for s in body for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]

@@ -87,7 +87,7 @@ def lane_loops(program: Program, kernel: str) -> list[str]:
 def test_what_is_read_where_it_is_written_comes_with_the_writing() -> None:
     bound = bound_bins()
     first, second = lane_loops(lower(bound, schedule_roots(bound, CPU)), "p_bins1")
-    assert "as_cvt_i32_f32" in first and "LOAD(0" not in first.replace("LOAD(0, image", "")
+    assert "as_cvt_i32_f32" in first
     assert "bins," not in first and "as_cvt_i32_f32" not in second and second.count("bins,") == 2
 
 
