@@ -18,6 +18,7 @@ from autosched.codegen.lanes import (
     scatters,
     walks_along_memory,
 )
+from autosched.codegen.phases import in_phases
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
@@ -188,8 +189,9 @@ class _Printer:
         for s in body:
             match s:
                 case For(role=LoopRole.THREAD):
-                    for part in without_clamps(s):
-                        self._lane_loop(part)
+                    for loop in in_phases(s, self._namer):
+                        for part in (loop,) if loop.few_points else without_clamps(loop):
+                            self._lane_loop(part)
                 case For():
                     self._loop_of_pieces(rows_together(s, self._namer) or s)
                 case If() if any(isinstance(t, For) for t in s.then):
@@ -250,7 +252,7 @@ class _Printer:
 
     def _whole(self, loops: Sequence[For]) -> None:
         for s in loops:
-            self._loop_over_lanes(s, walks_along_memory(s) or scatters(s))
+            self._loop_over_lanes(s, not s.few_points and (walks_along_memory(s) or scatters(s)))
 
     def _second(self, steps: Sequence[TwoSteps]) -> None:
         for s in steps:

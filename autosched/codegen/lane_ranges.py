@@ -100,7 +100,7 @@ class _Cutter:
             case CompareIndex():
                 return self._comparison(replace(v, a=self._index(v.a), b=self._index(v.b)))
             case Op():
-                return _folded(replace(v, args=tuple(self._value(a) for a in v.args)))
+                return folded(replace(v, args=tuple(self._value(a) for a in v.args)))
         return v
 
     def _index(self, e: ix.Index) -> ix.Index:
@@ -175,7 +175,7 @@ def _mostly(margin: ix.Index) -> bool:
     return sum(ix.interval(margin)) >= 0
 
 
-def _folded(v: Op) -> Value:
+def folded(v: Op) -> Value:
     """Decide a select or a junction whose condition is known."""
     if v.name == "select" and isinstance(v.args[0], ConstValue):
         return v.args[1] if v.args[0].value else v.args[2]

@@ -126,7 +126,8 @@ class For:
 
     ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
     greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
-    points of a thread that they may be written out, to join accesses.
+    points of a thread that they may be written out, to join accesses; of a lane loop in host code, that no vectors are
+    to be formed of so few.
     """
 
     name: str

@@ -59,7 +59,7 @@ class Straight:
     stages: tuple[Stage, ...]
 
 
-def written_out(loop: For, namer: Namer) -> Straight | None:
+def written_out(loop: For, namer: Namer, first: ix.Index = 0) -> Straight | None:
     """Return a loop written out.
 
     None if what it contains is not straight (other loops, branches with two arms), or if a point may be there while an
@@ -68,10 +68,11 @@ def written_out(loop: For, namer: Namer) -> Straight | None:
     Args:
         loop: A loop that is unrolled, or over few points.
         namer: Gives names that are new in the kernel.
+        first: What the loop's variable begins at.
     """
     stored = frozenset(s.buffer.name for s in walk(loop.body) if isinstance(s, Store))
     run = _Run(namer, stored)
-    if not run.iterations(loop) or not run.guards_are_from_outside():
+    if not run.iterations(loop, first) or not run.guards_are_from_outside():
         return None
     return Straight(tuple(run.stages))
 
@@ -98,9 +99,9 @@ class _Run:
         """Add a statement to the stage at hand."""
         self.stages[-1].statements.append(s)
 
-    def iterations(self, loop: For) -> bool:
+    def iterations(self, loop: For, first: ix.Index = 0) -> bool:
         for k in range(loop.extent):
-            self.index[loop.name] = k
+            self.index[loop.name] = ix.add(first, k)
             if not self.statements(loop.body):
                 return False
         return True
