@@ -9,13 +9,14 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   as many of what these leave over, and of a quarter; the rest runs lane by lane. Blocks at the end of the result have
   shorter rows. Where lanes lie a few elements apart and what is between them is not loaded too, the last one would
   read too far and runs alone.
-* Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles; those
-  at quotients of the lane (``f[x // 2]``) or where data says go one by one. Where they lie further apart, but evenly,
-  gcc is not told to form vectors. It does so element by element, but not where loads lie a power of two apart that is
-  more than a vector, or several between a lane and the next (it takes both for parts of one long access that it then
-  cannot permute), nor of float16 unless the points of a thread share them. Two to four such lanes are unrolled, and
-  vectors formed along the loop around them.
-* Divisions without a vector instruction and such accesses of elements of less than 4 bytes keep gcc from forming
+* Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles. Where they
+  stand at quotients (``f[x // 2]``) that two or four lanes share, so many go together: they load vectors, and access
+  all else so far apart (`autosched.codegen.phases`). At other quotients, or where data says, they go one by one.
+* Where lanes lie further apart, but evenly, gcc is not told to form vectors. It does so element by element, but not
+  where loads lie a power of two apart that is more than a vector, or several between a lane and the next (it takes both
+  for parts of one long access that it then cannot permute), nor of float16 unless the points of a thread share them.
+  Two to four such lanes are unrolled, and vectors formed along the loop around them.
+* Divisions without a vector instruction and accesses one by one of elements of less than 4 bytes keep gcc from forming
   vectors at all, as do elementary functions where the C library has none of vectors (`autosched.host.has_vector_math`).
   Stores where data say, on processors without an instruction for them, come lane by lane after the rest.
 * Rows that the C backend takes together load what they share once, and evaluate inlined Funcs once

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from math import gcd, lcm
 
 from autosched.codegen.lanes import MAX_VECTOR_STEP
+from autosched.codegen.phases import MOST_PHASES
 from autosched.featurize.accesses import AccessGroup, Row
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
@@ -14,6 +16,8 @@ from autosched.search.align import array_in_memory
 UNEVEN = 1 << 20
 """How far lanes that stand at quotients move: too far for vectors."""
 
+Quotient = tuple[int, int]
+"""How far an index, times its quotient, moves from a lane to the next, and the quotient."""
 Moves = dict[str, int]
 """How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
 
@@ -38,6 +42,22 @@ def terms_later(store: AccessGroup, load: AccessGroup, loop: str) -> int:
         if all(w - later * step == r for w, r, step in zip(written, read, steps, strict=True)):
             found.add(later)
     return min((n for n in found if n > 0), default=0)
+
+
+def phases_of(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
+    """Return how many lanes the C backend takes together (`autosched.codegen.phases`); 1 where it does not.
+
+    That the blocks and tiles of a lane loop begin where a period does is taken for granted if it is a power of two.
+
+    Args:
+        steps: Of all accesses but those at quotients, how far apart lanes access; None where that is no constant.
+        quotients: Of the others, see `LaneAccesses.quotient`.
+    """
+    count = lcm(*(q // gcd(move, q) for move, q in quotients))
+    if count > MOST_PHASES or count & (count - 1) or None in steps:
+        return 1
+    apart = [*(step * count for step in steps if step is not None), *(move * count // q for move, q in quotients)]
+    return count if max(apart, default=0) <= MAX_VECTOR_STEP else 1
 
 
 class LaneAccesses:
@@ -83,6 +103,25 @@ class LaneAccesses:
                 if move and (k != fastest or move > MAX_VECTOR_STEP * row.quotient):
                     return False
         return True
+
+    def quotient(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> Quotient | None:
+        """Return how far lanes that stand at quotients of one row move, and the quotient; None for all others."""
+        found = None
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return None
+            elif move := abs(index_step(row, moves)):
+                if move >= UNEVEN or row.quotient == 1 or not row.exact or k != self.fastest(group.source):
+                    return None
+                found = move, row.quotient
+        return found
+
+    def distinct(self, group: AccessGroup, at: Quotient, phases: int) -> int:
+        """Return how many different elements of a row so many lanes access that stand at quotients."""
+        fastest, (move, quotient) = self.fastest(group.source), at
+        lanes = [(o, (o[fastest] + lane * move) // quotient) for o in group.offsets for lane in range(phases)]
+        return len({(*o[:fastest], column, *o[fastest + 1 :]) for o, column in lanes})
 
     def has_others_between(self, group: AccessGroup, step: int) -> bool:
         """Whether loads of lanes ``step`` elements apart are several between a lane and the next."""

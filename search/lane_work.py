@@ -14,7 +14,15 @@ from autosched.lang.dtypes import float16
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.boundaries import Boundary, boundaries
-from autosched.search.lane_accesses import UNEVEN, LaneAccesses, Moves, index_step, terms_later
+from autosched.search.lane_accesses import (
+    UNEVEN,
+    LaneAccesses,
+    Moves,
+    Quotient,
+    index_step,
+    phases_of,
+    terms_later,
+)
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import StageWork, Work, stage_work
 
@@ -164,9 +172,10 @@ class LaneWorks:
             folded = [ceil(b.above * (found.whole - 1) / max(b.last, 1)) for b in acts if b.folds]
             found.high = max([found.high, *(float(lanes) for lanes in folded if lanes <= FEW_LANES)])
         hot = cold = 0.0
+        phases = self._phases(stage, access, moves, wild)
         for store, groups in enumerate((access.loads, access.stores)):
             for group in groups:
-                self._count(found, stage, group, moves, wild, bool(store))
+                self._count(found, stage, group, moves, wild, bool(store), phases)
                 size, times = self._model.facts.itemsize(group), len(group.offsets)
                 if periodic and not group.everywhere:
                     found.periodic += times
@@ -356,10 +365,10 @@ class LaneWorks:
 
     def _count(
         self, found: LaneWork, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]],
-        store: bool,
+        store: bool, phases: int,
     ) -> None:  # fmt: skip
-        """Add the accesses of a group."""
-        size, times = self._model.facts.itemsize(group), len(group.offsets)
+        """Add the accesses of a group, of lanes of which so many are taken together."""
+        size, times = self._model.facts.itemsize(group), float(len(group.offsets))
         vectors = times * size / LANE_BYTES
         own = vectors if group.source == stage.func else 0.0
         if store and self._is_half(group):
@@ -372,6 +381,11 @@ class LaneWorks:
             found.narrowest = min(found.narrowest, size)
             return
         step = self._step(stage, group, moves, wild)
+        if phases > 1 and (at := self._accesses.quotient(group, moves, wild)):
+            times, step = self._accesses.distinct(group, at, phases) / phases, at[0] * phases // at[1]
+            vectors = times * size / LANE_BYTES
+        elif step:
+            step *= phases
         if not store and None in group.rows and step is not None and self._bytes_in_memory(group.source) > NEAR_BYTES:
             found.chosen += times
         if step is None or step > MAX_VECTOR_STEP:
@@ -400,6 +414,18 @@ class LaneWorks:
             found.fixed += times
             return
         found.narrowest = min(found.narrowest, size)
+
+    def _phases(self, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]) -> int:
+        """Return how many lanes of a stage are taken together; 1 where each goes by itself."""
+        steps, quotients = list[int | None](), list[Quotient]()
+        for group in (*access.loads, *access.stores):
+            if self._is_held(group.source) and None not in group.rows:
+                continue
+            if at := self._accesses.quotient(group, moves, wild):
+                quotients.append(at)
+            else:
+                steps.append(self._step(stage, group, moves, wild))
+        return phases_of(steps, quotients)
 
     def _step(self, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart lanes access, see `LaneAccesses.step`; those of sums inside threads are contiguous."""

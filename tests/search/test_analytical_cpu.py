@@ -80,7 +80,13 @@ def test_the_factory_tells_cpus_from_gpus() -> None:
         (IMAGE[y, x] + IMAGE[y, x + 1], 3, 0, 0, 0),  # two loads and the store
         (IMAGE[y, 2 * x], 1, 1, 0, 0),
         (IMAGE[y, 2 * x + 1] + IMAGE[y, 3], 1, 1, 0, 1),
-        (IMAGE[y, x // 2], 1, 0, 1, 0),
+        (IMAGE[y, x // 5], 1, 0, 1, 0),
+        (IMAGE[y, x // 2], 0.5, 1, 0, 0),  # two lanes together load one vector, and shuffle what they store
+        (IMAGE[y, x // 2] + IMAGE[y, (x + 1) // 2], 1, 1, 0, 0),  # k and k + 1
+        (IMAGE[y, x // 2] + IMAGE[y, x], 0.5, 2, 0, 0),
+        (IMAGE[y, 2 * x // 4] + IMAGE[y, 3], 0.5, 1, 0, 1),
+        (IMAGE[y, x // 2] + IMAGE[y, 4 * x], 1, 1, 1, 0),  # both lanes of these would be too far from the next
+        (IMAGE[y, x // 2] + IMAGE[x % 8, y], 1, 0, 2, 0),
         (IMAGE[x % 8, y], 1, 0, 1, 0),
         (IMAGE[clamp(cast(int32, IMAGE[y, 0]), 0, W - 1), x], 2, 0, 0, 1),  # a row chosen by data
     ],
@@ -111,10 +117,11 @@ def test_there_are_no_remainders_of_vectors() -> None:
 
 
 def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
-    assert work_of(IMAGE[y, x // 2]).serial == 0
-    assert work_of(cast(float32, SHORT[y, x // 2])).serial == 1
-    gathered = counts_of(*pointwise(IMAGE[y, x // 2]), 4, 256, 1, 1)
-    one_by_one = counts_of(*pointwise(cast(float32, SHORT[y, x // 2])), 4, 256, 1, 1)
+    assert work_of(IMAGE[y, x // 5]).serial == 0
+    assert work_of(cast(float32, SHORT[y, x // 5])).serial == 1
+    assert work_of(cast(float32, SHORT[y, x // 2])).serial == 0
+    gathered = counts_of(*pointwise(IMAGE[y, x // 5]), 4, 256, 1, 1)
+    one_by_one = counts_of(*pointwise(cast(float32, SHORT[y, x // 5])), 4, 256, 1, 1)
     assert gathered["gathered_accesses"] == H * W == one_by_one["scattered_accesses"]
     assert gathered["scattered_accesses"] == 0 == one_by_one["gathered_accesses"]
 
