@@ -69,7 +69,7 @@ def in_phases(loop: For, namer: Namer) -> tuple[For, ...]:
     if straight is None or len(straight.stages) != 1:
         return (loop,)
     body = _Decided().statements(straight.stages[0].statements)
-    comment = f"{loop.comment}, {count} together"
+    comment = f"{loop.comment}, {count} at a time"
     together = replace(loop, name=group, extent=groups, body=body, comment=comment, limits=())
     return _over_range(loop, together, count) if any(map(_is_even, without_clamps(together))) else (loop,)
 

@@ -186,8 +186,11 @@ def _of_code(ir: KernelIR) -> Iterator[str]:
         yield "shared memory"
     if any(a.offset == b.offset and a is not b for a in ir.shared for b in ir.shared):
         yield "shared memory reused"
-    if " together\n" in kernel_text(ir):
+    c_code = kernel_text(ir)
+    if " together\n" in c_code:
         yield "rows of lanes together in C"
+    if " at a time\n" in c_code:
+        yield "several lanes at a time in C"
     if any(isinstance(s, For) and s.role is LoopRole.SERIAL for s in statements):
         yield "serial loop"
     if any(isinstance(s, For) and s.role is LoopRole.UNROLLED for s in statements):
