@@ -18,7 +18,6 @@ from autosched.search.lane_accesses import (
     UNEVEN,
     LaneAccesses,
     Moves,
-    Quotient,
     index_step,
     phases_of,
     terms_later,
@@ -417,15 +416,13 @@ class LaneWorks:
 
     def _phases(self, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]) -> int:
         """Return how many lanes of a stage are taken together; 1 where each goes by itself."""
-        steps, quotients = list[int | None](), list[Quotient]()
-        for group in (*access.loads, *access.stores):
-            if self._is_held(group.source) and None not in group.rows:
-                continue
-            if at := self._accesses.quotient(group, moves, wild):
-                quotients.append(at)
-            else:
-                steps.append(self._step(stage, group, moves, wild))
-        return phases_of(steps, quotients)
+        groups = [g for g in (*access.loads, *access.stores) if None in g.rows or not self._is_held(g.source)]
+        at = [self._accesses.quotient(g, moves, wild) for g in groups]
+        quotients = [q for q in at if q]
+        if not quotients:  # as in most stages
+            return 1
+        others = [g for g, q in zip(groups, at, strict=True) if not q]
+        return phases_of([self._step(stage, g, moves, wild) for g in others], quotients)
 
     def _step(self, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
         """Return how far apart lanes access, see `LaneAccesses.step`; those of sums inside threads are contiguous."""

@@ -93,7 +93,9 @@ def test_each_phase_computes_its_own_arm() -> None:
 
 
 def test_what_lanes_share_is_loaded_once() -> None:
-    for loop in loops_together(bound_row(lambda at: at(x // 2))):
+    loops = loops_together(bound_row(lambda at: at(x // 2)))
+    assert loops
+    for loop in loops:
         assert loop.count("LOAD(") == 1 and loop.count("STORE(") == 2
 
 
@@ -121,6 +123,7 @@ def test_every_lane_comes_once(extent: int, is_limited: bool) -> None:
     body = (Let("v", Read(source, ix.floordiv(lane, 2), 0)), Store(result, lane, Ref("v", float32), 1))
     loop = For("t", extent, LoopRole.THREAD, body, limits=(end,) if is_limited else ())
     loops = in_phases(loop, Namer({"t", "v", "in", "out"}))
+    assert loops[0].extent == extent // 2 and len(loops) == 1 + (is_limited or extent % 2)
     for n in range(-3, 31):
         reached = []
         for part in loops:
