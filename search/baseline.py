@@ -1,4 +1,4 @@
-"""On a CPU: schedules of simpler searches before one that is predicted to be hardly faster."""
+"""On a CPU: schedules of simpler searches before those that are not predicted to be faster."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from autosched.search.sioutas.strategy import Sioutas
 def baseline_first(
     ranked: Sequence[Ranked], evaluator: Evaluator, count: int, most: float, seconds: float | None = None
 ) -> list[Ranked]:
-    """Return at most ``count`` schedules, those of simpler searches first that are not predicted to be much slower.
+    """Return at most ``count`` schedules, those of simpler searches first that are not predicted to be slower.
 
-    A search takes what its model is most wrong about in its favour; what is predicted within `SearchSettings.baseline`
-    of a schedule that was not chosen by its predicted time, the baseline or Sioutas', is more often slower than faster.
+    A search may miss the baseline's schedule, or Sioutas', or reject it at a step where it looks worse than it is. A
+    factor above 1 prefers them to what is predicted to be hardly faster, as a search takes what its model is most wrong
+    about in its favour; ``scripts/bench_baseline.py`` tells from labels what that is worth.
 
     Args:
         ranked: What a search found, the best first.

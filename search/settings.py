@@ -49,7 +49,7 @@ class SearchSettings:
             (`autosched.search.slides`, for the best schedules that a search has found, for GPUs, where ``locations``
             have ``block``).
         baseline: How many times as long as the best schedule the baseline, or Sioutas', may be predicted to take on a
-            CPU to be preferred (`autosched.search.baseline`); 0 for never.
+            CPU to be preferred (`autosched.search.baseline`); with 1 they compete like any other, with 0 they do not.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).
@@ -81,7 +81,7 @@ class SearchSettings:
     streams: bool = True
     each_term: bool = True
     slides: bool = True
-    baseline: float = 1.08
+    baseline: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
     serial: tuple[int, ...] = (1, 2, 4, 8)
@@ -110,7 +110,7 @@ class SearchSettings:
         if self.copies < 0:
             raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.06")
         if self.baseline < 0:
-            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1.08")
+            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}
