@@ -3,11 +3,12 @@
     python scripts/bench_baseline.py docs/results/cpu-genuineintel-6-amx-labels.parquet
     python scripts/bench_baseline.py LABELS.parquet --weights out/cpu/fold*/model.safetensors  # of train.py folds=4
 
-Of each pipeline among the labels the schedule that a model ranks best is compared with the baseline, `roots`. The last
-column is what it gains on average over the pipelines to take the best ranked one only where it is predicted to be that
-many times as fast as `roots` at least, and `roots` elsewhere: what `SearchSettings.baseline` does in a search. With
-several files of weights each pipeline is judged by the first that held it out; by the first of all where none did,
-which is right for labels that came after the weights.
+Of each pipeline among the labels the schedule that a model ranks best, if it is another one, is compared with the
+baseline, `roots`. The last column is what it gains on average over these pipelines to take the best ranked one only
+where it is predicted to be that many times as fast as `roots` at least, and `roots` elsewhere: what
+`SearchSettings.baseline` does in a search. With several files of weights each pipeline is judged by the first that held
+it out; by the first of all where none did, which is right for labels that came after the weights. It says how many
+these are.
 """
 
 from __future__ import annotations
@@ -53,14 +54,17 @@ def judged(dataset: Dataset, weights: Sequence[Checkpoint]) -> Floats:
     """Return the predicted seconds of all schedules, ``float64[N]``."""
     if not weights:
         return predict_analytically(dataset, dataset.own_pipelines).predicted
-    found = np.zeros(dataset.count)
-    choice = [next((k for k, w in enumerate(weights) if f in w.provenance.held_out), 0) for f in dataset.families]
+    seconds = np.zeros(dataset.count)
+    holders = [[k for k, w in enumerate(weights) if f in w.provenance.held_out] for f in dataset.families]
+    if unknown := sum(not found for found in holders):
+        print(f"{unknown} of {len(holders)} pipelines were held out from none of the weights", file=sys.stderr)
+    choice = np.array([found[0] if found else 0 for found in holders])
     for k, checkpoint in enumerate(weights):
-        pipelines = np.flatnonzero(np.array(choice) == k)
+        pipelines = np.flatnonzero(choice == k)
         if len(pipelines):
             predicted = predict(checkpoint.network, dataset, pipelines, checkpoint.settings.trust).predicted
-            found[dataset.samples_of(pipelines)] = predicted
-    return found
+            seconds[dataset.samples_of(pipelines)] = predicted
+    return seconds
 
 
 def gains(dataset: Dataset, baselines: set[tuple[str, float]], predicted: Floats) -> tuple[Floats, Floats]:

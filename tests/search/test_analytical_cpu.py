@@ -626,6 +626,9 @@ def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> 
         ranked = Ranked(other, first / factor)
         assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == expected
         assert baseline_first([ranked], evaluator, 3, 0.0) == [ranked]
+    for factor, expected in ((1.01, [other]), (0.99, [best, other])):
+        competing = baseline_first([Ranked(other, first / factor)], evaluator, 3, SearchSettings().baseline)
+        assert [r.schedule for r in competing] == expected
     ranked = Ranked(other, second)
     assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == [
         best,
