@@ -93,6 +93,8 @@ class StageAccesses:
     overflow: bool
 
 
+Points = tuple[tuple[int, ...], ...]
+"""Distinct points at which a Func is evaluated: for each dimension a number, the same for equal indices."""
 _Kind = tuple[object, ...] | None
 """What a row has in common with those that differ by a constant; None where an index is not affine."""
 _Way = tuple[tuple[bool, ...], tuple[frozenset[str], ...]]
@@ -132,6 +134,7 @@ class AccessTable:
     bound: BoundPipeline
     _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
     _called: dict[tuple[str, int, frozenset[str]], list[_Load]] = field(default_factory=dict)
+    _points: dict[tuple[str, int, frozenset[str]], dict[str, Points]] = field(default_factory=dict)
     _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
     _calls: dict[tuple[object, ...], tuple[_Load, ...]] = field(default_factory=dict)
     _of_calls: dict[tuple[object, ...], tuple[_Way, ...]] = field(default_factory=dict)
@@ -150,6 +153,24 @@ class AccessTable:
         self.of(func, number, inlined)
         called = self._called[func, number, self._reached(func, number, inlined)]
         return self._grouped(self.bound.stage(func, number), called)
+
+    def distinct_calls(self, func: str, number: int, inlined: frozenset[str]) -> Mapping[str, Points]:
+        """Return where a stage evaluates each inlined Func; the arguments are those of `of`.
+
+        Returns:
+            For each Func one tuple a distinct point: for each dimension a number, the same for equal indices.
+        """
+        self.of(func, number, inlined)
+        key = func, number, self._reached(func, number, inlined)
+        if key not in self._points:
+            numbers: dict[tuple[str, int], dict[str, int]] = {}
+            found: dict[str, list[tuple[int, ...]]] = {}
+            for call in self._called[key]:
+                known = [numbers.setdefault((call.source, k), {}) for k in range(len(call.keys))]
+                point = tuple([n.setdefault(text, len(n)) for n, text in zip(known, call.keys, strict=True)])
+                found.setdefault(call.source, []).append(point)
+            self._points[key] = {source: tuple(points) for source, points in found.items()}
+        return self._points[key]
 
     def _reached(self, func: str, number: int, inlined: frozenset[str]) -> frozenset[str]:
         found: set[str] = set()

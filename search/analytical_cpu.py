@@ -56,7 +56,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundStage
 from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.model import BatchEvaluation, KernelModel
 from autosched.featurize.schema import INDEX
@@ -68,7 +67,7 @@ from autosched.search.kernel_work import KernelWork
 from autosched.search.lane_rows import LaneRows, lane_rows
 from autosched.search.lane_work import LANE_BYTES
 from autosched.search.shared_rows import SPARED
-from autosched.search.stage_work import StageWork
+from autosched.search.stage_work import KnownWork
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -122,9 +121,7 @@ class CpuModel:
     _known: WeakKeyDictionary[KernelModel, KernelWork] = field(
         default_factory=WeakKeyDictionary, init=False, compare=False, repr=False
     )
-    _stages: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
+    _stages: KnownWork = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -10,13 +10,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundStage
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import inner_order
 from autosched.schedule.derived import array_strides
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.shared_rows import spared_by_rows
-from autosched.search.stage_work import StageWork
+from autosched.search.stage_work import KnownWork
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +33,7 @@ class KernelWork:
         known: See `LaneWorks`.
     """
 
-    def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
+    def __init__(self, model: KernelModel, known: KnownWork):
         self._model = model
         self._works = LaneWorks(model, known)
         self._facts = model.facts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import ceil, prod
 
 from autosched.analysis.bound import BoundStage
 from autosched.codegen.lanes import MAX_VECTOR_STEP, SCATTERED_BYTES
-from autosched.featurize.accesses import AccessGroup, StageAccesses
+from autosched.featurize.accesses import AccessGroup, Points, StageAccesses
 from autosched.featurize.model import KernelModel
 from autosched.lang.dtypes import float16
 from autosched.schedule.thread_groups import owns_tile
@@ -23,7 +23,7 @@ from autosched.search.lane_accesses import (
     terms_later,
 )
 from autosched.search.place_bounds import bounds_of
-from autosched.search.stage_work import StageWork, Work, stage_work
+from autosched.search.stage_work import ONE_POINT, KnownWork, StageWork, Work, stage_work
 
 LANE_BYTES = 4
 NEAR_BYTES = 1 << 19
@@ -138,7 +138,7 @@ class LaneWorks:
         known: Work of expressions that was worked out before, by the ``id`` of their stage; more is added.
     """
 
-    def __init__(self, model: KernelModel, known: dict[tuple[int, frozenset[str]], tuple[BoundStage, StageWork]]):
+    def __init__(self, model: KernelModel, known: KnownWork):
         self._model = model
         self._accesses = LaneAccesses(model)
         self._known = known
@@ -163,7 +163,7 @@ class LaneWorks:
         wild = {index for work in works.values() for index in work.moving}
         for name, work in works.items():
             if bound.funcs[name].boundary is None:
-                _add(found, work, access.calls.get(name, 1))
+                _add(found, work.work)
                 self._conditions(found, self._bound_stage(stage, name), moving.get(name, ()))
         acts = self._acting(moving)
         periodic = any(b.remainder for b in acts)
@@ -250,10 +250,13 @@ class LaneWorks:
         return self._step(stage, group, self._moves_of(stage, lane), self._wild(stage, lane))
 
     def evaluated(self, stage: StageId, lane: str) -> Mapping[str, Work]:
-        """Return the work of one evaluation of a stage, and of each Func inlined into it, by Func."""
-        works = self._varying(stage, set(self._moves_of(stage, lane)))[1]
-        bound = self._model.bound
-        return {name: Work() if bound.funcs[name].boundary else found.work for name, found in works.items()}
+        """Return the work of one evaluation of a stage, and the mean of those of each Func inlined into it, by Func."""
+        works, calls = self._varying(stage, set(self._moves_of(stage, lane)))[1], self._model.accesses_of(stage).calls
+        found = {}
+        for name, inlined in works.items():
+            parts = () if self._model.bound.funcs[name].boundary else astuple(inlined.work)
+            found[name] = Work(*[part / calls.get(name, 1) for part in parts])
+        return found
 
     def fastest(self, source: str) -> int:
         """Return the dimension of an array along which neighbours are next to each other in memory."""
@@ -271,14 +274,16 @@ class LaneWorks:
         """Return what moves with dimensions of a stage, in it and in each Func inlined into it, consumers first.
 
         Returns:
-            Dimensions by Func, and the work of each.
+            Dimensions by Func, and the work of each, of all its calls.
         """
         bound, access = self._model.bound, self._model.accesses_of(stage)
+        points = self._model.f.accesses.distinct_calls(stage.func, stage.number, self._model.structure.inlined)
         moving: dict[str, set[str]] = {stage.func: set(dims)}
         works: dict[str, StageWork] = {}
         inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
         for name in (stage.func, *sorted(inlined, key=inlined.__getitem__, reverse=True)):
-            works[name] = self._stage_work(self._bound_stage(stage, name), frozenset(moving.get(name, ())))
+            own = frozenset(moving.get(name, ()))
+            works[name] = self._stage_work(self._bound_stage(stage, name), own, points.get(name, ONE_POINT))
             for source, k in works[name].moving:
                 if source in inlined:
                     moving.setdefault(source, set()).add(bound.funcs[source].dims[k])
@@ -287,10 +292,10 @@ class LaneWorks:
     def _bound_stage(self, stage: StageId, name: str) -> BoundStage:
         return self._model.bound.stage(name, stage.number if name == stage.func else 0)
 
-    def _stage_work(self, stage: BoundStage, moving: frozenset[str]) -> StageWork:
-        key = id(stage), moving
+    def _stage_work(self, stage: BoundStage, moving: frozenset[str], points: Points) -> StageWork:
+        key = id(stage), moving, points
         if key not in self._known:
-            self._known[key] = stage, stage_work(stage, moving)
+            self._known[key] = stage, stage_work(stage, moving, points)
         return self._known[key][1]
 
     def _is_half(self, group: AccessGroup) -> bool:
@@ -465,7 +470,6 @@ def level_of(model: KernelModel, stage: StageId) -> Level:
     return Level.ROOT if spot is None else spot.level
 
 
-def _add(found: LaneWork, stage: StageWork, times: int) -> None:
-    work = stage.work
+def _add(found: LaneWork, work: Work) -> None:
     for name in ("arithmetic", "divisions", "scalar", "calls", "serial", "once", "operations"):
-        setattr(found, name, getattr(found, name) + times * getattr(work, name))
+        setattr(found, name, getattr(found, name) + getattr(work, name))

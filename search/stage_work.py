@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autosched.analysis.bound import BoundStage
+from autosched.featurize.accesses import Points
 from autosched.lang.dtypes import float16
 from autosched.lang.expr import (
     Binary,
@@ -78,7 +79,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """One evaluation of a stage without what is inlined into it.
+    """One evaluation of a stage without what is inlined into it, or all that one evaluation of another has of it.
 
     Attributes:
         work: Its operations.
@@ -89,22 +90,35 @@ class StageWork:
     moving: frozenset[tuple[str, int]]
 
 
-def stage_work(stage: BoundStage, moving: frozenset[str]) -> StageWork:
-    """Return the work of a stage whose dimensions ``moving`` differ from lane to lane."""
+ONE_POINT: Points = ((),)
+KnownWork = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, StageWork]]
+"""Work by ``id`` of the stage, what moves, and points, with the stage, so that it lives as long."""
+
+
+def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT) -> StageWork:
+    """Return the work of a stage.
+
+    Args:
+        stage: The stage.
+        moving: Its dimensions that differ from lane to lane.
+        points: Where it is evaluated, one point unless it is inlined. What depends on some of its dimensions alone is
+            worked out once for all points that are the same in these, as compilers see.
+    """
     varies = _varying(stage, moving)
     total = [0.0] * 7
     shares = _shares(stage, varies)
+    times = _times(stage, points) if len(points) > 1 else dict.fromkeys(varies, 1)
     for e, indexing in _nodes(stage):
         moves, data = varies[id(e)]
         if _is_free(e, indexing, moves, data):
             continue
-        cost = _cost(e)
-        total[6] += not isinstance(e, Load)
+        cost, n = _cost(e), times[id(e)]
+        total[6] += n * (not isinstance(e, Load))
         if moves:
-            for k, n in enumerate(cost):
-                total[k] += n * (shares[id(e)] if k < IN_VECTORS else 1)
+            for k, part in enumerate(cost):
+                total[k] += n * part * (shares[id(e)] if k < IN_VECTORS else 1)
         else:
-            total[5] += (cost[2] + cost[3] * EXPONENTIAL) * shares[id(e)]
+            total[5] += n * (cost[2] + cost[3] * EXPONENTIAL) * shares[id(e)]
     places = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
     places |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
     return StageWork(Work(*total), frozenset(places))
@@ -117,6 +131,18 @@ def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
         moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in below)
         known[id(e)] = moves, isinstance(e, Load) or any(d for _, d in below)
     return known
+
+
+def _times(stage: BoundStage, points: Points) -> dict[int, int]:
+    """Return for how many of the points each node has to be worked out, by ``id``."""
+    roots = [*stage.values, *stage.indices]
+    positions = {loop.name: k for k, loop in enumerate(stage.loops)}
+    used: dict[int, frozenset[int]] = {}
+    for e in operands_first(roots, used):
+        own = [positions[e.name]] if isinstance(e, Var) and e.name in positions else []
+        used[id(e)] = frozenset(own).union(*(used[id(c)] for c in children(e)))
+    distinct = {dims: len({tuple([p[k] for k in dims]) for p in points}) for dims in set(used.values())}
+    return {node: distinct[dims] for node, dims in used.items()}
 
 
 def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:

@@ -215,6 +215,31 @@ def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
     assert LaneWorks(model, {}).of(StageId("f"), "x").calls == 2
 
 
+@pytest.mark.parametrize(
+    ("points", "arithmetic", "divisions"),
+    [
+        ([(y, x, 0)], 1 + 1, 1),
+        ([(y, x, 0), (y, x, 1)], 1 + 2 + 1, 1),  # the last is the sum of both
+        ([(y, x, 0), (y + 1, x, 0)], 2 + 2 + 1, 2),
+        ([(y, x, 0), (y + 1, x, 0), (y, x, 1), (y + 1, x, 1)], 2 + 4 + 3, 2),
+    ],
+)
+def test_what_calls_of_an_inlined_func_share_is_worked_out_once(
+    points: list[tuple[Expr, Expr, int]], arithmetic: float, divisions: float
+) -> None:
+    """The Func takes a division and a sum, which do not depend on ``c``, and a product, which does."""
+    inner, f = Func("inner"), Func("f")
+    c = Var("c")
+    inner[y, x, c] = (IMAGE[y, x] / IMAGE[y, x + 1] + 1.0) * IMAGE[c, x]
+    first, *others = [inner[p] for p in points]
+    f[y, x] = sum(others, first)
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
+    works = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(["inner"]))), {})
+    work = works.of(StageId("f"), "x")
+    assert (work.arithmetic, work.divisions) == (arithmetic, divisions)
+    assert work.arithmetic == works.evaluated(StageId("f"), "x")["inner"].arithmetic * len(points) + len(points) - 1
+
+
 def test_half_precision_is_rounded_after_every_operation() -> None:
     half = Input("half", float16, 2)
     rounded, plain = work_of(half[y, x] * half[y, x + 1]), work_of(IMAGE[y, x] * IMAGE[y, x + 1])
