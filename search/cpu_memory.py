@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from autosched.featurize.schema import INDEX
 from autosched.search.lane_rows import LaneRows
 from autosched.search.lane_work import NEAR_BYTES
+from autosched.search.nearest_cache import CACHE_LINE, PERIOD
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-CACHE_LINE = 64
 SHARE_OF_CACHE = 0.5
 """Part of the last-level cache that a kernel's arrays may fill before they come from memory."""
 UNFORESEEN = 16
@@ -33,8 +33,6 @@ BEYOND_NEAREST = 2.5
 """Time to write and read a byte of Members' buffers where they do not fit there over that where they do."""
 WAYS = 12
 """Lines of each set of a core's first-level cache: what it keeps however they lie."""
-PERIOD = 4096
-"""Bytes after which these sets come round again."""
 MOST_MISSED = 1.0, 3.0
 """Time of an access where lines are many more than are kept, over that where they are twice as many: of lanes that a
 part of `PERIOD`, or a multiple of it, sets apart."""
@@ -99,6 +97,7 @@ def moved(
     written = np.minimum(_written(root, is_output, filled)[rows.candidate] * rows.first, most)
     block_buffers = shared * blocks * np.where(fits, 1, BEYOND_NEAREST)
     by_rows, missed, lost = _read_by_rows(rows, core_bytes)
+    missed += rows.lost * f[:, INDEX["num_scalars"]]
     return {
         "core_bytes": by_rows * filled[rows.candidate] + in_part * blocks + near,
         "buffer_bytes": block_buffers + _in_threads(rows, start) * filled[rows.candidate],

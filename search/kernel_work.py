@@ -14,6 +14,7 @@ from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import inner_order
 from autosched.schedule.derived import array_strides
 from autosched.search.lane_work import LaneWork, LaneWorks
+from autosched.search.nearest_cache import accesses_lost, may_meet, ways_of
 from autosched.search.shared_rows import spared_by_rows
 from autosched.search.stage_work import KnownWork
 
@@ -41,6 +42,7 @@ class KernelWork:
         self._vectors: dict[tuple[int, int], Floats] = {}
         self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
         self._spared: dict[tuple[int, int, int], Floats | None] = {}
+        self._lost: dict[tuple[int, int, int, int], float] = {}
 
     def work(self, row: int, lane: int) -> Floats:
         """Return the fields of the `LaneWork` of a nest whose carrier's lanes walk the dimension of that number."""
@@ -75,6 +77,25 @@ class KernelWork:
                 self._model, self._works, self._facts.rows[row], dims[lane], dims[dim], operations
             )
         return self._spared[key]
+
+    @cached_property
+    def may_meet(self) -> bool:
+        """Whether rows of some array fall on few sets of the first-level cache, see `nearest_cache`."""
+        return may_meet(self._model)
+
+    def accesses_lost(self, row: int, lane: int, dim: int, together: int) -> float:
+        """Return what `nearest_cache.accesses_lost` does of a nest of whose rows so many are taken together."""
+        walked = dim if together > 1 else lane  # one row walks nothing, and its dimension may be none
+        key = row, lane, walked, together
+        if key not in self._lost:
+            dims = self._facts.dims[self._carriers[row]]
+            self._lost[key] = 0.0
+            if dims:
+                stage, ways = self._facts.rows[row], ways_of(self._model.f.target.processor)
+                self._lost[key] = accesses_lost(
+                    self._model, self._works, stage, dims[lane], dims[walked], together, ways
+                )
+        return self._lost[key]
 
     @cached_property
     def depths(self) -> Ints:

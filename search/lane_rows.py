@@ -49,6 +49,8 @@ class LaneRows:
         all_shared: ``bool[R]``, whether there is none of these that they do not share.
         together: ``float64[R]``, rows of lanes that are taken together; 1 where none are.
         less: ``float64[R, SPARED]``, what an evaluation is spared by that, see `spared_by_rows`.
+        lost: ``float64[R]``, accesses of an evaluation that miss lines which the first-level cache has lost, see
+            `nearest_cache`.
         borders: ``float64[R]``, share of blocks in which boundary conditions act.
         cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
         left: ``float64[R]``, how many of a row's lanes do not, in these.
@@ -74,6 +76,7 @@ class LaneRows:
     all_shared: Bools
     together: Floats
     less: Floats
+    lost: Floats
     borders: Floats
     cut: Floats
     left: Floats
@@ -149,6 +152,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, lane)
     iterations = np.where(straight & (apart <= MAX_VECTOR_STEP), iterations, 1)
     together, less = _taken_together(works, np.stack([structure, local]), (lane, row), iterations)
+    lost = _lost(works, np.stack([structure, local, lane, row], axis=1), together)
     borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
     inner = np.maximum(count - borders, 0)
@@ -171,7 +175,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
     first[start] = True
     return LaneRows(
         candidate, first, inside, lanes.astype(np.float64), np.where(bare, 1, serial).astype(np.float64), work,
-        spared, all_shared, together, less, 1 - middle, cut,
+        spared, all_shared, together, less, lost, 1 - middle, cut,
         np.maximum(np.ceil(lanes * filled), 1),
         pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
         carrier, _loops(inside, batch.hosts, features),
@@ -252,6 +256,25 @@ def _taken_together(
         together[own[some]] = np.array(ROWS)[most[some]]
         less[own[some]] = spared[most[some]]
     return together, less
+
+
+def _lost(works: list[KernelWork], nests: Ints, together: Floats) -> Floats:
+    """Return the `LaneRows.lost` of R nests.
+
+    Args:
+        works: What is known of each structure.
+        nests: ``int64[R, 4]``, the structure that each nest is of, its number there, and the dimensions that its lanes
+            and rows walk.
+        together: ``float64[R]``, rows that are taken together.
+    """
+    found = np.zeros(len(nests))
+    some = np.flatnonzero(np.array([w.may_meet for w in works])[nests[:, 0]])
+    if len(some):
+        keys = np.concatenate([nests, together.astype(np.int64)[:, None]], axis=1)[some]
+        _, firsts, which = alike_rows(keys)
+        lost = [works[structure].accesses_lost(*nest) for structure, *nest in keys[firsts].tolist()]
+        found[some] = np.array(lost)[which]
+    return found
 
 
 def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:

@@ -1,0 +1,90 @@
+"""Rows that fall on few sets of a core's first-level cache: which of them it cannot keep, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.structure import Structure
+from autosched.lang.dtypes import DType, float32, uint8
+from autosched.lang.func import Func, Input
+from autosched.lang.functions import cast
+from autosched.lang.pipeline import Pipeline
+from autosched.schedule.types import StageId
+from autosched.search.kernel_work import KernelWork
+from autosched.search.lane_rows import lane_rows
+from autosched.search.lane_work import LaneWorks
+from autosched.search.nearest_cache import LOST_LOAD, LOST_STORE, accesses_lost, may_meet, ways_of
+from tests.search.test_analytical_cpu import CPU, counts_of, evaluated, x, y
+
+HEIGHT = 64
+STAGE = StageId("f")
+
+
+def column(taps: int, width: int, dtype: DType = float32) -> tuple[Featurizer, Structure]:
+    """Return the kernel of a sum of so many rows, of images so wide."""
+    image, f = Input("image", dtype, 2), Func("f")
+    first, *others = [cast(float32, image[y + k, x]) for k in range(taps)]
+    f[y, x] = sum(others, first)
+    bound = bind(Pipeline([f.over(y=(0, HEIGHT), x=(0, width))]), {"image": (HEIGHT + taps - 1, width)})
+    return Featurizer(bound, CPU), Structure((STAGE,))
+
+
+def lost(kernel: tuple[Featurizer, Structure], rows: int, ways: int = 8) -> float:
+    model: KernelModel = kernel[0].model(kernel[1])
+    return rows * accesses_lost(model, LaneWorks(model, {}), STAGE, "x", "y", rows, ways)
+
+
+@pytest.mark.parametrize(
+    ("taps", "width", "rows", "expected"),
+    [
+        (7, 1024, 1, 0),  # eight rows with the one that is stored to
+        (8, 1024, 1, 9 * LOST_LOAD),  # a store alone does not wait for others
+        (6, 1024, 4, 9 * LOST_LOAD + 4 * LOST_STORE),
+        (3, 1024, 2, 0),
+        (6, 1536, 4, 0),  # two sets, with five and four, and two each
+        (17, 1536, 1, 9 * LOST_LOAD + LOST_LOAD),  # the even ones and the store
+        (20, 1088, 1, 0),  # sixteen sets
+        (8, 1032, 1, 0),
+    ],
+)
+def test_rows_that_meet_on_a_set_are_lost(taps: int, width: int, rows: int, expected: float) -> None:
+    assert lost(column(taps, width), rows) == pytest.approx(expected)
+
+
+def test_processors_with_more_ways_keep_more_rows() -> None:
+    assert ways_of("GenuineIntel 6 amx") == ways_of("AuthenticAMD 26") == 12
+    assert ways_of("AuthenticAMD 23") == ways_of("") == 8
+    assert lost(column(8, 1024), 1, 12) == 0 < lost(column(12, 1024), 1, 12)
+
+
+def test_elements_of_a_row_that_lie_side_by_side_take_one_line() -> None:
+    image, f = Input("image", float32, 2), Func("f")
+    first, *others = [image[y + k, x + dx] for k in range(5) for dx in range(3)]
+    f[y, x] = sum(others, first)
+    bound = bind(Pipeline([f.over(y=(0, HEIGHT), x=(0, 1022))]), {"image": (HEIGHT + 4, 1024)})
+    assert lost((Featurizer(bound, CPU), Structure((STAGE,))), 1) == 0
+
+
+def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:
+    for width, meets in ((1024, True), (1536, True), (1032, False), (1040, False)):
+        featurizer, structure = column(8, width)
+        assert may_meet(featurizer.model(structure)) == meets
+    narrow = column(8, 4096, uint8)
+    assert may_meet(narrow[0].model(narrow[1])) and lost(narrow, 1) > 0
+
+
+def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
+    params = (1, 64, 4, 1)
+    kernel = column(6, 1024)
+    rows = lane_rows(evaluated(*kernel, *params), lambda model: KernelWork(model, {}))
+    assert rows.together[0] == 4
+    assert rows.lost[0] == pytest.approx((9 * LOST_LOAD + 4 * LOST_STORE) / 4)
+    assert counts_of(*kernel, *params)["missed_accesses"] == pytest.approx(rows.lost[0] * HEIGHT * 1024)
+    assert counts_of(*column(6, 1032), *params)["missed_accesses"] == 0
+    other = replace(CPU, processor="AuthenticAMD 26")
+    few = Featurizer(kernel[0].bound, other), kernel[1]
+    assert lane_rows(evaluated(*few, *params), lambda model: KernelWork(model, {})).lost[0] > 0  # 13 are more than 12
