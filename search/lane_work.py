@@ -25,6 +25,8 @@ from autosched.search.lane_accesses import (
 from autosched.search.place_bounds import bounds_of
 from autosched.search.stage_work import ONE_POINT, KnownWork, StageWork, Work, stage_work
 
+Varied = tuple[Mapping[str, Collection[str]], Mapping[str, StageWork]]
+"""Dimensions that move by Func, and the work of each."""
 LANE_BYTES = 4
 NEAR_BYTES = 1 << 19
 """What a core reads again within this many bytes comes from its own caches."""
@@ -143,6 +145,7 @@ class LaneWorks:
         self._accesses = LaneAccesses(model)
         self._known = known
         self._moves: dict[tuple[StageId, str | None], Moves] = {}
+        self._varied: dict[tuple[StageId, frozenset[str]], Varied] = {}
 
     def of(self, stage: StageId, lane: str | None) -> LaneWork:
         """Return the work of one evaluation of a stage.
@@ -270,12 +273,18 @@ class LaneWorks:
         """Return which indices move with dimensions of a stage, by source and position."""
         return {index for work in self._varying(stage, dims)[1].values() for index in work.moving}
 
-    def _varying(self, stage: StageId, dims: set[str]) -> tuple[dict[str, set[str]], dict[str, StageWork]]:
+    def _varying(self, stage: StageId, dims: set[str]) -> Varied:
         """Return what moves with dimensions of a stage, in it and in each Func inlined into it, consumers first.
 
         Returns:
             Dimensions by Func, and the work of each, of all its calls.
         """
+        key = stage, frozenset(dims)
+        if key not in self._varied:
+            self._varied[key] = self._found_varying(stage, dims)
+        return self._varied[key]
+
+    def _found_varying(self, stage: StageId, dims: set[str]) -> Varied:
         bound, access = self._model.bound, self._model.accesses_of(stage)
         points = self._model.f.accesses.distinct_calls(stage.func, stage.number, self._model.structure.inlined)
         moving: dict[str, set[str]] = {stage.func: set(dims)}
