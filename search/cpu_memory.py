@@ -32,7 +32,8 @@ NEAREST_BYTES = 1 << 15
 BEYOND_NEAREST = 2.5
 """Time to write and read a byte of Members' buffers where they do not fit there over that where they do."""
 WAYS = 12
-"""Lines of each set of a core's first-level cache: what it keeps however they lie."""
+"""Lines of each set of the first-level cache of the processor on which lanes far apart were timed, taken for all of
+them; of rows it is `nearest_cache.ways_of`."""
 MOST_MISSED = 1.0, 3.0
 """Time of an access where lines are many more than are kept, over that where they are twice as many: of lanes that a
 part of `PERIOD`, or a multiple of it, sets apart."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from math import gcd, lcm
 
+import numpy as np
+from numpy.typing import NDArray
+
 from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.codegen.phases import MOST_PHASES
 from autosched.featurize.accesses import AccessGroup, Row
@@ -13,6 +16,7 @@ from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
 from autosched.search.align import array_in_memory
 
+Ints = NDArray[np.int64]
 UNEVEN = 1 << 20
 """How far lanes that stand at quotients move: too far for vectors."""
 
@@ -42,6 +46,20 @@ def terms_later(store: AccessGroup, load: AccessGroup, loop: str) -> int:
         if all(w - later * step == r for w, r, step in zip(written, read, steps, strict=True)):
             found.add(later)
     return min((n for n in found if n > 0), default=0)
+
+
+def indices_walked(group: AccessGroup, dim: str, rows: int) -> Ints:
+    """Return the indices that accesses have in so many rows side by side, ``int64[rows, accesses, dimensions]``.
+
+    Args:
+        group: The accesses.
+        dim: The dimension that neighbouring rows walk.
+        rows: How many rows.
+    """
+    quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
+    shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
+    found: Ints = (np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]) // quotients
+    return found
 
 
 def phases_of(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:

@@ -18,6 +18,7 @@ from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.schedule.types import StageId
 from autosched.search.align import array_in_memory
+from autosched.search.lane_accesses import indices_walked
 from autosched.search.lane_work import LaneWorks
 
 CACHE_LINE = 64
@@ -83,7 +84,7 @@ def _sets_walked(
 
 
 def _in_memory(model: KernelModel, group: AccessGroup) -> bool:
-    return group.source in model.bound.inputs or model.structure.spot(group.source) is None
+    return model.structure.spot(group.source) is None  # inputs have no place in a kernel
 
 
 def _sets(model: KernelModel, group: AccessGroup) -> int:
@@ -96,9 +97,6 @@ def _sets(model: KernelModel, group: AccessGroup) -> int:
 def _begun(model: KernelModel, works: LaneWorks, group: AccessGroup, dim: str, rows: int) -> set[int]:
     """Return where the rows begin that accesses walk, in bytes from some place that is the same for all."""
     size, strides, _ = array_in_memory(model.bound, group)
-    quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
-    shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
-    indices = np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]
     across = np.array(strides, np.int64) * size
     across[works.fastest(group.source)] = 0
-    return set(np.ravel((indices // quotients) @ across).tolist())
+    return set(np.ravel(indices_walked(group, dim, rows) @ across).tolist())

@@ -10,6 +10,7 @@ from autosched.codegen.rows import LEAST_LOADS, MOST_LOADS_LEFT, MOST_OPERATIONS
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.schedule.types import StageId
+from autosched.search.lane_accesses import indices_walked
 from autosched.search.lane_work import LANE_BYTES, LaneWorks
 
 Floats = NDArray[np.float64]
@@ -84,13 +85,8 @@ def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
     Those next to each other in memory are next to each other in number; others are far apart, as numbers are a linear
     form of the indices modulo 2**64.
     """
-    quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
-    shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
-    indices = (
-        np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]
-    )  # [rows, accesses, dimensions]
-    weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(shifts))], np.uint64)
-    numbers = (indices // quotients).astype(np.uint64) @ weights
+    weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(group.rows))], np.uint64)
+    numbers = indices_walked(group, dim, rows).astype(np.uint64) @ weights
     found: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
     return found
 

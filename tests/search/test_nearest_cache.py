@@ -85,6 +85,12 @@ def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
     assert rows.lost[0] == pytest.approx((9 * LOST_LOAD + 4 * LOST_STORE) / 4)
     assert counts_of(*kernel, *params)["missed_accesses"] == pytest.approx(rows.lost[0] * HEIGHT * 1024)
     assert counts_of(*column(6, 1032), *params)["missed_accesses"] == 0
-    other = replace(CPU, processor="AuthenticAMD 26")
-    few = Featurizer(kernel[0].bound, other), kernel[1]
-    assert lane_rows(evaluated(*few, *params), lambda model: KernelWork(model, {})).lost[0] > 0  # 13 are more than 12
+
+
+def test_how_many_rows_are_kept_depends_on_the_processor() -> None:
+    featurizer, structure = column(6, 1024)
+    for processor, taken in (("AuthenticAMD 23", 7 * LOST_LOAD + 2 * LOST_STORE), ("AuthenticAMD 26", 0)):
+        kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), structure
+        rows = lane_rows(evaluated(*kernel, 1, 64, 2, 1), lambda model: KernelWork(model, {}))
+        assert rows.together[0] == 2  # nine rows with those that are stored to
+        assert rows.lost[0] == pytest.approx(taken / 2)
