@@ -51,10 +51,15 @@ class Backend(Protocol):
             CompileError: If the compiler is missing, or does not know the device.
         """
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Lower, print and compile a candidate.
 
+        Args:
+            job: The candidate.
+            wait: Whether to wait for code that another process is compiling.
+
         Raises:
+            MadeElsewhere: If it does not wait and would have to; all other code of the candidate is compiled.
             ScheduleError: If the schedule is illegal or not one of the problem.
             InputError: If the problem cannot be bound.
             CompileError: If the compiler refuses the code.

@@ -24,6 +24,7 @@ from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest, kernel_keys
 from autosched.measure.problem import Problem
+from autosched.measure.single_flight import once_each
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library, find_compiler
 from autosched.runtime.signature import output_specs
@@ -105,20 +106,23 @@ class CpuBackend:
                 "measure each kind of machine by itself"
             )
 
-    def prepare(self, job: Job) -> Prepared:
-        """Compile a candidate, each kernel as a library of its own; see `Backend.prepare`."""
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
+        """Compile a candidate, each kernel as a library of its own, no text twice; see `Backend.prepare`."""
         opened = job.problem.opened()
         schedule = job.read_schedule()
         validate(opened.bound, schedule, job.target)
         program = lower(opened.bound, schedule)
         values = scalar_arguments(program, opened.scalars)
+        sources = [print_c(replace(program, kernels=(k,))) for k in program.kernels]
+        texts = {digest(source.text): source.text for source in sources}
+        made = once_each(list(texts), lambda key: key, lambda key: compile_shared_library(texts[key], "c"), wait=wait)
+        libraries = dict(zip(texts, made, strict=True))
         kernels, records = [], []
-        for key, k in zip(kernel_keys(opened.bound, job.schedule, job.target), program.kernels, strict=True):
-            source = print_c(replace(program, kernels=(k,)))
-            library = compile_shared_library(source.text, "c")
+        for key, source in zip(kernel_keys(opened.bound, job.schedule, job.target), sources, strict=True):
+            text = digest(source.text)
             scalars = tuple(values[name].tobytes() for name, _ in source.scalars)
-            kernels.append(_Kernel(str(library), source.arrays, scalars))
-            records.append(KernelRecord(key, digest(source.text)))
+            kernels.append(_Kernel(str(libraries[text]), source.arrays, scalars))
+            records.append(KernelRecord(key, text))
         public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
         offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
         compiled = _Compiled(tuple(kernels), public, offsets, program.workspace_bytes)

@@ -94,11 +94,11 @@ class CudaBackend:
                 )
             check_compiler(found.arch)
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Compile a candidate; no text is compiled twice. See `Backend.prepare`."""
         emitted = emit(job)
         kernels = emitted.kernels
-        cubins = compile_kernels(kernels, job.target.arch, NvrtcOptions(fast_math=self.fast_math))
+        cubins = compile_kernels(kernels, job.target.arch, NvrtcOptions(fast_math=self.fast_math), wait=wait)
         records = []
         for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
             used = cubin.kernels[kernel.name]

@@ -107,17 +107,29 @@ def check_compiler(arch: str) -> None:
     cubin_key("", arch, NvrtcOptions(), "kernel")
 
 
-def compile_kernels(kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+def compile_kernels(
+    kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions, *, wait: bool = True
+) -> list[Cubin]:
     """Return the kernels compiled, those of one text once, however many processes ask for it.
 
+    Args:
+        kernels: Their texts.
+        arch: Architecture, such as ``sm_90``.
+        options: What NVRTC is told.
+        wait: Whether to wait for those that another process is compiling.
+
     Raises:
+        MadeElsewhere: If another process is compiling one and this one does not wait; all others are compiled.
         CompileError: If NVRTC is missing or refuses one.
         CacheError: If the cache cannot be written.
     """
     keys = [cubin_key(k.source, arch, options, k.name) for k in kernels]
     fresh = {key: k for key, k in zip(keys, kernels, strict=True) if key not in _COMPILED}
     made = once_each(
-        list(fresh), lambda key: key, lambda key: compile_cubin(fresh[key].source, arch, options, name=fresh[key].name)
+        list(fresh),
+        lambda key: key,
+        lambda key: compile_cubin(fresh[key].source, arch, options, name=fresh[key].name),
+        wait=wait,
     )
     compiled = {key: _COMPILED[key] for key in keys if key not in fresh} | dict(zip(fresh, made, strict=True))
     if len(_COMPILED) + len(fresh) > _MOST_COMPILED:

@@ -153,6 +153,11 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Deferred:
+    """A candidate to be asked for again: other processes are compiling the rest of its code."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fatal:
     """Why no candidate at all can be measured any more.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from autosched.measure.backend import Backend
-from autosched.measure.job import Failure, Fatal, Job, Prepared, Result, Status, Timing
+from autosched.measure.job import Deferred, Failure, Fatal, Job, Prepared, Result, Status, Timing
 from autosched.measure.lane import Lane
 from autosched.measure.problem import Problem
 from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
@@ -22,6 +22,8 @@ from autosched.measure.task import Compiled, Task, result_of
 from autosched.measure.turns import Turns
 
 Event = tuple[Task, Result] | Fatal | BaseException
+MOST_DEFERRED = 3
+"""How often a candidate lets others go first."""
 
 
 class Pool(Protocol):
@@ -66,7 +68,7 @@ class LocalPool:
         self.results: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._backend = backend
         self._settings = settings
-        self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[Task, int] | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._turns = Turns(apart=backend.needs_quiet, batch=max(settings.window // 2, 1))
         self._worked_out = tempfile.TemporaryDirectory(prefix="autosched-run-", ignore_cleanup_errors=True)
@@ -107,7 +109,7 @@ class LocalPool:
         # All candidates of a problem go to one device, which knows its inputs and its right result.
         self._lane_of.setdefault(task.job.problem, self._lanes[len(self._lane_of) % len(self._lanes)])
         self._turns.expect()
-        self._waiting.put(task)
+        self._waiting.put((task, 0))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Let the run end with what a thread stumbles over."""
@@ -117,22 +119,31 @@ class LocalPool:
             self.results.put(error)
 
     def _compile(self, worker: WorkerProcess) -> None:
+        """Compile what waits; a candidate of which other processes are compiling a part waits again, while others do.
+
+        Candidates of a problem share kernels, and so processes that compile these would wait for each other.
+        """
         with closing(worker):
-            while (task := self._waiting.get()) is not None and not self._stop.is_set():
+            while (next_one := self._waiting.get()) is not None and not self._stop.is_set():
+                task, deferred = next_one
                 with self._turns.compiling():
-                    found = self._compiled(worker, task.job)
-                    if isinstance(found, Fatal):
+                    wait = deferred == MOST_DEFERRED or self._waiting.empty()
+                    found = self._compiled(worker, task.job, wait)
+                    if isinstance(found, Deferred):
+                        self._turns.put_back()
+                        self._waiting.put((task, deferred + 1))
+                    elif isinstance(found, Fatal):
                         self.results.put(found)
                     elif not self._stop.is_set():
                         self._lane_of[task.job.problem].put(task, found)
 
-    def _compiled(self, worker: WorkerProcess, job: Job) -> Prepared | Failure | Fatal:
+    def _compiled(self, worker: WorkerProcess, job: Job, wait: bool) -> Prepared | Deferred | Failure | Fatal:
         """Return what the compiler makes of a candidate; after a crash that may not be its fault, in a new process."""
         limit = self._settings.compile_timeout_s
         while True:
             is_fresh = worker.pid is None
             try:
-                found: Prepared | Failure | Fatal = worker.call("prepare", job, timeout_s=limit)
+                found: Prepared | Deferred | Failure | Fatal = worker.call("prepare", job, wait, timeout_s=limit)
             except WorkerTimedOut:
                 return Failure(Status.COMPILE_TIMEOUT, f"it was not compiled in {limit:g} s; the compiler was killed")
             except WorkerDied as error:

@@ -16,10 +16,11 @@ from autosched.errors import (
     ScheduleError,
 )
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.job import Failure, Fatal, Job, Prepared, Status, Timing
+from autosched.measure.job import Deferred, Failure, Fatal, Job, Prepared, Status, Timing
 from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.problem import Problem
 from autosched.measure.run_cache import share_in
+from autosched.measure.single_flight import MadeElsewhere
 from autosched.runtime.timing.rounds import Rounds, RoundsRule
 
 _LONGEST_MESSAGE = 4000
@@ -37,11 +38,13 @@ class CompileService:
         self.backend = backend
         self.directory = directory
 
-    def prepare(self, job: Job) -> Prepared | Failure | Fatal:
-        """Return a candidate compiled, or why it cannot be."""
+    def prepare(self, job: Job, wait: bool = True) -> Prepared | Deferred | Failure | Fatal:
+        """Return a candidate compiled, or why it cannot be; if it does not wait, why it is not yet."""
         share_in(self.directory)
         try:
-            return self.backend.prepare(job)
+            return self.backend.prepare(job, wait=wait)
+        except MadeElsewhere:
+            return Deferred()
         except CacheError as error:  # where nothing can be cached, nothing can be compiled
             return Fatal(str(error))
         except Exception as error:

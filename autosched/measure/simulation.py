@@ -62,10 +62,11 @@ class SimulatedBackend:
         """Check that NVRTC compiles for the target; any machine will do."""
         check_compiler(self.target.arch)
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
         emitted = emit(job)
-        compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions())  # into the cache, no text twice
+        # Into the cache, no text twice.
+        compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions(), wait=wait)
         program = emitted.program()
         found = simulate(
             job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels

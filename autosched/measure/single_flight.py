@@ -1,4 +1,4 @@
-"""Processes that need the same compilation: one does it, the others wait for it and take it from the cache."""
+"""Processes that need the same compilation: one does it, the others take it from the cache, now or a little later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ Value = TypeVar("Value")
 _STRIPES = 256
 
 
-def once_each(items: Sequence[Item], key: Callable[[Item], str], make: Callable[[Item], Value]) -> list[Value]:
+class MadeElsewhere(Exception):
+    """Another process is at it, and this one is not to wait."""
+
+
+def once_each(
+    items: Sequence[Item], key: Callable[[Item], str], make: Callable[[Item], Value], *, wait: bool = True
+) -> list[Value]:
     """Return what is made of each item; no two processes of this machine make that of equal keys at the same time.
 
     Items that another process is at come last, when it is likely to have finished.
@@ -26,8 +32,10 @@ def once_each(items: Sequence[Item], key: Callable[[Item], str], make: Callable[
         items: What to make something of.
         key: Returns the SHA-256, in hexadecimal, of what an item is.
         make: Makes it, or takes it from a cache that the processes share.
+        wait: Whether to wait for what another process is at.
 
     Raises:
+        MadeElsewhere: If another process is at one of them and this one does not wait; it has made all others.
         CacheError: If the cache directory cannot be written. What ``make`` raises passes through.
     """
     made: dict[str, Value] = {}
@@ -42,7 +50,9 @@ def once_each(items: Sequence[Item], key: Callable[[Item], str], make: Callable[
             else:
                 busy[name] = item
     for name, item in busy.items():
-        with _locked(name, wait=True):
+        with _locked(name, wait=wait) as ours:
+            if not ours:
+                raise MadeElsewhere
             made[name] = make(item)
     return [made[name] for name in names]
 

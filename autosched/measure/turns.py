@@ -30,6 +30,12 @@ class Turns:
         with self._changed:
             self._expected += 1
 
+    def put_back(self) -> None:
+        """Say that the candidate at which this thread works is not compiled, and still to be expected."""
+        with self._changed:
+            self._expected += 1
+            self._compiled -= 1
+
     def stop(self) -> None:
         """Let nobody wait any longer."""
         with self._changed:

@@ -17,6 +17,7 @@ from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.judging import interpreted
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
+from autosched.measure.single_flight import MadeElsewhere
 from autosched.runtime.timing.rounds import Rounds, RoundsRule
 from autosched.target import get_target
 
@@ -74,7 +75,7 @@ class FaultyBackend:
         if self.elsewhere:
             raise InputError("this machine has another device")
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         global _exhausted
         with self._noted("compiling"):
             pass
@@ -89,6 +90,8 @@ class FaultyBackend:
                 time.sleep(1000)
             case "exhausts_compiler":
                 _exhausted = True
+            case "made_elsewhere" if not wait:
+                raise MadeElsewhere
             case "cache_full":
                 raise CacheError("the cache directory /somewhere cannot be written (No space left on device)")
             case "mistake":

@@ -290,6 +290,23 @@ def test_nothing_is_drawn_or_compiled_while_a_candidate_is_timed_on_the_same_cor
     assert sum("end timed" in line for line in notes(tmp_path)) == 13
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_candidate_that_others_are_compiling_a_part_of_lets_those_behind_it_go_first(
+    tmp_path: Path, quiet: bool
+) -> None:
+    jobs = [job("made_elsewhere", 0), job("", 1), job("", 2)]
+    results, _ = measure(tmp_path, jobs, quiet=quiet)
+    assert [r.status for r in results] == [Status.OK] * 4
+    assert [r.job for r in results] == [baseline(PROBLEM), jobs[1], jobs[2], jobs[0]]
+
+
+def test_candidates_that_all_wait_for_others_are_compiled_in_the_end(tmp_path: Path) -> None:
+    settings = MeasureSettings(compile_processes=2)
+    results, _ = measure(tmp_path, [job("made_elsewhere", n) for n in range(9)], settings)
+    assert [r.status for r in results] == [Status.OK] * 10
+    assert len({r.job.schedule for r in results}) == 10
+
+
 def test_every_device_has_a_process_and_all_candidates_of_a_problem_go_to_one(tmp_path: Path) -> None:
     jobs = [job("", n, problem) for problem in (PROBLEM, OTHER) for n in range(3)]
     results, _ = measure(tmp_path, jobs, devices=2)

@@ -8,12 +8,14 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from autosched.errors import CacheError
-from autosched.measure.single_flight import once_each
+from autosched.measure.single_flight import MadeElsewhere, once_each
 
 
 def key(item: str) -> str:
@@ -37,7 +39,9 @@ def test_equal_items_are_made_once() -> None:
     assert made == ["a", "bb", "ccc"]
 
 
-def test_what_another_process_is_at_comes_last(cache_dir: Path) -> None:
+@contextmanager
+def another_process_at(item: str) -> Iterator[Callable[[], None]]:
+    """Let another process be at an item; yields what lets it end."""
     other = textwrap.dedent(
         """
         import sys
@@ -48,25 +52,37 @@ def test_what_another_process_is_at_comes_last(cache_dir: Path) -> None:
         once_each(["a"], lambda item: sys.argv[1], make)
         """
     )
-    arguments = [sys.executable, "-c", other, key("a")]
-    process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "has it\n"
+    arguments = [sys.executable, "-c", other, key(item)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "has it\n"
+        yield process.communicate
+
+
+def test_what_another_process_is_at_comes_last() -> None:
     made: list[str] = []
-    worker = threading.Thread(target=lambda: once_each(["a", "b"], key, made.append))
-    worker.start()
-    while not made:
-        time.sleep(0.001)
-    assert made == ["b"]
-    process.stdin.write("\n")
-    process.stdin.flush()
-    worker.join(30)
+    with another_process_at("a") as let_it_end:
+        worker = threading.Thread(target=lambda: once_each(["a", "b"], key, made.append))
+        worker.start()
+        while not made:
+            time.sleep(0.001)
+        assert made == ["b"]
+        let_it_end()
+        worker.join(30)
     assert made == ["b", "a"]
-    process.communicate()
 
 
-def test_a_process_that_was_killed_holds_nothing(cache_dir: Path) -> None:
+def test_who_does_not_wait_for_another_process_makes_the_rest() -> None:
+    made: list[str] = []
+    with another_process_at("b"):
+        with pytest.raises(MadeElsewhere):
+            once_each(["a", "b", "c"], key, made.append, wait=False)
+        assert made == ["a", "c"]
+    once_each(["b"], key, made.append, wait=False)
+    assert made == ["a", "c", "b"]
+
+
+def test_a_process_that_was_killed_holds_nothing() -> None:
     code = (
         "import os, sys; from autosched.measure.single_flight import once_each;"
         "once_each(['a'], lambda item: sys.argv[1], lambda item: os.kill(os.getpid(), 9))"

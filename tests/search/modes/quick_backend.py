@@ -42,7 +42,7 @@ class QuickBackend:
     def check_machine(self) -> None:
         pass
 
-    def prepare(self, job: Job) -> Prepared:
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         number = int(hashlib.sha256(job.schedule.encode()).hexdigest()[:8], 16)
         if self.refused and job.origin != "roots" and number % self.refused == 0:
             raise CompileError("refused by the quick compiler")
