@@ -11,10 +11,25 @@ from autosched.search.ranked import Ranked
 from autosched.search.roots import schedule_roots
 from autosched.search.sioutas.strategy import Sioutas
 
+SIMPLER_SHARE = 0.3
+"""Share of the time that is left that Sioutas' search may take; what it has begun takes some more."""
 
-def baseline_first(
-    ranked: Sequence[Ranked], evaluator: Evaluator, count: int, most: float, seconds: float | None = None
-) -> list[Ranked]:
+
+def simpler(evaluator: Evaluator, seconds: float | None = None) -> list[Ranked]:
+    """Return the schedules of simpler searches with their predicted time: the baseline, and Sioutas'; none on a GPU.
+
+    Args:
+        evaluator: Costs them.
+        seconds: Time for Sioutas' search; none when left out.
+    """
+    if evaluator.target.kind != "cpu":
+        return []
+    bound, target = evaluator.bound, evaluator.target
+    found = (schedule_roots(bound, target), Sioutas().schedule(bound, target, seconds=seconds))
+    return [Ranked(schedule, _cost(schedule, evaluator), None, evaluator) for schedule in dict.fromkeys(found)]
+
+
+def baseline_first(ranked: Sequence[Ranked], simple: Sequence[Ranked], count: int, most: float) -> list[Ranked]:
     """Return at most ``count`` schedules, those of simpler searches first that are not predicted to be slower.
 
     A search may miss the baseline's schedule, or Sioutas', or reject it at a step where it looks worse than it is. A
@@ -23,18 +38,14 @@ def baseline_first(
 
     Args:
         ranked: What a search found, the best first.
-        evaluator: What costed it.
+        simple: What simpler searches found.
         count: How many schedules are wanted.
-        most: How many times as slow the simpler ones may be predicted to be; 0 to leave schedules as they are.
-        seconds: Time that is left for Sioutas' search; none when left out.
+        most: How many times as slow the simpler ones may be predicted to be.
     """
     found = list(ranked)
-    if evaluator.target.kind != "cpu" or most <= 0 or not found:
+    if not simple or not found:
         return found
-    bound, target = evaluator.bound, evaluator.target
-    simple = [schedule_roots(bound, target), Sioutas().search(bound, target, seconds=seconds).best]
-    costed = [Ranked(schedule, _cost(schedule, evaluator), None, evaluator) for schedule in dict.fromkeys(simple)]
-    near = sorted((r for r in costed if r.seconds <= most * found[0].seconds), key=lambda r: r.seconds)
+    near = sorted((r for r in simple if r.seconds <= most * found[0].seconds), key=lambda r: r.seconds)
     first = [r.schedule for r in near]
     return [*near, *(r for r in found if r.schedule not in first)][:count]
 

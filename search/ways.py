@@ -18,7 +18,7 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.search.alike import Alike
-from autosched.search.baseline import baseline_first
+from autosched.search.baseline import SIMPLER_SHARE, baseline_first, simpler
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel, comparable
 from autosched.search.evaluate import Evaluator, Verdicts
@@ -38,6 +38,9 @@ PASSES_WITHIN = 1.2
 """Ways are refined whose passes find something that takes at most so many times as long as the best of all."""
 GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
 """Shares of the time that is left that greedy searches, and then passes, of several ways may take."""
+ALONE_SHARE = {"cpu": 0.7}
+"""Share of the time that the passes may take where there is one way, by kind of target: on a CPU simpler searches come
+after them."""
 
 
 @dataclass
@@ -104,12 +107,13 @@ class Way:
         started = time.perf_counter()
         self.search.deadline = deadline
         evaluator = self.search.evaluator
+        left = None if deadline is None else SIMPLER_SHARE * max(deadline - started, 0)
+        simple = simpler(evaluator, left) if self.settings.baseline > 0 else []
         states = self.search.refined(self.states)
         legal = itertools.islice(legal_schedules(evaluator, states), count)
         walking = Walking(self.settings, self.search.late)
         ranked = walking.added(Ranked(schedule, state.cost, state, evaluator) for schedule, state in legal)[:count]
-        left = None if deadline is None else max(deadline - time.perf_counter(), 0)
-        ranked = baseline_first(ranked, evaluator, count, self.settings.baseline, left)
+        ranked = baseline_first(ranked, simple, count, self.settings.baseline)
         note = ""
         if not ranked:
             ranked = [Ranked(schedule_roots(self.bound, self.target), float("nan"))]
@@ -136,7 +140,8 @@ def searched(ways: Sequence[Way], seconds: float | None, count: int) -> Iterator
             costs.append((way, way.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
         chosen = _near(costs, PASSES_WITHIN)
     else:
-        chosen[0].cost_of_passes(end)
+        for way, t in _in_time(chosen, end, ALONE_SHARE.get(ways[0].target.kind, 1.0)):
+            way.cost_of_passes(t)
         if greedy and ways[0].settings.refine and not chosen[0].search.late():
             chosen[0].greedy_cost(end)  # what it finds is refined, too
     for way, deadline in _in_time(chosen, end):

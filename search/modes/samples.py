@@ -13,7 +13,7 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.baseline import baseline_first
+from autosched.search.baseline import SIMPLER_SHARE, baseline_first, simpler
 from autosched.search.beam import BeamSearch
 from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel, comparable
@@ -136,6 +136,9 @@ def draw_samples(
         cut_short |= was_cut
         if progress is not None:
             progress(min(number + 1, samples), samples)
+    whole, most = samplers[0].evaluator, samplers[0].beam.baseline
+    left = None if deadline is None else SIMPLER_SHARE * max(deadline - time.perf_counter(), 0)
+    simple = simpler(whole, left) if most > 0 else []
     for first in range(len(samplers), samples, SIDE_BY_SIDE):
         if deadline is not None and time.perf_counter() > deadline:
             cut_short = True
@@ -156,9 +159,7 @@ def draw_samples(
         progress(samples, samples)
     walking = Walking(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
     best_first = list(_distinct(walking.added(sorted(found, key=lambda r: comparable(r.seconds)))))
-    whole, most = samplers[0].evaluator, samplers[0].beam.baseline
-    left = None if deadline is None else max(deadline - time.perf_counter(), 0)
-    ranked, note = tuple(baseline_first(best_first, whole, len(best_first), most, left)), ""
+    ranked, note = tuple(baseline_first(best_first, simple, len(best_first), most)), ""
     if not ranked:
         ranked = (Ranked(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"

@@ -63,10 +63,22 @@ class Sioutas:
 
         started = time.perf_counter()
         deadline = Deadline(None if seconds is None else started + seconds)
-        run = _Run(bound, target, self.mode, deadline, cost or analytical_model(target))
-        schedule, predicted = run.schedule()
+        run = _Run(bound, target, self.mode, deadline)
+        schedule = run.schedule()
+        predicted = run.predicted(cost or analytical_model(target))
         elapsed = time.perf_counter() - started
         return Found((Ranked(schedule, predicted),), run.counts, elapsed, deadline.cut_short, "; ".join(run.notes))
+
+    def schedule(self, bound: BoundPipeline, target: Target, *, seconds: float | None = None) -> Schedule:
+        """Return the schedule alone, whose time nobody predicts.
+
+        Args:
+            bound: The pipeline.
+            target: Device limits.
+            seconds: Time budget, or None.
+        """
+        deadline = Deadline(None if seconds is None else time.perf_counter() + seconds)
+        return _Run(bound, target, self.mode, deadline).schedule()
 
 
 @dataclass
@@ -77,18 +89,19 @@ class _Run:
     target: Target
     mode: Mode
     deadline: Deadline
-    model: CostModel
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
     featurizer: Featurizer = field(init=False)
     pricer: GroupPricer = field(init=False)
+    _tiled_by: list[tuple[Structure, Ints] | None] = field(init=False, default_factory=list)
+    """What kernels of the schedule look like; None where one has the baseline's tile, or none is of ours."""
 
     def __post_init__(self) -> None:
         self.featurizer = Featurizer(self.bound, self.target)
         self.pricer = GroupPricer(self.bound, self.target)
 
-    def schedule(self) -> tuple[Schedule, float]:
-        """Return a legal schedule and its predicted seconds."""
+    def schedule(self) -> Schedule:
+        """Return a legal schedule."""
         considered: Counter[str] = self.counts.considered
         started = time.perf_counter()
         inlined = Inliner(self.pricer, self.deadline, considered).run()
@@ -101,7 +114,6 @@ class _Run:
         self.counts.seconds["grouping"] += tiled - grouped
         order = {name: k for k, name in enumerate(self.bound.funcs)}
         kernels: list[Kernel] = []
-        total = 0.0
         queue = sorted(partition.members, key=lambda g: (order[g[0].func], g[0].number))
         while queue:
             group = queue.pop()
@@ -110,20 +122,32 @@ class _Run:
                 queue += [group, *partition.split(group)]
                 continue
             kernels.append(found[0])
-            total += found[1]
+            self._tiled_by.append(found[1])
         self.counts.seconds["tiling"] += time.perf_counter() - tiled
         kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
         schedule = Schedule.of(self.bound, kernels)
         illegal = reasons(self.bound, schedule, self.target)
         if illegal:
             self.notes.append(f"the result was illegal ({illegal[0]}); this is the baseline schedule")
-            return schedule_roots(self.bound, self.target), float("nan")
+            self._tiled_by = [None]
+            return schedule_roots(self.bound, self.target)
         if self.deadline.cut_short:
             self.notes.append("the time budget ended before all merges and tile sizes were tried")
-        return schedule, total
+        return schedule
 
-    def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, float] | None:
-        """Return the kernel of a group with its predicted seconds; None if the group has to be split."""
+    def predicted(self, cost: CostModel) -> float:
+        """Return the seconds that a model predicts for the schedule; NaN where it cannot tell those of a kernel."""
+        described = [found for found in self._tiled_by if found is not None]
+        models = [self.featurizer.model(structure) for structure, _ in described]
+        if len(described) < len(self._tiled_by) or any(model.overflow for model in models):
+            return float("nan")
+        if not models:
+            return 0.0
+        found = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
+        return float(sum(cost.cost(found).tolist()))
+
+    def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[Structure, Ints] | None] | None:
+        """Return the kernel of a group with what it looks like; None if the group has to be split."""
         structure = partition.structure(group)
         rows = self._tilings(structure, partition.structure(group, ()))
         why = "no tiling fits the device"
@@ -133,7 +157,7 @@ class _Run:
             if not illegal:
                 if self.mode == "nested" and structure.spots and is_severe(self.target, shared_bytes, threads):
                     return self._nested(structure, params)
-                return kernel, self._predicted(structure, params)
+                return kernel, (structure, params)
             why = illegal[0]
             self.counts.pruned[f"illegal in the end: {why}"] += 1
         name = str(group[0])
@@ -144,7 +168,7 @@ class _Run:
         func = self.bound.funcs[group[0].func]
         baseline = root_kernels(self.bound, func, self.target, set(partition.inlined))
         wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
-        return wanted, float("nan")
+        return wanted, None
 
     def _tilings(self, structure: Structure, alone: Structure) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
@@ -161,17 +185,10 @@ class _Run:
             rows += [t for _, t in zip(range(MOST_TRIED), triples, strict=False)]
         return rows
 
-    def _nested(self, structure: Structure, params: Ints) -> tuple[Kernel, float]:
-        """Return a group after nested fusion, with its predicted seconds."""
+    def _nested(self, structure: Structure, params: Ints) -> tuple[Kernel, tuple[Structure, Ints]]:
+        """Return a group after nested fusion, with what it looks like."""
         nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(structure, params)
         self.counts.considered["nest"] += len(structure.spots)
         if kept:
             self.counts.pruned["no legal place inside a thread"] += len(kept)
-        return build_kernel(self.featurizer.model(nested), fewer), self._predicted(nested, fewer)
-
-    def _predicted(self, structure: Structure, params: Ints) -> float:
-        """Return the seconds that the cost model predicts for a kernel; NaN where it reads too much to be looked at."""
-        model = self.featurizer.model(structure)
-        if model.overflow:
-            return float("nan")
-        return float(self.model.cost(self.featurizer.evaluate([model], [params[None, :]]))[0])
+        return build_kernel(self.featurizer.model(nested), fewer), (nested, fewer)

@@ -22,7 +22,7 @@ from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, Schedule, StageId
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.analytical_cpu import PUT, SCAN, CpuModel
-from autosched.search.baseline import baseline_first
+from autosched.search.baseline import baseline_first, simpler
 from autosched.search.cpu_memory import MOST_MISSED, WAYS
 from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.evaluate import Evaluator
@@ -646,23 +646,24 @@ def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> 
     simple = sorted((costed(evaluator, s), n) for n, s in enumerate((roots, sioutas)))
     (first, which), (second, _) = simple
     assert second > 1.5 * first
+    simpler_ones = simpler(evaluator)
     best, other = (roots, sioutas)[which], replace(roots, kernels=roots.kernels[:0])
     for factor, expected in ((2.0, [other]), (1.1, [best, other]), (0.9, [best, other])):
         ranked = Ranked(other, first / factor)
-        assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == expected
-        assert baseline_first([ranked], evaluator, 3, 0.0) == [ranked]
+        assert [r.schedule for r in baseline_first([ranked], simpler_ones, 3, 1.15)] == expected
+        assert baseline_first([ranked], [], 3, 1.15) == [ranked]
     for factor, expected in ((1.01, [other]), (0.99, [best, other])):
-        competing = baseline_first([Ranked(other, first / factor)], evaluator, 3, SearchSettings().baseline)
+        competing = baseline_first([Ranked(other, first / factor)], simpler_ones, 3, SearchSettings().baseline)
         assert [r.schedule for r in competing] == expected
     ranked = Ranked(other, second)
-    assert [r.schedule for r in baseline_first([ranked], evaluator, 3, 1.15)] == [
+    assert [r.schedule for r in baseline_first([ranked], simpler_ones, 3, 1.15)] == [
         best,
         (roots, sioutas)[1 - which],
         other,
     ]
-    assert baseline_first([ranked], evaluator, 1, 1.15)[0].schedule == best
-    assert len(baseline_first([ranked], evaluator, 2, 1.15)) == 2
-    assert baseline_first([ranked, Ranked(best, first)], evaluator, 9, 1.15)[0].schedule == best
+    assert baseline_first([ranked], simpler_ones, 1, 1.15)[0].schedule == best
+    assert len(baseline_first([ranked], simpler_ones, 2, 1.15)) == 2
+    assert baseline_first([ranked, Ranked(best, first)], simpler_ones, 9, 1.15)[0].schedule == best
 
 
 def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:

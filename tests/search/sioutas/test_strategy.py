@@ -11,12 +11,16 @@ from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps.registry import get_app, load_apps
+from autosched.featurize.describe import describe_kernel
 from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.types import Level, Schedule
 from autosched.schedule.validate import reasons
+from autosched.search.analytical import analytical_model
+from autosched.search.evaluate import Evaluator
+from autosched.search.settings import SearchSettings
 from autosched.search.sioutas import fusion
 from autosched.search.sioutas import strategy as sioutas
 from autosched.search.sioutas.strategy import Mode, Sioutas
@@ -157,6 +161,19 @@ def test_time_is_predicted_and_what_was_done_is_counted() -> None:
     assert found.counts.considered["merge"] > 0
     assert found.counts.considered["tile"] > found.counts.kernels > 0
     assert found.counts.pruned["fewer active multiprocessors than there are"] > 0
+
+
+def test_the_time_is_that_of_all_kernels_and_the_schedule_can_be_had_without_it() -> None:
+    app = get_app("camera_pipe")
+    bound = bind(app.build(), app.shapes(app.small_sizes))
+    found, model = Sioutas().search(bound, H200), analytical_model(H200)
+    assert Sioutas().schedule(bound, H200) == found.best
+    evaluator = Evaluator(bound, H200, model, SearchSettings())
+    kernels = [describe_kernel(bound, k) for k in found.best.kernels]
+    evaluator.evaluate(kernels)
+    assert len(kernels) > 1
+    costs = sum(evaluator.known(*k).cost for k in kernels)  # rounded, so that no order hangs on the last digit
+    assert found.ranked[0].seconds == pytest.approx(costs, rel=1e-4)
 
 
 def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pytest.MonkeyPatch) -> None:
