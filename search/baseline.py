@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from autosched.featurize.describe import describe_kernel
@@ -15,16 +16,18 @@ SIMPLER_SHARE = 0.3
 """Share of the time that is left that Sioutas' search may take; what it has begun takes some more."""
 
 
-def simpler(evaluator: Evaluator, seconds: float | None = None) -> list[Ranked]:
+def simpler(evaluator: Evaluator, most: float, deadline: float | None = None) -> list[Ranked]:
     """Return the schedules of simpler searches with their predicted time: the baseline, and Sioutas'; none on a GPU.
 
     Args:
         evaluator: Costs them.
-        seconds: Time for Sioutas' search; none when left out.
+        most: As in `baseline_first`; 0 if none are wanted.
+        deadline: Time by `time.perf_counter` at which the whole search must end, or None.
     """
-    if evaluator.target.kind != "cpu":
+    if evaluator.target.kind != "cpu" or most <= 0:
         return []
     bound, target = evaluator.bound, evaluator.target
+    seconds = None if deadline is None else SIMPLER_SHARE * max(deadline - time.perf_counter(), 0)
     found = (schedule_roots(bound, target), Sioutas().schedule(bound, target, seconds=seconds))
     return [Ranked(schedule, _cost(schedule, evaluator), None, evaluator) for schedule in dict.fromkeys(found)]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.search.alike import Alike
-from autosched.search.baseline import SIMPLER_SHARE, baseline_first, simpler
+from autosched.search.baseline import baseline_first, simpler
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import CostModel, comparable
 from autosched.search.evaluate import Evaluator, Verdicts
@@ -107,8 +107,7 @@ class Way:
         started = time.perf_counter()
         self.search.deadline = deadline
         evaluator = self.search.evaluator
-        left = None if deadline is None else SIMPLER_SHARE * max(deadline - started, 0)
-        simple = simpler(evaluator, left) if self.settings.baseline > 0 else []
+        simple = simpler(evaluator, self.settings.baseline, deadline)
         states = self.search.refined(self.states)
         legal = itertools.islice(legal_schedules(evaluator, states), count)
         walking = Walking(self.settings, self.search.late)

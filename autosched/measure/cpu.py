@@ -114,15 +114,15 @@ class CpuBackend:
         program = lower(opened.bound, schedule)
         values = scalar_arguments(program, opened.scalars)
         sources = [print_c(replace(program, kernels=(k,))) for k in program.kernels]
-        texts = {digest(source.text): source.text for source in sources}
-        made = once_each(list(texts), lambda key: key, lambda key: compile_shared_library(texts[key], "c"), wait=wait)
-        libraries = dict(zip(texts, made, strict=True))
+        libraries = once_each(
+            sources, lambda s: digest(s.text), lambda s: compile_shared_library(s.text, "c"), wait=wait
+        )
+        keys = kernel_keys(opened.bound, job.schedule, job.target)
         kernels, records = [], []
-        for key, source in zip(kernel_keys(opened.bound, job.schedule, job.target), sources, strict=True):
-            text = digest(source.text)
+        for key, source, library in zip(keys, sources, libraries, strict=True):
             scalars = tuple(values[name].tobytes() for name, _ in source.scalars)
-            kernels.append(_Kernel(str(libraries[text]), source.arrays, scalars))
-            records.append(KernelRecord(key, text))
+            kernels.append(_Kernel(str(library), source.arrays, scalars))
+            records.append(KernelRecord(key, digest(source.text)))
         public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
         offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
         compiled = _Compiled(tuple(kernels), public, offsets, program.workspace_bytes)

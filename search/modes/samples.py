@@ -13,7 +13,7 @@ import numpy as np
 from autosched.analysis.bound import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.baseline import SIMPLER_SHARE, baseline_first, simpler
+from autosched.search.baseline import baseline_first, simpler
 from autosched.search.beam import BeamSearch
 from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel, comparable
@@ -137,8 +137,7 @@ def draw_samples(
         if progress is not None:
             progress(min(number + 1, samples), samples)
     whole, most = samplers[0].evaluator, samplers[0].beam.baseline
-    left = None if deadline is None else SIMPLER_SHARE * max(deadline - time.perf_counter(), 0)
-    simple = simpler(whole, left) if most > 0 else []
+    simple = simpler(whole, most, deadline)
     for first in range(len(samplers), samples, SIDE_BY_SIDE):
         if deadline is not None and time.perf_counter() > deadline:
             cut_short = True

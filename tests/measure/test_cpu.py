@@ -18,6 +18,7 @@ from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
+from autosched.measure.single_flight import MadeElsewhere, once_each
 from autosched.random_pipelines.settings import SMALL
 from autosched.runtime.host_compiler import have_compiler
 from autosched.runtime.signature import output_specs
@@ -96,6 +97,18 @@ def test_a_copy_of_the_arrays_is_used_by_one_run_after_the_other() -> None:
         runner.run(one)
         runner.run(two)
     assert used == [k % arrays.rotation.copies for k in range(4 * arrays.rotation.copies)]
+
+
+def test_a_library_that_is_being_compiled_elsewhere_is_waited_for_only_if_asked_to() -> None:
+    job = baseline(PROBLEM)
+    prepared = BACKEND.prepare(job)
+
+    def elsewhere(text: str) -> None:
+        with pytest.raises(MadeElsewhere):
+            BACKEND.prepare(job, wait=False)
+
+    once_each([prepared.kernels[0].text], lambda text: text, elsewhere)
+    assert BACKEND.prepare(job, wait=False).payload == prepared.payload
 
 
 def test_kernels_that_schedules_share_have_one_key_and_one_library() -> None:

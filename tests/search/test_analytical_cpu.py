@@ -646,7 +646,8 @@ def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> 
     simple = sorted((costed(evaluator, s), n) for n, s in enumerate((roots, sioutas)))
     (first, which), (second, _) = simple
     assert second > 1.5 * first
-    simpler_ones = simpler(evaluator)
+    simpler_ones = simpler(evaluator, 1.15)
+    assert simpler(evaluator, 0.0) == []
     best, other = (roots, sioutas)[which], replace(roots, kernels=roots.kernels[:0])
     for factor, expected in ((2.0, [other]), (1.1, [best, other]), (0.9, [best, other])):
         ranked = Ranked(other, first / factor)
