@@ -35,8 +35,8 @@ GNU: tuple[str, ...] = (
     # Three and four instructions that are one are hardly ever found in this code (a few in 100,000), and searching for
     # them takes a tenth of the time of compiling, half of it where much is written out.
     "--param=max-combine-insns=2",
-    # What one maximum, minimum or clamp found out gcc takes along into the next one, as a condition: both are then
-    # compared and blended several times over, where each of them is an instruction.
+    # What a maximum or minimum inside another one found out gcc takes along as a condition: both are then compared and
+    # blended several times over, where each of them is an instruction.
     "-fno-thread-jumps",
 )
 """Options for gcc."""
