@@ -22,6 +22,7 @@ _CUBINS = DiskCache("cubin", suffix=".cubin")
 _LOGS = DiskCache("nvrtc-log", suffix=".txt")
 _ARCH = re.compile(r"sm_(\d+)[a-z]?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FIRST_WITH_CACHE = (12, 9)
 _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
 
 
@@ -239,6 +240,7 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
         use_fast_math=options.fast_math or None,
         lineinfo=options.lineinfo or None,
         ptxas_options="-v",
+        no_cache=_has_own_cache() or None,
     )
     written = io.StringIO()
     try:
@@ -250,6 +252,11 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
         raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
     logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
     return bytes(code), _clean(written.getvalue())
+
+
+def _has_own_cache() -> bool:
+    """Return whether NVRTC keeps what it compiled where there is a driver; what it finds again has no log of ptxas."""
+    return tuple(int(part) for part in nvrtc_version().split(".")) >= _FIRST_WITH_CACHE
 
 
 def _clean(log: str) -> str:

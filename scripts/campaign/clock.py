@@ -12,9 +12,9 @@ import numpy as np
 Call = Callable[[], Any]
 
 SAMPLES = 15
-SAMPLE_S = 0.02
+SAMPLE_S = 0.01
 """A sample is as many calls as take that long."""
-WARM_S = 0.2
+WARM_S = 0.1
 """Calls are made for that long before the first sample, so that the clocks of the device have risen."""
 
 

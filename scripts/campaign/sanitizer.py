@@ -26,7 +26,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The tools, the most important first."""
 BATCH = 6
 """Schedules of a process: starting one takes seconds under a tool."""
-AT_A_TIME = 4
+AT_A_TIME = 8
 _LIMIT_S = 150.0
 _COMPILE_SHARE = 0.4
 _MOST_TEXT = 1_500_000

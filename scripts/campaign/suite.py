@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 POISONS = (0xA5, 0x3C)
 """Bytes that outputs are filled with before each of the runs: what is left of them was not computed."""
 _LIMIT_S = 180.0
-_MOST_PROCESSES_ON_A_GPU = 8
+_MOST_PROCESSES_ON_A_GPU = 14
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from campaign.results import Part
 from campaign.supervise import Ended, run_child
 
 MARK = "pytest.mark.gpu"
-_MOST_PROCESSES = 8
+_MOST_PROCESSES = 14
 _NOTHING_COLLECTED = 5
 _FAILED = 1
 

@@ -30,7 +30,7 @@ from campaign.results import Part
 from campaign.search import schedules_for
 from campaign.work import work_of
 
-RULE = StopRule(precision=0.003, least_samples=15, least_seconds=0.05, most_seconds=0.6)
+RULE = StopRule(precision=0.003, least_samples=15, least_seconds=0.03, most_seconds=0.3)
 CEILINGS = "ceilings"
 _LIMIT_S = 90.0
 _SEARCH_SHARE = 0.5
@@ -162,7 +162,7 @@ def run(context: Context) -> Outcome:
     todo = {name: job for name, job in wanted.items() if name not in context.parts}
     until = time.monotonic() + _COMPILE_SHARE * context.remaining
     for name, part in do_parts(
-        stopwatch, "prepare", todo.items(), processes=options.processes, limit_s=_LIMIT_S, deadline=until
+        stopwatch, "prepare", list(todo.items()), processes=options.processes, limit_s=_LIMIT_S, deadline=until
     ):
         if isinstance(part, Lost) or "error" in part:
             context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
