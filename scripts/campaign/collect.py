@@ -29,7 +29,7 @@ from campaign.problems import target_of
 from campaign.sample_files import add_samples, count_samples
 
 RULE = StopRule(precision=0.01, least_samples=7, most_samples=60, least_seconds=0.008, most_seconds=0.12)
-LANES = 3
+LANES = 5
 """Processes that take turns on the GPU."""
 EXPORT_EVERY_S = 60.0
 _EXPORT_SHARE = 0.05
