@@ -37,7 +37,12 @@ def caller_of(arrays: Iterable[object], driver: GpuDriver, device: int, stream: 
         device: Number of the GPU on which they lie.
         stream: Handle of the stream to work on; that framework's current one when left out.
     """
-    if any(is_torch(array) for array in arrays):
+    return caller_like(driver, device, stream, as_torch=any(is_torch(array) for array in arrays))
+
+
+def caller_like(driver: GpuDriver, device: int, stream: int | None = None, *, as_torch: bool) -> Caller:
+    """Return the stream and memory of a caller who works with PyTorch, or else with CuPy; see `caller_of`."""
+    if as_torch:
         handle = _torch_stream(device) if stream is None else stream
         memory = partial(_TorchMemory, device=device, stream=stream)
         return Caller(driver.foreign_stream(handle, device), memory, graphs_own_memory=True)

@@ -12,6 +12,7 @@ from autosched.errors import LaunchError
 from autosched.runtime.gpu_driver import DeviceMemory, GpuDriver, Stream
 from autosched.runtime.launch_plan import Dim3
 
+_MOST_STREAMS = 64
 _LEGACY_STREAMS = (0, 1)  # handles of the default stream that all threads share
 
 _HINTS = (
@@ -41,6 +42,7 @@ class CupyDriver:
         import cupy
 
         self._cupy = cupy
+        self._foreign: dict[tuple[int, int], Stream] = {}
         self._errors = (
             cupy.cuda.driver.CUDADriverError,
             cupy.cuda.runtime.CUDARuntimeError,
@@ -49,8 +51,10 @@ class CupyDriver:
 
     def current_device(self) -> int:
         """Return the number of the current device."""
-        with self._explained("asking for the current GPU"):
+        try:  # here and below where each call comes by: `_explained` takes as long as what it explains
             return int(self._cupy.cuda.runtime.getDevice())
+        except self._errors as error:
+            raise _explanation("asking for the current GPU", error) from error
 
     def on_device(self, device: int) -> AbstractContextManager[Any]:
         """Make a device the current one for a while."""
@@ -64,11 +68,17 @@ class CupyDriver:
 
     def foreign_stream(self, pointer: int, device: int) -> Stream:
         """Return a stream that another framework owns."""
+        known = self._foreign.get((pointer, device))
+        if known is not None:
+            return known
         streams = self._cupy.cuda
         if hasattr(streams.Stream, "from_external"):  # since CuPy 14
             stream: Stream = streams.Stream.from_external(_StreamHandle(pointer))
         else:
             stream = streams.ExternalStream(pointer, device)
+        if len(self._foreign) >= _MOST_STREAMS:
+            self._foreign.clear()
+        self._foreign[pointer, device] = stream
         return stream
 
     def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
@@ -86,8 +96,10 @@ class CupyDriver:
         """Whether a stream is being captured; the shared default stream never is, and must not be asked."""
         if stream.ptr in _LEGACY_STREAMS:
             return False
-        with self._explained("asking whether a stream is captured"):
+        try:
             return bool(stream.is_capturing())
+        except self._errors as error:
+            raise _explanation("asking whether a stream is captured", error) from error
 
     def allocate(self, size: int, stream: Any) -> DeviceMemory:
         """Return memory of CuPy's pool, which reuses it in the order of the stream."""
@@ -142,8 +154,10 @@ class CupyDriver:
 
     def launch_graph(self, graph: Any, stream: Any) -> None:
         """Launch a graph."""
-        with self._explained("launching a CUDA graph"):
+        try:
             graph.launch(stream)
+        except self._errors as error:
+            raise _explanation("launching a CUDA graph", error) from error
 
     @contextmanager
     def _explained(self, action: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import LaunchError
@@ -99,6 +100,19 @@ class CudaModule:
         self._driver.allow_shared_memory(function, shared_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """The values of a call.
+
+    Attributes:
+        binding: Its pointers and scalars.
+        key: The same in a form that can be hashed.
+    """
+
+    binding: Binding
+    key: tuple[object, ...]
+
+
 class LaunchSequence:
     """Launches the kernels of a pipeline in order; may be called from any thread, for any device.
 
@@ -161,15 +175,40 @@ class LaunchSequence:
             LaunchError: If the driver refuses, or memory runs out.
             InputError: If a scalar does not fit its type.
         """
-        binding = Binding(pointers, scalars or {})
         device = self._driver.current_device() if device is None else device
-        with self._lock, self._driver.on_device(device):
-            caller = caller or cupy_caller(self._driver)
+        with self._driver.on_device(device):
+            self.run_prepared(self.prepare(pointers, scalars), device, caller or cupy_caller(self._driver))
+
+    def prepare(self, pointers: Mapping[str, int], scalars: Mapping[str, Any] | None = None) -> PreparedCall:
+        """Return a call that may be run often.
+
+        Args:
+            pointers: Address of each input and output.
+            scalars: Value of each scalar parameter.
+
+        Raises:
+            InputError: If a scalar does not fit its type.
+        """
+        binding = Binding(pointers, scalars or {})
+        return PreparedCall(binding, self._signature.key(binding))
+
+    def run_prepared(self, call: PreparedCall, device: int, caller: Caller) -> None:
+        """Launch all kernels on the caller's stream; see `run`.
+
+        Args:
+            call: What `prepare` returned.
+            device: Number of the GPU on which the arrays lie, which is the current one.
+            caller: The caller's stream and memory.
+
+        Raises:
+            LaunchError: If the driver refuses, or memory runs out.
+        """
+        with self._lock:
             if self._driver.is_capturing(caller.stream):
                 memory = self._workspaces.for_capture(device, caller)
-                self._launch_all(self._bind(binding, memory), caller.stream)
+                self._launch_all(self._bind(call.binding, memory), caller.stream)
             else:
-                self._run_directly(binding, device, caller)
+                self._run_directly(call, device, caller)
 
     def capture(
         self,
@@ -198,19 +237,19 @@ class LaunchSequence:
             graph = self._capture(self._bind(binding, memory), device)
         return CapturedGraph(graph, self._driver, device, (memory, keep_alive, self))
 
-    def _run_directly(self, binding: Binding, device: int, caller: Caller) -> None:
+    def _run_directly(self, call: PreparedCall, device: int, caller: Caller) -> None:
         memory = self._workspaces.for_stream(device, caller)
         place = (device, stream_key(caller.stream), memory.ptr if memory else 0)
-        key = (place, self._signature.key(binding))
-        call = self._recent.find(key)
-        if call is not None and call.graph is None and self._use_graphs:
-            call.graph = self._try_to_capture(call.bound, device)
-        if call is not None and call.graph is not None:
-            self._driver.launch_graph(call.graph, caller.stream)
+        key = (place, call.key)
+        before = self._recent.find(key)
+        if before is not None and before.graph is None and self._use_graphs:
+            before.graph = self._try_to_capture(before.bound, device)
+        if before is not None and before.graph is not None:
+            self._driver.launch_graph(before.graph, caller.stream)
             return
-        bound = call.bound if call is not None else self._bind(binding, memory)
+        bound = before.bound if before is not None else self._bind(call.binding, memory)
         self._launch_all(bound, caller.stream)
-        if call is None:
+        if before is None:
             self._recent.add(key, RecentCall(bound))
 
     def _bind(self, binding: Binding, memory: DeviceMemory | None) -> tuple[BoundStep, ...]:

@@ -147,6 +147,8 @@ class CallSignature:
         if not isinstance(positional, Mapping):
             example = self.inputs[0].name if self.inputs else "name"
             self._refuse(f"arrays are passed by keyword ({example}=array) or in one dict, not by position")
+        if not keywords:
+            return dict(positional)
         twice = sorted(positional.keys() & keywords.keys())
         if twice:
             self._refuse(f"{', '.join(twice)} is given both in the dict and by keyword; give it once")
