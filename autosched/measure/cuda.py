@@ -98,7 +98,9 @@ class CudaBackend:
         """Compile a candidate; no text is compiled twice. See `Backend.prepare`."""
         emitted = emit(job)
         kernels = emitted.kernels
-        cubins = compile_kernels(kernels, job.target.arch, NvrtcOptions(fast_math=self.fast_math), wait=wait)
+        # Source lines would make the code of thousands of candidates twice as large, and nobody profiles these.
+        options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
+        cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)
         records = []
         for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
             used = cubin.kernels[kernel.name]

@@ -1,0 +1,64 @@
+"""The picture of speedups over the baseline strategy."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "scripts"))
+    return importlib.import_module("draw_speedups")
+
+
+def timed(seconds: float) -> dict[str, Any]:
+    return {"cold": {"seconds": seconds}}
+
+
+TIMING = {
+    "blur/sioutas/0": timed(8e-6),
+    "blur/beam/0": timed(16e-6),
+    "blur/learned/0": timed(4e-6),
+    "blur/learned/1": timed(2e-6),
+    "harris/sioutas/0": timed(30e-6),
+    "harris/beam/0": timed(10e-6),
+    "harris/learned/0": timed(10e-6),
+    "harris/learned/1": {"error": "CompileError: no"},
+    "hist/sioutas/0": timed(1e-6),
+    "hist/beam/0": timed(1e-6),
+    "ceilings": {"bytes_per_s": 4.2e12},
+}
+ANALYTICAL, LEARNED, BEST = (
+    "analytical model, one-shot",
+    "learned model, one-shot",
+    "learned model, best of five measured",
+)
+
+
+def test_speedups_and_their_means(script: ModuleType) -> None:
+    rows = script.with_means(script.speedups(TIMING))
+    assert list(rows) == ["blur", "harris", script.MEAN], "hist lacks a strategy; what gains most comes first"
+    assert rows["blur"] == pytest.approx({ANALYTICAL: 0.5, LEARNED: 2, BEST: 4})
+    assert rows["harris"] == pytest.approx({ANALYTICAL: 3, LEARNED: 3, BEST: 3})
+    assert rows[script.MEAN] == pytest.approx({ANALYTICAL: 1.5**0.5, LEARNED: 6**0.5, BEST: 12**0.5})
+
+
+def test_the_command(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "speedups.png"
+    monkeypatch.setattr(sys, "argv", ["draw_speedups.py", str(tmp_path), str(picture)])
+    (tmp_path / "results.json").write_text(json.dumps({"timing": {"hist/beam/0": timed(1e-6)}}))
+    assert script.main() == 1
+    assert "no app with times of sioutas, beam and learned" in capsys.readouterr().err
+    assert not picture.exists()
+    (tmp_path / "results.json").write_text(json.dumps({"timing": TIMING}))
+    assert script.main() == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
