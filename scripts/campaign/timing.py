@@ -171,11 +171,11 @@ def run(context: Context) -> Outcome:
     parts: list[tuple[str, Any]] = [(CEILINGS, None)] if CEILINGS not in context.parts else []
     for name, part in do_parts(stopwatch, "ceilings", parts, processes=1, limit_s=_LIMIT_S, deadline=context.deadline):
         context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
+    record_floors(context)  # a few seconds, and what the profiles go by
     for name, part in do_parts(
         stopwatch, "time", todo.items(), processes=1, limit_s=_LIMIT_S, deadline=context.deadline
     ):
         context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
-    record_floors(context)
     done = [context.parts[name] for name in wanted if name in context.parts]
     failed = sum("error" in part for part in done)
     return Outcome(len(done) == len(wanted), f"{len(done)} of {len(wanted)} schedules timed, {failed} failed", failed)
