@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 
 MODES = (
     ("beam", False, "analytical model, one-shot", "#a8cbe8"),
-    ("learned", False, "learned model, one-shot", "#3f7fb5"),
-    ("learned", True, "learned model, best of five measured", "#f2a07b"),
+    ("beam", True, "analytical model, best of five measured", "#3f7fb5"),
+    ("learned", False, "learned model, one-shot", "#f2a07b"),
 )
 """Strategy, whether the best of its ranked schedules counts, what to call that, and its colour."""
 MEAN = "geometric mean"
