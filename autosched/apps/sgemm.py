@@ -53,5 +53,6 @@ APP = App(
     small_sizes={"M": 53, "N": 77, "K": 45},
     generate=generate,
     compute=compute,
-    tolerance=Tolerance(rtol=1e-4, atol=1e-4),  # NumPy sums in another order
+    # Another order of 1,536 products: where they cancel, what is left of rounding is a large part of the sum.
+    tolerance=Tolerance(rtol=1e-4, atol=5e-4),
 )

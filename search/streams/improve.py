@@ -55,16 +55,18 @@ class Streamer:
         """
         gained = 0.0
         found = schedule
+        replaced: set[int] = set()  # reductions that share a reader have its kernel in common
         for place in places(self.bound, schedule):
             before = [schedule.kernels[k] for k in place.kernels]
             now = sum(costs[k] for k in before)
-            streamed = self.best(place) if now else None
+            streamed = self.best(place) if now and not replaced & set(place.kernels) else None
             if streamed is None or comparable(streamed.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=in_place_of(found.kernels, before, streamed.kernel))
             if not reasons(self.bound.original, other, self.target):
                 found = other
                 gained += now - streamed.seconds
+                replaced |= set(place.kernels)
         return None if found is schedule else (found, sum(costs.values()) - gained)
 
     def best(self, place: Place) -> Streamed | None:

@@ -68,6 +68,27 @@ def test_sums_that_are_read_elsewhere_are_stored() -> None:
     assert (place.host.func, place.reader, len(place.kernels)) == ("dot", None, 1)
 
 
+def test_two_sums_with_one_reader() -> None:
+    """The first to gain takes the reader's kernel; the second is left as it is, and nothing is lost."""
+    a, r = Input("a", float32, 2), RDom("r", k=256)
+    some, squares, out = Func("some"), Func("squares"), Func("out")
+    some[y, x] = squares[y, x] = 0.0
+    some[y, x] += a[y + r.k, x]
+    squares[y, x] += a[y, x + r.k] * a[y, x + r.k]
+    out[y, x] = some[y, x] / squares[y, x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 96)), name="quotient"), {"a": (320, 352)})
+    roots = schedule_roots(bound, H200)
+    one, other = places(bound, roots)
+    assert one.reader == other.reader == "out"
+    assert set(one.kernels) & set(other.kernels)
+    found = streamer(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
+    assert found is not None
+    schedule, seconds = found
+    assert 1 < seconds < 2, "two of three kernels have become one"
+    assert sum(k.stream is not None for k in schedule.kernels) == 1
+    assert_backends_agree(bound, lower(bound, schedule))
+
+
 def test_scans_and_short_sums_are_left_alone() -> None:
     a, scan, out = Input("a", float32, 2), Func("scan"), Func("out")
     r = RDom("r", x=(1, 63))
