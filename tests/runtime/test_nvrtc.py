@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,3 +284,18 @@ def test_logs_of_other_versions_are_understood() -> None:
         "first": KernelResources(26, 96, 8, 16, 512, 408),
         "second": KernelResources(8, constant_bytes=352),
     }
+
+
+@pytest.mark.parametrize(("version", "told"), [("12.8", None), ("12.9", True), ("13.0", True)])
+def test_what_the_compiler_kept_itself_is_not_taken(
+    version: str, told: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is a driver, NVRTC finds code again that it compiled before, without ptxas and what that reports."""
+    import cuda.core
+
+    given: list[dict[str, Any]] = []
+    options = cuda.core.ProgramOptions
+    monkeypatch.setattr(cuda.core, "ProgramOptions", lambda **named: given.append(named) or options(**named))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: version)
+    assert nvrtc.compile_cubin(SCALE, "sm_90").kernels["scale"].registers > 0
+    assert [named["no_cache"] for named in given] == [told]
