@@ -150,11 +150,13 @@ def test_simulated_times_are_called_that(no_compiler: None) -> None:
 
 def test_labels_of_a_simulated_device_are_told(no_compiler: None) -> None:
     from autosched.model.learned import load_model
+    from autosched.model.shipped import WEIGHTS
     from autosched.search.settings import SearchSettings
     from autosched.search.strategy import Beam
 
     s = scheduled("blur")
-    found = Beam(SearchSettings(refine=0)).search(s.bound, s.target, cost=load_model(s.target))
+    model = load_model(WEIGHTS / "h200-simulated.safetensors", s.target)
+    found = Beam(SearchSettings(refine=0)).search(s.bound, s.target, cost=model)
     learned = ScheduledPipeline(s.bound, found.best, s.target, found=found)
     text = Page(report_html(learned)).text
     assert "trained with times of a simulated device" in text and "labels simulated:H200" in text

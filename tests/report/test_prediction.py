@@ -44,16 +44,21 @@ def test_without_a_search_the_analytical_model_predicts() -> None:
     assert "learned from no times" in p.labels
 
 
-def test_labels_of_a_learned_model_are_told() -> None:
+@pytest.mark.parametrize(("kind", "source"), [("simulated", "simulated:H200"), ("measured", "measured:NVIDIA H200")])
+def test_labels_of_a_learned_model_are_told(kind: str, source: str) -> None:
     from autosched.model.learned import load_model
+    from autosched.model.shipped import WEIGHTS
     from autosched.search.settings import SearchSettings
     from autosched.search.strategy import Beam
 
     app = get_app("blur")
     bound, target = (s := scheduled("blur", "h200", "roots")).bound, s.target
-    found = Beam(SearchSettings(refine=0)).search(bound, target, cost=load_model(target))
+    found = Beam(SearchSettings(refine=0)).search(
+        bound, target, cost=load_model(WEIGHTS / f"h200-{kind}.safetensors", target)
+    )
     p = predict(bound, found.best, target, found)
-    assert p.labels.startswith("trained with simulated times: simulated:H200") and p.is_simulated
+    assert p.labels.startswith(f"trained with {kind} times: {source}")
+    assert p.is_simulated == (kind == "simulated")
     assert app.name == bound.pipeline.name and p.kernels[0].components == {}
 
 
@@ -70,5 +75,5 @@ def test_the_model_that_comes_with_the_package_is_found_by_name() -> None:
     s = scheduled("blur", "h200", "roots")
     shipped = cost_model("learned", s.target)
     p = predict(s.bound, s.schedule, s.target, model_name=shipped.name)
-    assert p.model == shipped.name and p.is_simulated and p.seconds > 0
+    assert p.model == shipped.name and not p.is_simulated and p.seconds > 0
     assert predict(s.bound, s.schedule, s.target, model_name="another").model == "analytical model for H200"
