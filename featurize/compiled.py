@@ -17,12 +17,13 @@ from autosched.featurize.rows import Ints
 from autosched.featurize.work import FLOAT, INTEGER
 
 COMPILED = (
-    "index_instructions_per_block", "integer_instructions_per_block", "float_instructions_per_block", "border_share",
-    "looped_groups_per_thread", "global_loads_per_border_block", "global_stores_per_border_block",
-    "global_requests_per_border_block", "global_sectors_of_block", "global_sectors_of_stretch",
-    "global_registers_per_block", "global_rounds_per_thread", "shared_rounds_per_thread",
+    "index_instructions_per_block", "integer_instructions_per_block", "border_share", "looped_groups_per_thread",
+    "global_loads_per_border_block", "global_stores_per_border_block", "global_requests_per_border_block",
+    "global_sectors_of_block", "global_sectors_of_stretch", "global_registers_per_block", "global_rounds_per_thread",
+    "shared_rounds_per_thread",
 )  # fmt: skip
-"""Names of the features, which are dear."""
+"""Names of the features of `compiled_code`, which are dear."""
+FLOATS = "float_instructions_per_block"
 REGISTER_BYTES = 4
 
 
@@ -43,22 +44,43 @@ def compiled_code(
     moving, border = loops.moving(accesses), border_share(geometry, accesses)
     at_border = border[candidate]
     code = IndexCode(geometry, accesses, loops, moving, cost.per_thread, border)
-    within = (nests.points / nests.threads).prod(axis=1)
-    points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
-    instructions = points * (warps.regular + warps.tail)
+    instructions, combined = _of_warps(geometry, warps, evaluated)
     integers = nests.kinds["integers"]
-    combined = within[:, None] * (warps.regular + warps.tail)[:, None] * nests.kinds["combined"]
     exchanges = nests.kinds["exchanged"] / np.maximum(nests.kinds["components"], 1)
     sectors, of_stretch = distinct_sectors(geometry, accesses, cost, loops, moving)
     loads, stores, requests = _border_traffic(geometry, accesses, cost)
     from_global, from_shared = _links(accesses, cost, len(nests.low))
     found: tuple[Floats, ...] = (
         code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]) + combined[:, INTEGER],
-        np.asarray(instructions * nests.kinds["floats"] + combined[:, FLOAT], np.float64), at_border, loops.groups,
+        at_border, loops.groups,
         loads, stores, requests, sectors, of_stretch, _registers_filled(accesses, cost, len(nests.low)),
         loops.groups * from_global, loops.groups * from_shared + exchanges,
     )  # fmt: skip
     return dict(zip(COMPILED, found, strict=True))
+
+
+def float_instructions(geometry: Geometry, warps: Warps, evaluated: Ints) -> Floats:
+    """Return the single-precision instructions of all warps of a block, ``float64[R]``.
+
+    Args:
+        geometry: The nests.
+        warps: Warps of the nests.
+        evaluated: ``int64[R]``, points of THREAD Members that a thread evaluates, shared ones once.
+    """
+    instructions, combined = _of_warps(geometry, warps, evaluated)
+    return np.asarray(instructions * geometry.nests.kinds["floats"] + combined[:, FLOAT], np.float64)
+
+
+def _of_warps(geometry: Geometry, warps: Warps, evaluated: Ints) -> tuple[Floats, Floats]:
+    """Return how often warps run an instruction of an evaluation, ``[R]``, and those by kind that combine reductions.
+
+    The latter are ``[R, kinds]``.
+    """
+    nests = geometry.nests
+    within = (nests.points / nests.threads).prod(axis=1)
+    points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
+    running = warps.regular + warps.tail
+    return points * running, within[:, None] * running[:, None] * nests.kinds["combined"]
 
 
 def _links(accesses: Accesses, cost: Traffic, nests: int) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from autosched.featurize import schema
 from autosched.featurize.batch import Batch, Items
-from autosched.featurize.compiled import COMPILED, compiled_code
+from autosched.featurize.compiled import COMPILED, FLOATS, compiled_code, float_instructions
 from autosched.featurize.entries import Accesses
 from autosched.featurize.footprint import Boxes
 from autosched.featurize.geometry import Geometry
@@ -86,6 +86,8 @@ class Filler:
         self._threads(put)
         self._traffic(put)
         self._kernel(put, shared, thread_bytes)
+        if put.wants(FLOATS):
+            put(FLOATS, float_instructions(self.geometry, self.warps, self._points_of_thread()))
         if put.wants(*COMPILED):
             compiled = compiled_code(
                 self.geometry, self.accesses, self.cost, self.warps, self.loops, self._points_of_thread()

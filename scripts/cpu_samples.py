@@ -8,11 +8,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rate_fit import Sample
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
@@ -68,23 +69,6 @@ static double {STAMPS}_now(void)
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }}"""
-
-
-@dataclass
-class Sample:
-    """A schedule with what was counted and measured.
-
-    Attributes:
-        app: Name of the app.
-        strategy: Where the schedule comes from.
-        counts: ``float64[kernels, parts]``, work of each kernel on one core.
-        seconds: ``float64[kernels]``, its time.
-    """
-
-    app: str
-    strategy: str
-    counts: Any
-    seconds: Any
 
 
 class TimedKernels:

@@ -26,75 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cpu_samples import SIZES, Sample, labelled, measured
-from scipy.optimize import least_squares
+from cpu_samples import SIZES, labelled, measured
+from rate_fit import Sample, crosswise, fitted, means, times
 from scipy.stats import spearmanr
 
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.cpu_rates import CPU_COMPONENTS
 from autosched.target import get_target
-
-WEIGHT_OF_OFFSET = 0.3
-WEIGHT_OF_START = 0.5
-"""How much a rate that few samples tell about is held where it was."""
-WEIGHT_OF_ORDER = 1.5
-"""How much more than its kernels' times it counts how long a schedule takes beside the app's other ones."""
-
-
-def fitted(samples: list[Sample], rates: Any, *, offsets: bool) -> Any:
-    """Return the rates that fit best, each app weighing the same, and each schedule of an app.
-
-    Args:
-        samples: Kernels with their times.
-        rates: What they are where samples tell nothing else.
-        offsets: Whether an app's times may all be off by one factor.
-    """
-    apps = sorted({s.app for s in samples})
-    counts, seconds = np.concatenate([s.counts for s in samples]), np.concatenate([s.seconds for s in samples])
-    app = np.array([apps.index(s.app) for s in samples])
-    kernels = np.array([len(s.seconds) for s in samples])
-    start, of_schedule = np.cumsum(kernels) - kernels, np.repeat(np.arange(len(samples)), kernels)
-    of_app = app[of_schedule]
-    schedules = np.bincount(app)
-    alike = np.sqrt(len(samples) / len(apps) / schedules)[app]
-    share = seconds / np.add.reduceat(seconds, start)[of_schedule]
-    weight = np.sqrt(share) * alike[of_schedule]
-    taken = np.log(np.add.reduceat(seconds, start))
-    before = np.log(rates)
-    n, free = len(before), len(apps) if offsets else 0
-
-    def residuals(x: Any) -> Any:
-        found = CpuModel.total(counts, np.exp(x[:n]))
-        off = np.log(found / seconds) - (x[n:][of_app] if free else 0)
-        beside = np.log(np.add.reduceat(found, start)) - taken
-        beside -= (np.bincount(app, beside) / schedules)[app]
-        held = (x[:n] - before) * WEIGHT_OF_START
-        return np.concatenate([off * weight, WEIGHT_OF_ORDER * beside * alike, held, x[n:] * WEIGHT_OF_OFFSET])
-
-    near, far = np.full(n, np.log(20)), np.full(free, 4.0)
-    x0 = np.concatenate([before, np.zeros(free)])
-    bounds = np.concatenate([before - near, -far]), np.concatenate([before + near, far])
-    return np.exp(least_squares(residuals, x0, bounds=bounds, loss="soft_l1", f_scale=0.3).x[:n])
-
-
-def means(samples: list[Sample], rates: Any, title: str) -> None:
-    """Print means over pipelines of how well the model orders their schedules."""
-    ranks, regrets, ratios = [], [], []
-    for app in dict.fromkeys(s.app for s in samples):
-        own = [s for s in samples if s.app == app]
-        if len(own) > 2:
-            real, predicted = _times(own, rates)
-            ranks.append(np.nan_to_num(spearmanr(real, predicted).statistic))
-            regrets.append(real[predicted.argmin()] / real.min())
-            ratios += list(predicted / real)
-    off = np.exp(np.median(np.abs(np.log(ratios))))
-    print(f"{title:30} {len(ranks)} pipelines, {len(ratios)} schedules: rank correlation {np.mean(ranks):.3f}, "
-          f"regret {np.mean(regrets):.2f}, predicted/measured {np.median(ratios):.2f}, off by {off:.2f}")  # fmt: skip
-
-
-def _times(samples: list[Sample], rates: Any) -> tuple[Any, Any]:
-    real = np.array([s.seconds.sum() for s in samples])
-    return real, np.array([CpuModel.total(s.counts, rates).sum() for s in samples])
 
 
 def report(samples: list[Sample], rates: Any) -> None:
@@ -102,7 +40,7 @@ def report(samples: list[Sample], rates: Any) -> None:
     print(f"{'app':26}{'rank corr.':>12}{'regret':>9}{'predicted/measured':>20}{'roots/beam':>12}{'Sioutas/beam':>14}")
     for app in dict.fromkeys(s.app for s in samples):
         own = [s for s in samples if s.app == app]
-        real, predicted = _times(own, rates)
+        real, predicted = times(own, rates, CpuModel.total)
         rank = spearmanr(real, predicted).statistic
         regret = real[predicted.argmin()] / real.min()
         of = {name: min((t for s, t in zip(own, real, strict=True) if s.strategy.startswith(name)), default=np.nan)
@@ -122,13 +60,10 @@ def compare_labels(path: Path, fit: bool) -> None:
     """Print how well the model orders the schedules of labels."""
     samples, target = labelled(path, get_target("cpu"))
     rates = CpuModel(target).rates
-    means(samples, rates, "rates as they are")
+    means(samples, rates, CpuModel.total, "rates as they are")
     if fit:
-        apps = sorted({s.app for s in samples})
-        halves = [[s for s in samples if apps.index(s.app) % 2 == k] for k in (0, 1)]
-        for one, other, name in ((*halves, "one half"), (*halves[::-1], "the other half")):
-            means(other, fitted(one, rates, offsets=False), f"rates of {name}, the rest")
-        show(fitted(samples, rates, offsets=False))
+        crosswise(samples, rates, CpuModel.total)
+        show(fitted(samples, rates, CpuModel.total, offsets=False))
 
 
 def main() -> int:
@@ -153,7 +88,7 @@ def main() -> int:
         print(f"measured {name}", file=sys.stderr, flush=True)
     report(samples, rates)
     if options.fit:
-        rates = fitted(samples, rates, offsets=True)
+        rates = fitted(samples, rates, CpuModel.total, offsets=True)
         show(rates)
         report(samples, rates)
     return 0

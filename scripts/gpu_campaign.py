@@ -3,6 +3,7 @@
     python scripts/gpu_campaign.py --out DIR                                   # all steps, in ten minutes
     python scripts/gpu_campaign.py --out DIR --steps collect --seconds 550     # one of them
     python scripts/gpu_campaign.py --out DIR --steps report                    # the tables again; needs no GPU
+    python scripts/gpu_campaign.py --out DIR --target simulated --device h200 --steps search,compile   # at home, before
     python scripts/gpu_campaign.py --out /tmp/look --target simulated --apps blur,unsharp --samples 50   # no GPU
 
 Each step is a process that is killed when its time is over. What it found until then is in DIR, in a few small files,
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     add("--search-seconds", type=float, default=Options.search_seconds, help="of each search (default: %(default)g)")
     add("--ranked", type=int, default=Options.ranked, help="schedules timed of each search (default: %(default)s)")
     add("--weights", default="", help="a learned model; adds the strategy `learned`")
-    add("--samples", type=int, default=Options.samples, help="samples to collect (default: %(default)s)")
+    add("--samples", type=int, default=Options.samples, help="samples to collect, or to compile (default: %(default)s)")
     add("--pipelines", type=int, default=Options.pipelines, help="random pipelines at most (default: %(default)s)")
     add("--first", type=int, default=0, help="seed of the first random pipeline")
     add("--labels", default="", help="files of labels whose schedules are measured before any are drawn")

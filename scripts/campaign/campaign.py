@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from campaign.code import CODE_FILE, unpack_code
 from campaign.files import read_json, write_json
 from campaign.options import Options
 from campaign.paths import ROOT, child_environment, link_packages
@@ -80,6 +81,7 @@ class Campaign:
         self._write()
         for name in again:
             self._state["steps"].pop(name, None)
+        self._unpack()
         todo = self._possible(steps)
         for number, step in enumerate(todo):
             left = end - time.monotonic() - REPORT_S
@@ -152,6 +154,19 @@ class Campaign:
         self.say(f"{step.name}: {status['status']}: {status.get('message', '')}")
         if status["status"] == "failed":
             self.say(str(status["tail"]))
+
+    def _unpack(self) -> None:
+        """Put machine code that was compiled elsewhere where steps look for it.
+
+        Raises:
+            StateError: If the file is damaged.
+        """
+        try:
+            count = unpack_code(self.options.out_path / CODE_FILE, Path(self._environment()["AUTOSCHED_CACHE_DIR"]))
+        except ValueError as error:
+            raise StateError(str(error)) from error
+        if count:
+            self.say(f"{count} files of compiled code are taken from {CODE_FILE}")
 
     def _write(self) -> None:
         write_json(self._path, self._state)

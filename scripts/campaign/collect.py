@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -16,28 +16,20 @@ from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
 from autosched.runtime.timing.statistics import StopRule
-from autosched.search.candidates import Mix
-from autosched.search.drawing import Drawer, Drawn
-from autosched.search.known import KnownSchedules
+from autosched.search.drawing import Drawn
 from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from campaign.checked_cuda import CheckedCudaBackend
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
-from campaign.draw import problems_of
 from campaign.problems import target_of
 from campaign.sample_files import add_samples, count_samples
+from campaign.sources import schedules_of
 
 RULE = StopRule(precision=0.01, least_samples=7, most_samples=60, least_seconds=0.008, most_seconds=0.12)
 LANES = 5
 """Processes that take turns on the GPU."""
 EXPORT_EVERY_S = 60.0
 _EXPORT_SHARE = 0.05
-_DRAWING_SHARE = 0.5
-"""Processes that draw schedules, over those that compile: 5 s a pipeline, 0.1 s a kernel."""
-_DRAW_SECONDS = 45.0
-"""A pipeline is measured with what was drawn until then."""
-_DRAW_LIMIT_S = 120.0
 _TOTAL = "run "
 ROOTS = "roots"
 
@@ -78,7 +70,7 @@ class Stream:
 
     def jobs(self) -> Iterator[Job]:
         """Yield candidates until there are enough samples."""
-        with closing(self._sources()) as drawing:
+        with closing(schedules_of(self.context, self.target, self.deadline)) as drawing:
             for problem, drawn in drawing:
                 jobs = [Job(problem, schedule, self.target, origin=kind) for kind, schedule in drawn.schedules]
                 trusted = next((job for job in jobs if job.origin == ROOTS), None)
@@ -92,30 +84,6 @@ class Stream:
     def _roots(self, problem: Problem) -> Job:
         """Return the trusted candidate of a problem whose labels have none."""
         return Job.of(problem, schedule_roots(problem.bind(), self.target), self.target, origin=ROOTS)
-
-    def _sources(self) -> Generator[tuple[Problem, Drawn], None, None]:
-        """Yield problems with their schedules: those of other labels, then such as are drawn here."""
-        options = self.context.options
-        done = self.context.parts
-        known: frozenset[Problem] = frozenset()
-        if options.labels:
-            schedules = KnownSchedules.read(options.labels)
-            known = frozenset(schedules.problems)
-            yield from schedules.draw(p for p in schedules.problems if p.text() not in done)
-        todo = (p for p in problems_of(options) if p not in known and p.text() not in done)
-        processes = max(1, round(_DRAWING_SHARE * options.processes))
-        drawing = do_parts(
-            Drawer(self.target, Mix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw",
-            ((p.text(), p) for p in todo), processes=processes, limit_s=_DRAW_LIMIT_S, deadline=self.deadline,
-            ahead=2 * processes,
-        )  # fmt: skip
-        with closing(drawing):
-            for text, drawn in drawing:
-                if isinstance(drawn, Lost) or not drawn.schedules:
-                    note = drawn.message if isinstance(drawn, Lost) else drawn.note
-                    self.context.record(text, {"schedules": 0, "note": note[-500:]})
-                else:
-                    yield Problem.parse(text), drawn
 
     def note_done(self, measurer: Measurer) -> None:
         """Record the problems that have all their results."""

@@ -48,6 +48,7 @@ TARGET_MODULES = {
 STEPS = (
     Step("tests", 1.0, ("pytest",), targets=("cuda", "cpu")),
     Step("search", 1.0, LIBRARY, runs=False),
+    Step("compile", 9.0, ("cuda.core", *LIBRARY), targets=("cuda", "simulated"), runs=False),
     Step("suite", 2.0, LIBRARY, targets=("cuda", "cpu", "emulator")),
     Step("sanitizer", 1.5, LIBRARY, "compute-sanitizer", ("cuda", "cpu")),
     Step("timing", 3.0, LIBRARY, targets=("cuda", "cpu", "simulated")),
@@ -57,7 +58,8 @@ STEPS = (
     Step("profile", 1.0, LIBRARY, "ncu", ("cuda", "cpu")),
 )
 NAMES = tuple(step.name for step in STEPS)
-DEFAULT = NAMES
+DEFAULT = tuple(name for name in NAMES if name != "compile")
+"""What is done when nothing is asked for: compiling ahead is for another machine."""
 
 
 def chosen_steps(names: Iterable[str]) -> list[Step]:

@@ -27,7 +27,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_help_needs_nothing() -> None:
     done = run("--help")
     assert done.returncode == 0
-    assert "tests, search, suite, sanitizer, timing, collect, train, peers, profile, report" in " ".join(
+    assert "tests, search, compile, suite, sanitizer, timing, collect, train, peers, profile, report" in " ".join(
         done.stdout.split()
     )
 

@@ -11,7 +11,7 @@ from autosched.apps import get_app
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import BatchEvaluation, Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.model.gpu_parts import GPU_PARTS, gpu_parts
+from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version
 from autosched.schedule.sample import sample_schedule
@@ -116,6 +116,18 @@ def test_loads_wait_for_loops_or_for_registers_whichever_takes_longer() -> None:
     np.testing.assert_allclose(prior.combined(parts), 3e-6 + 1e-6, rtol=1e-3)
 
 
+def test_a_stage_of_few_warps_keeps_a_block_longer() -> None:
+    features = evaluated(H200).features[:1].copy()
+    active, part = INDEX["num_active_warps_per_block"], GPU_PARTS.index("chain_instructions")
+    assert (features[:, :, active] > 0).any()
+    before = gpu_parts(features, H200)
+    features[:, :, active] /= 2
+    after = gpu_parts(features, H200)
+    assert before[0, part] > 0
+    assert after[0, part] == pytest.approx(2 * before[0, part])
+    np.testing.assert_array_equal(np.delete(after, part, axis=1), np.delete(before, part, axis=1))
+
+
 def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() -> None:
     def dram(inputs: float, others: float) -> float:
         features = evaluated(H200).features[:1].copy()
@@ -123,7 +135,8 @@ def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() ->
         features[:, :, INDEX["global_bytes_written_by_kernel"]] = 0
         features[:, 0, INDEX["unique_global_bytes_read_by_kernel"]] = inputs + others
         features[:, 0, INDEX["unique_input_bytes_read_by_kernel"]] = inputs
-        return float(gpu_parts(features, H200)[0, GPU_PARTS.index("dram")] * H200.dram_bytes_per_s)
+        seconds = float(gpu_parts(features, H200)[0, GPU_PARTS.index("dram")])
+        return seconds * DRAM_SHARE * H200.dram_bytes_per_s
 
     small = H200.l2_bytes / 8
     assert dram(small, 0.0) == dram(small, small) == pytest.approx(small)

@@ -164,7 +164,7 @@ def test_fusion_is_found_where_it_pays() -> None:
     for name in ("unsharp", "harris", "canny", "bilateral_grid"):
         app = get_app(name)
         bound = bind(app.build(), app.shapes())
-        settings = SearchSettings(beam_size=8, passes=2, freeze=False, refine=0)
+        settings = SearchSettings(beam_size=8, passes=2, refine=0)
         inlining = dataclasses.replace(settings, locations=("inline",))
         # the best of two seeds: so small a beam depends much on what it draws
         alone, fused = (

@@ -51,7 +51,7 @@ def stored(schedule: Schedule) -> list[str]:
 
 
 def test_a_small_image_is_computed_by_fewer_kernels() -> None:
-    bound = two_readers(96, 128)
+    bound = two_readers(256, 384)
     without, before = best(bound, stores=False)
     found, after = best(bound, stores=True)
     assert stored(without) == []

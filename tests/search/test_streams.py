@@ -136,7 +136,7 @@ def test_results_are_right(app: str) -> None:
 class FewRegisters(AnalyticalModel):
     """Finds dear what loads keep in registers, ``weight`` seconds each; cheap if that is negative."""
 
-    weight = 1e-9
+    weight = 1e-8
 
     @property
     def reads(self) -> frozenset[str]:
@@ -148,7 +148,7 @@ class FewRegisters(AnalyticalModel):
 
 
 class ManyRegisters(FewRegisters):
-    weight = -1e-9
+    weight = -1e-8
 
 
 @pytest.mark.parametrize(("device", "model", "past"), [

@@ -27,7 +27,7 @@ from tests.lower.running import assert_backends_agree
 
 TARGET = get_target("h200")
 APP = get_app("unsharp")
-BOUND = bind(APP.build(), APP.shapes({"H": 500, "W": 660}))
+BOUND = bind(APP.build(), APP.shapes({"H": 700, "W": 900}))
 TABLE = SpillTable(BOUND, TARGET)
 
 

@@ -1,0 +1,136 @@
+"""Step: machine code of what `timing` and `collect` will run, and the schedules themselves; needs no GPU.
+
+A GPU that samples are collected on waits for the compiler most of the time. So they are drawn and compiled before, on a
+machine that costs nothing, with the same version of NVRTC; a campaign on the GPU finds both in its directory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from autosched.errors import AutoschedError
+from autosched.measure.cuda import CudaBackend
+from autosched.measure.emit import compile_kernels, emit
+from autosched.measure.job import Job
+from autosched.measure.problem import Problem
+from autosched.runtime.nvrtc import NvrtcOptions
+from autosched.settings import settings
+from autosched.target import Target
+from campaign.code import CODE_FILE, pack_code, unpack_code
+from campaign.context import Context, Outcome
+from campaign.crew import Lost, do_parts
+from campaign.drawn import DRAWN_FILE, read_drawn, write_drawn
+from campaign.problems import target_of
+from campaign.results import Part
+from campaign.sources import schedules_of
+from campaign.timing import wanted_parts
+
+_LIMIT_S = 120.0
+_PACKING_SHARE = 0.15
+_DRAWING_SHARE = 0.9
+"""Of the time for compiling, after which no more is drawn."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Compiles schedules into the cache, in a process of its own.
+
+    Attributes:
+        target: What they were made for.
+    """
+
+    target: Target
+
+    def compile(self, work: tuple[Job, bool]) -> Part:
+        """Compile a schedule as it is measured, and, if that is asked for, as it is called from Python."""
+        job, is_called = work
+        try:
+            CudaBackend(self.target.name).prepare(job)
+            if is_called:
+                compile_kernels(emit(job).kernels, job.target.arch, NvrtcOptions())
+        except AutoschedError as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        return {}
+
+
+@dataclass
+class Ahead:
+    """What is compiled, one schedule after the other.
+
+    Args:
+        context: The step.
+        target: What schedules are made for.
+        deadline: When to draw no more, by `time.monotonic`.
+        drawn: The schedules to be collected, those of earlier calls included, by the text of their problem.
+
+    Attributes:
+        errors: Schedules that could not be compiled, by the error's first line.
+        compiled: Schedules that were.
+    """
+
+    context: Context
+    target: Target
+    deadline: float
+    drawn: dict[str, list[tuple[str, str]]]
+    errors: Counter[str] = field(default_factory=Counter)
+    compiled: int = 0
+    _waiting: Counter[str] = field(default_factory=Counter)
+
+    def works(self) -> Iterator[tuple[str, tuple[Job, bool]]]:
+        """Yield what `Compiler.compile` takes: what is timed, then what is collected until there is enough of it."""
+        for name, timed in wanted_parts(self.context):
+            yield name, (Job(Problem.parse(timed.problem), timed.schedule, self.target), timed.is_first)
+        have = sum(part["schedules"] for part in self.context.parts.values())
+        with closing(schedules_of(self.context, self.target, self.deadline)) as found:
+            for problem, drawn in found:
+                if have >= self.context.options.samples:
+                    return
+                have += len(drawn.schedules)
+                text = problem.text()
+                self.drawn[text] = list(drawn.schedules)
+                self._waiting[text] = len(drawn.schedules)
+                for _, schedule in drawn.schedules:
+                    yield text, (Job(problem, schedule, self.target), False)
+
+    def note(self, name: str, part: Part | Lost) -> None:
+        """Take note of what came of one of the works."""
+        error = part.message if isinstance(part, Lost) else part.get("error", "")
+        if error:
+            self.errors[error.splitlines()[0]] += 1
+        else:
+            self.compiled += 1
+        if name in self._waiting:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                self.context.record(name, {"schedules": len(self.drawn[name])})
+
+
+def run(context: Context) -> Outcome:
+    """Compile until there is enough."""
+    options = context.options
+    target = target_of(options)
+    cache, code = settings().require_cache_dir(), options.out_path / CODE_FILE
+    unpack_code(code, cache)
+    until = time.monotonic() + (1 - _PACKING_SHARE) * context.remaining
+    ahead = Ahead(
+        context, target, time.monotonic() + _DRAWING_SHARE * (until - time.monotonic()),
+        read_drawn(options.out_path / DRAWN_FILE),
+    )  # fmt: skip
+    done = do_parts(
+        Compiler(target), "compile", ahead.works(), processes=options.processes, limit_s=_LIMIT_S, deadline=until
+    )
+    for name, part in done:
+        ahead.note(name, part)
+    write_drawn(options.out_path / DRAWN_FILE, ahead.drawn)
+    entries = pack_code(cache, code)
+    have = sum(part["schedules"] for part in context.parts.values())
+    wrong = "".join(f"; {n} times {error}" for error, n in ahead.errors.most_common(3))
+    message = (
+        f"{have} schedules to be collected, {ahead.compiled} schedules compiled now, {entries} files in {CODE_FILE} "
+        f"({code.stat().st_size / (1 << 20):.1f} MiB){wrong}"
+    )
+    return Outcome(have >= options.samples, message)

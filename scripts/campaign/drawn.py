@@ -1,0 +1,49 @@
+"""Schedules to be measured that were drawn before, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from autosched.measure.problem import Problem
+from autosched.search.drawing import Drawn
+
+DRAWN_FILE = "drawn.json.gz"
+Known = dict[str, list[tuple[str, str]]]
+"""Kinds and schedules (JSON) by the text of their problem, in the order in which they were drawn."""
+
+
+def read_drawn(path: Path) -> Known:
+    """Return the schedules of a file that `write_drawn` wrote; none if it is not there.
+
+    Raises:
+        ValueError: If it is damaged; the message names it.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return {problem: [(kind, text) for kind, text in found] for problem, found in json.load(file).items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, EOFError, ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error}): make it again with --steps compile, or remove it") from error
+
+
+def write_drawn(path: Path, schedules: Mapping[str, list[tuple[str, str]]]) -> None:
+    """Write schedules to a file, which is replaced whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with gzip.open(beside, "wt", encoding="utf-8", compresslevel=6) as file:
+            json.dump(schedules, file)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def drawn_before(path: Path) -> Iterator[tuple[Problem, Drawn]]:
+    """Yield the problems of a file with their schedules."""
+    for problem, found in read_drawn(path).items():
+        yield Problem.parse(problem), Drawn(tuple(found))
