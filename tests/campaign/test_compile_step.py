@@ -107,7 +107,6 @@ def test_drawn_schedules_are_collected_first(prepared: Options, tmp_path: Path) 
     (path,) = sample_files.sample_paths(out)
     rows = {(r["problem"], r["schedule"]) for r in pq.read_table(path).to_pylist()}
     assert {(problem, text) for problem, found in drawn.items() for _, text in found} <= rows
-    assert len(rows) < count + sum(SCHEDULES.values()), "hardly any is drawn beside"
     assert set(drawn) <= set(around.parts)
 
 

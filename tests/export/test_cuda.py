@@ -39,7 +39,7 @@ def app_schedule(name: str, strategy: str) -> ScheduledPipeline:
 
 def sizes_of(name: str) -> Mapping[str, int]:
     """Return an app's small sizes; for the one whose kernels should access vectors, sizes that these divide."""
-    return {"H": 128, "W": 256} if name == "unsharp" else get_app(name).small_sizes
+    return {"H": 256, "W": 512} if name == "unsharp" else get_app(name).small_sizes
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_alignment_of_vectors_is_told_and_checked(tmp_path: Path) -> None:
     header = (tmp_path / "vectors" / "unsharp.h").read_text()
     aligned = int(header.partition("input input")[2].partition("a multiple of ")[2].partition(" bytes")[0])
     assert aligned in (8, 16)
-    count = 3 * 128 * 256 * 4
+    count = 3 * 256 * 512 * 4
     assert f"{{input, {count}u, {aligned}u, 0}}" in text
     scalar = (scheduled.export(tmp_path / "scalar", any_alignment=True).directory / "unsharp.cu").read_text()
     assert "LOAD_VECTOR(" not in scalar.partition("\nKERNEL(")[2]
