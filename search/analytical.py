@@ -3,16 +3,17 @@
 Assumptions. A kernel's units work side by side, and the busiest one counts most (a 4-norm of their times): DRAM moves
 every different byte once at seven tenths of its peak rate; the second-level cache moves every sector, four times as
 fast as that peak; each multiprocessor starts four warp instructions a cycle, a request to memory in 1.4 cycles, and
-passes one wavefront of shared memory; arithmetic runs at the target's peak rates, divisions and elementary functions
-at an eighth of them. Rates are reached with `WARPS_FOR_FULL_RATE` warps on a multiprocessor, and fall off in
-proportion below. Blocks are dealt out whole, so that a grid that does not divide by the number of multiprocessors
-waits for its last blocks. Work is that of the middle block times the points of the whole over its points. Meanwhile
-every wave of blocks waits (a 2-norm of both): for memory, step after step, and for the instructions of each stage,
-which its own warps start one after the other, so a stage that has work for one warp of a block keeps the others
-waiting. Every kernel waits for its launch. Caches do not keep anything from one kernel to the next. For the CPU there
-is `autosched.search.analytical_cpu`.
+passes one wavefront of shared memory; arithmetic runs at the target's peak rates, a product and a sum of floats being
+one instruction, divisions and elementary functions at an eighth of them. Rates are reached with `WARPS_FOR_FULL_RATE`
+warps on a multiprocessor, and fall off in proportion below. Blocks are dealt out whole, so that a grid that does not
+divide by the number of multiprocessors waits for its last blocks. Work is that of the middle block times the points of
+the whole over its points. Meanwhile every wave of blocks waits (a 2-norm of both): for memory, step after step, and
+for the instructions of each stage, which its own warps start one after the other, so a stage that has work for one
+warp of a block keeps the others waiting. Every kernel waits for its launch. Caches do not keep anything from one
+kernel to the next. For the CPU there is `autosched.search.analytical_cpu`.
 
-Constants were fitted to 6,734 schedules that were measured on an H200 (`scripts/fit_gpu_model.py`), and rounded.
+The share of DRAM's rate, cycles of requests, instructions and latency, and the launch were fitted to 6,734 schedules
+that were measured on an H200 (`scripts/fit_gpu_model.py` tells how well all of them do), and rounded.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from campaign.timing import wanted_parts
 
 _LIMIT_S = 120.0
 _PACKING_SHARE = 0.15
-_DRAWING_SHARE = 0.9
+_SHARE_TO_DRAW = 0.9
 """Of the time for compiling, after which no more is drawn."""
 
 
@@ -117,7 +117,7 @@ def run(context: Context) -> Outcome:
     unpack_code(code, cache)
     until = time.monotonic() + (1 - _PACKING_SHARE) * context.remaining
     ahead = Ahead(
-        context, target, time.monotonic() + _DRAWING_SHARE * (until - time.monotonic()),
+        context, target, time.monotonic() + _SHARE_TO_DRAW * (until - time.monotonic()),
         read_drawn(options.out_path / DRAWN_FILE),
     )  # fmt: skip
     done = do_parts(
