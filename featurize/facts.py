@@ -78,15 +78,6 @@ class StructureFacts:
     def _earlier(self) -> dict[StageId, tuple[StageId, ...]]:
         """Return for each nest those that the same threads run before it without a barrier in between, in order."""
         found: dict[StageId, tuple[StageId, ...]] = {}
-
-        def emit(stage: StageId, step: list[StageId]) -> None:
-            hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
-            for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
-                for inner in self.stages_of(spot.func):
-                    emit(inner, step)
-            found[stage] = tuple(step)
-            step.append(stage)
-
         blocks = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
         for stages in (*(self.stages_of(f) for f in blocks), self.structure.stages):
             func = self.bound.funcs[stages[0].func]
@@ -94,8 +85,17 @@ class StructureFacts:
             step: list[StageId] = []
             for s in stages:
                 step = step if together else []
-                emit(s, step)
+                self._add_step(s, step, found)
         return found
+
+    def _add_step(self, stage: StageId, step: list[StageId], found: dict[StageId, tuple[StageId, ...]]) -> None:
+        """Add a nest and the THREAD Members inside it to what the same threads run without a barrier in between."""
+        hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
+        for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
+            for inner in self.stages_of(spot.func):
+                self._add_step(inner, step, found)
+        found[stage] = tuple(step)
+        step.append(stage)
 
     def _reads(self, func: str) -> set[str]:
         """Return what the stages of a step read, THREAD Members inside them looked through."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.analysis.stepping import with_step
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.schedule.checks.members import sources_through
 from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling

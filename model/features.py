@@ -18,7 +18,8 @@ from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
 from autosched.featurize.describe import Params, describe_kernel, described_points
 from autosched.featurize.in_steps import Repeated, in_steps
-from autosched.featurize.model import MAX_BATCH, BatchEvaluation, Featurizer, KernelModel
+from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation, PipelineTables
 from autosched.featurize.structure import Spot, Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
@@ -77,11 +78,11 @@ class StageTable:
 
     Args:
         bound: The pipeline; for kernels with copies of sources the one that has them (`KernelModel.bound`).
-        featurizer: Its featurizer, if there is one, so that accesses are not worked out again.
+        tables: What its kernels share, if that is there, so that accesses are not worked out again.
     """
 
-    def __init__(self, bound: BoundPipeline, featurizer: Featurizer | None = None) -> None:
-        found = algorithm_features(bound, featurizer.accesses if featurizer else None)
+    def __init__(self, bound: BoundPipeline, tables: PipelineTables | None = None) -> None:
+        found = algorithm_features(bound, tables.accesses if tables else None)
         self._row = {stage: k for k, stage in enumerate(found)}
         self.features: Singles = np.stack([a.reshape(ALGORITHM) for a in found.values()]).astype(np.float32)
 
@@ -197,9 +198,9 @@ def _featurized(
         groups.setdefault(structure, []).append((key, params))
     models = [featurizer.model(s) for s in groups]
     tables = [np.array([p for _, p in rows], np.int64).reshape(len(rows), -1) for rows in groups.values()]
-    stages = StageTable(models[0].bound, models[0].f)
+    stages = StageTable(models[0].bound, models[0].tables)
     numbers = algorithm.add(stages.features)
-    evaluation = models[0].f.evaluate(models, tables)
+    evaluation = models[0].tables.evaluate(models, tables)
     evaluation = evaluation if steps is None else steps.repeated(evaluation)
     parts = prior.parts(evaluation)
     _check_finite(evaluation, parts)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.featurize.model import KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.model.bounds import believed
 from autosched.model.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.features import StageTable
@@ -110,7 +111,7 @@ class LearnedModel:
         if key not in self._pipelines:
             if len(self._pipelines) == KEPT_PIPELINES:
                 del self._pipelines[next(iter(self._pipelines))]
-            stages = StageTable(model.bound, model.f)
+            stages = StageTable(model.bound, model.tables)
             algorithm = torch.from_numpy(stages.features).double()
             embedding = self._network.encoder.embedded(algorithm)
             self._pipelines[key] = _Embedded(model.bound, stages, algorithm, embedding)

@@ -15,7 +15,8 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.featurize import schema
-from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.featurize.model import Featurizer
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.structure import Structure
 from autosched.host import Host
 from autosched.lang.dtypes import float32

@@ -16,7 +16,8 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
+from autosched.featurize.model import KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation, PipelineTables
 from autosched.model.learned import load_model
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel, Floats
@@ -85,12 +86,12 @@ def main() -> None:
     print(f"{'kernels':>8}{'structures':>12}{'features':>10}{'analytical':>12}{'learned':>10}")
     for size in SIZES:
         models, tables = grouped(collecting.asked[-size:])
-        featurizer: Featurizer = models[0].f
-        found = featurizer.evaluate(models, tables)
+        kernels: PipelineTables = models[0].tables
+        found = kernels.evaluate(models, tables)
         times = [
             least(work, options.rounds) / size * 1e6
             for work in (
-                lambda m=models, t=tables, f=featurizer: f.evaluate(m, t),
+                lambda m=models, t=tables, k=kernels: k.evaluate(m, t),
                 lambda f=found: analytical.cost(f),
                 lambda f=found: model.cost(f),
             )

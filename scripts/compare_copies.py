@@ -56,7 +56,7 @@ def figures(evaluator: Evaluator, state: State, target: Target) -> Figures:
     moved = distinct = 0.0
     for piece in state.pieces:
         model = evaluator.kernel_model(piece.structure)
-        (rows,) = model.f.evaluate([model], [np.array([piece.params], np.int64)]).features
+        (rows,) = model.tables.evaluate([model], [np.array([piece.params], np.int64)]).features
         loads, stores, touched = (
             float(rows[:, INDEX[name]].sum() * rows[0, INDEX["num_blocks"]])
             for name in ("num_global_mem_loads_per_block", "num_global_mem_stores_per_block", "global_sectors_of_block")

@@ -173,7 +173,7 @@ def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
         if one.overflow:
             return None
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
-        found.append(model.counts(one.f.evaluate([one], [params]))[0])
+        found.append(model.counts(one.tables.evaluate([one], [params]))[0])
     return np.array(found)
 
 

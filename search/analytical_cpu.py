@@ -57,7 +57,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.featurize.model import KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.host import has_vector_math
 from autosched.search.cpu_inputs import cpu_inputs

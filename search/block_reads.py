@@ -9,7 +9,7 @@ from autosched.featurize.footprint import Boxes
 from autosched.featurize.growing import Gathered
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.memories import GLOBAL
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.rows import NestRows
 
 Floats = NDArray[np.float64]

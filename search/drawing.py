@@ -63,6 +63,7 @@ class Drawer:
                 found.append((kind, schedule_text(bound, schedule)))
         except AutoschedError as error:
             return Drawn(tuple(found), str(error))
+        bound.facts.clear()  # nobody asks again, and the problem stays bound for long: the collector would look at all
         return Drawn(tuple(found))
 
 

@@ -187,25 +187,25 @@ class Evaluator:
         model = self.kernel_model(structure)
         if model.overflow:
             return TOO_MANY_READS.reason
-        layout = model.f.lay_out([model], [np.array([params], np.int64)])
+        layout = model.tables.lay_out([model], [np.array([params], np.int64)])
         return REASONS[early_reasons(layout, self.settings, self.target)[0]]
 
     def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]], prune: bool) -> None:
-        featurizer = models[0].f
-        apart = [k for k, m in enumerate(models) if m.f is not featurizer]
-        if apart:  # copies of sources have featurizers of their own
+        shared = models[0].tables
+        apart = [k for k, m in enumerate(models) if m.tables is not shared]
+        if apart:  # copies of sources have tables of their own
             self._evaluate([models[k] for k in apart], [tables[k] for k in apart], prune)
-            mine = [k for k, m in enumerate(models) if m.f is featurizer]
+            mine = [k for k, m in enumerate(models) if m.tables is shared]
             models, tables = [models[k] for k in mine], [tables[k] for k in mine]
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
-        layout = featurizer.lay_out(models, params)
+        layout = shared.lay_out(models, params)
         codes = early_reasons(layout, self.settings, self.target)
         chosen = codes == 0 if prune else np.ones(len(codes), bool)
         costs = np.full(len(codes), np.nan)
         if chosen.any():
-            found = featurizer.featurized(models, layout.take(chosen), self._wanted)
+            found = shared.featurized(models, layout.take(chosen), self._wanted)
             featurized = time.perf_counter()
             costs[chosen] = self.model.cost(found)
             costed = time.perf_counter()
@@ -252,7 +252,7 @@ class Evaluator:
         """
         s, layout = model.structure, model.layout
         inside = frozenset(p.func for p in s.spots) | s.inlined
-        way = self.featurizer.demands.on_the_way(func, inside) | {func}
+        way = self.featurizer.tables.demands.on_the_way(func, inside) | {func}
         part = Structure(s.stages, tuple(p for p in s.spots if p.func in way), s.inlined & way)
         serial = params[layout.root_serial]
         tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))

@@ -91,7 +91,7 @@ class KernelWork:
             dims = self._facts.dims[self._carriers[row]]
             self._lost[key] = 0.0
             if dims:
-                stage, ways = self._facts.rows[row], ways_of(self._model.f.target.processor)
+                stage, ways = self._facts.rows[row], ways_of(self._model.tables.target.processor)
                 self._lost[key] = accesses_lost(
                     self._model, self._works, stage, dims[lane], dims[walked], together, ways
                 )

@@ -12,7 +12,8 @@ from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.codegen.rows import ROWS
 from autosched.featurize.alike import alike, alike_rows
 from autosched.featurize.kinds import THREAD
-from autosched.featurize.model import BatchEvaluation, KernelModel
+from autosched.featurize.model import KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.search.block_reads import read_by_blocks
 from autosched.search.kernel_work import FIELD, KernelWork

@@ -210,7 +210,7 @@ class LaneWorks:
         narrow = any(size < SCATTERED_BYTES for size, _ in steps)
         far = any(step is not None and step > MAX_VECTOR_STEP for _, step in steps)
         found.serial += places > 0 and narrow and far
-        found.put += places * (self._model.f.target.warp_size < SCATTERING_LANES)
+        found.put += places * (self._model.tables.target.warp_size < SCATTERING_LANES)
 
     def boundaries_along(self, stage: StageId, lane: str) -> list[Boundary]:
         """Return where boundary conditions act in a stage along a dimension; the arguments are those of `of`."""
@@ -286,7 +286,7 @@ class LaneWorks:
 
     def _found_varying(self, stage: StageId, dims: set[str]) -> Varied:
         bound, access = self._model.bound, self._model.accesses_of(stage)
-        points = self._model.f.accesses.distinct_calls(stage.func, stage.number, self._model.structure.inlined)
+        points = self._model.tables.accesses.distinct_calls(stage.func, stage.number, self._model.structure.inlined)
         moving: dict[str, set[str]] = {stage.func: set(dims)}
         works: dict[str, StageWork] = {}
         inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}

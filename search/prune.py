@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.featurize.batch import Batch, Items
 from autosched.featurize.kinds import BLOCK, THREAD
 from autosched.featurize.layout import Layout
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled

@@ -43,7 +43,7 @@ def spared_by_rows(
     count = sum(len(g.offsets) for g, _ in loads or ())
     if loads is None or count < LEAST_LOADS:
         return None
-    called = model.f.accesses.called_by(stage.func, stage.number, model.structure.inlined)
+    called = model.tables.accesses.called_by(stage.func, stage.number, model.structure.inlined)
     evaluated = works.evaluated(stage, lane)
     found = np.full((len(ROWS), len(SPARED)), np.nan)
     for k, rows in enumerate(ROWS):

@@ -15,5 +15,5 @@ LOADS, STORES = INDEX["num_global_mem_loads_per_block"], INDEX["num_global_mem_s
 def sectors_moved(evaluator: Evaluator, structure: Structure, params: Params) -> float:
     """Return the sectors that all requests of a kernel move, those that a block loads again among them."""
     model = evaluator.kernel_model(structure)
-    (rows,) = model.f.evaluate([model], [np.array([params], np.int64)]).features
+    (rows,) = model.tables.evaluate([model], [np.array([params], np.int64)]).features
     return float(rows[0, INDEX["num_blocks"]] * rows[:, [LOADS, STORES]].sum())

@@ -50,7 +50,7 @@ class NvrtcOptions:
 
     def as_flags(self) -> tuple[str, ...]:
         """Return the options as NVRTC's command line spells them."""
-        flags = ["-std=c++17", f"-fmad={str(self.fmad).lower()}"]
+        flags = ["-std=c++17", "-minimal", f"-fmad={str(self.fmad).lower()}"]
         if self.fast_math:
             flags.append("-use_fast_math")
         if self.lineinfo:
@@ -236,6 +236,7 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
         name=f"{name}.cu",
         arch=arch,
         std="c++17",
+        minimal=True,  # no textures and no runtime API, which we do not use: 5 to 7 ms of 26 to 140, the same code
         fma=options.fmad,
         use_fast_math=options.fast_math or None,
         lineinfo=options.lineinfo or None,

@@ -19,7 +19,7 @@ from autosched.analysis.staging import staged_source
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Structure
 from autosched.schedule.types import Kernel, Schedule

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.in_steps import Repeated, in_steps
-from autosched.featurize.model import BatchEvaluation, Featurizer, KernelModel
+from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.stepped import READ_OF_A_STEP, array_bytes
 from autosched.schedule.types import Kernel
 from autosched.search.cost import Around, CostModel
@@ -65,7 +66,7 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
     own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
     structure, params = describe_kernel(own.bound, step)
     model = own.model(structure)
-    found = model.f.evaluate([model], [np.array([params], np.int64)])
+    found = model.tables.evaluate([model], [np.array([params], np.int64)])
     if steps is None:
         return Evaluated(model, found)
     return Evaluated(model, steps.repeated(found), besides_seconds(featurizer.bound, kernel, featurizer.target))

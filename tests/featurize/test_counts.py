@@ -53,7 +53,7 @@ def test_transactions_of_what_is_computed_for_each_term_are_those_the_emulator_c
 
 def test_what_a_member_of_a_thread_and_its_reader_both_load_counts_once(script: ModuleType) -> None:
     checker, state = drawn(script, "harris_gray", 1)
-    table = checker.as_written.accesses
+    table = checker.as_written.tables.accesses
     both = [
         p.structure for p in state.pieces for s in p.structure.spots
         if s.level is Level.THREAD and s.host.func == p.structure.func

@@ -36,7 +36,7 @@ def column(power: int) -> BoundPipeline:
 def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
     """Return the shared loads of ``tall`` in a block of so many rows of one warp's width, each checked both ways."""
     featurizer = Featurizer(bound, H200)
-    featurizer.entries = ComparedPool(featurizer.kinds, amortised=True, vectors=True)
+    featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=True)
     spots = (Spot("bright", Level.BLOCK, OUT), Spot("tall", Level.BLOCK, OUT))
     model = featurizer.model(Structure((OUT,), spots))
     params = (4, 32, rows // 4, 1, 4, 32, threads, 32)

@@ -47,8 +47,8 @@ def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
             if a.level is Level.BLOCK:
                 assert tuple(extents[d] for d in a.dims) == a.extents
                 position = next(k for k, r in enumerate(model.rows) if r.func == func)
-                kinds = drawn.featurizer.kinds.nests.of(model.plan.nests[[position]])
-                own = np.ones((1, drawn.featurizer.kinds.dims), np.int64)
+                kinds = drawn.featurizer.tables.kinds.nests.of(model.plan.nests[[position]])
+                own = np.ones((1, drawn.featurizer.tables.kinds.dims), np.int64)
                 own[0, : len(extents)] = list(extents.values())
                 strides, count = shared_strides(kinds, own, np.array([func in across]))
                 assert tuple(strides[0, a.func.dims.index(d)] for d in a.dims) == a.strides

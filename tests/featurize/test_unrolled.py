@@ -61,7 +61,7 @@ class ComparedPool(EntryPool):
 def test_many_visits_at_once(name: str, vectors: bool) -> None:
     bound = bound_app(name)
     featurizer = Featurizer(bound, H200)
-    pool = featurizer.entries = ComparedPool(featurizer.kinds, amortised=True, vectors=vectors)
+    pool = featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=vectors)
     chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
     for state in drawn_states(bound, 3 if name == "interpolate" else 6):
         for piece in state.pieces:
@@ -91,7 +91,7 @@ def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     moved_apart = unrolled._moved_apart
     monkeypatch.setattr(unrolled, "_moved_apart", noted)
-    monkeypatch.setattr("autosched.featurize.model.EntryPool", Noted)
+    monkeypatch.setattr("autosched.featurize.pipeline_tables.EntryPool", Noted)
     one = get_app(name)
     Beam(SearchSettings(beam_size=1, passes=1)).search(bind(one.build(), one.shapes()), H200)
     assert sum(pool.compared for pool in pools) > 100 and apart

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from autosched.errors import InputError
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.model import shipped
 from autosched.model.checkpoint import Provenance, load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from autosched.model.dataset import build_dataset
@@ -107,7 +107,7 @@ def test_costs_do_not_depend_on_what_is_costed_together(model: LearnedModel) -> 
             layout = m.layout.count
             rows = found.batch.params[first:end, :layout]
             for row in rows:
-                alone += model.cost(m.f.evaluate([m], [row[None, :]])).tolist()
+                alone += model.cost(m.tables.evaluate([m], [row[None, :]])).tolist()
             assert len(alone) == found.batch.bounds[k + 1]
         assert [comparable(c) for c in together] == [comparable(c) for c in alone]
 

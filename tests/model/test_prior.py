@@ -9,7 +9,8 @@ import torch
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.featurize.model import Featurizer
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
 from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.featurize.model import Featurizer
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.structure import Spot, Structure
 from autosched.host import Host
 from autosched.lang.dtypes import DType, float16, float32, int32, uint8, uint16

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import BatchEvaluation, Featurizer
+from autosched.featurize.model import Featurizer
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.structure import Spot, Structure
 from autosched.host import Host
 from autosched.lang.dtypes import float32, int32

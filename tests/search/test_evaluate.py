@@ -75,10 +75,10 @@ def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
     models, params = list(found), [np.array(p) for p in found.values()]
     featurizer = evaluator.featurizer
     whole = featurizer.evaluate(models, params)
-    layout = featurizer.lay_out(models, params)
+    layout = featurizer.tables.lay_out(models, params)
     chosen = early_reasons(layout, evaluator.settings, H200) == 0
     chosen[: len(params[0])] = False  # a structure of which none is left
-    some = featurizer.featurized(models, layout.take(chosen))
+    some = featurizer.tables.featurized(models, layout.take(chosen))
     rows = some.features.shape[1]
     assert (some.features == whole.features[chosen, :rows]).all()
     assert not whole.features[chosen, rows:].any()

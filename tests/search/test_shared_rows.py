@@ -170,6 +170,6 @@ def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
         structure, tiles = describe_kernel(featurizer.bound, kernel)
         model = featurizer.model(structure)
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
-        nests = lane_rows(model.f.evaluate([model], [params]), lambda m: KernelWork(m, {}))
+        nests = lane_rows(model.tables.evaluate([model], [params]), lambda m: KernelWork(m, {}))
         found.append({int(n) for n in nests.together if n > 1})
     return found

@@ -11,7 +11,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
-from autosched.featurize.model import BatchEvaluation
+from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
