@@ -14,8 +14,9 @@ from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
 from autosched.measure.problem import Problem
 from autosched.measure.run_cache import shared
-from autosched.measure.single_flight import once_each
-from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, cubin_key
+from autosched.measure.single_flight import once_in_batches
+from autosched.runtime.nvrtc import Cubin, NvrtcOptions, cubin_key
+from autosched.runtime.nvrtc_together import MOST_TOGETHER, KernelSource, compile_together
 from autosched.schedule import vectors as rules
 from autosched.schedule.types import Kernel
 from autosched.schedule.validate import validate
@@ -124,11 +125,12 @@ def compile_kernels(
         CacheError: If the cache cannot be written.
     """
     keys = [cubin_key(k.source, arch, options, k.name) for k in kernels]
-    fresh = {key: k for key, k in zip(keys, kernels, strict=True) if key not in _COMPILED}
-    made = once_each(
+    fresh = {key: KernelSource(k.source, k.name) for key, k in zip(keys, kernels, strict=True) if key not in _COMPILED}
+    made = once_in_batches(
         list(fresh),
         lambda key: key,
-        lambda key: compile_cubin(fresh[key].source, arch, options, name=fresh[key].name),
+        lambda batch: compile_together([fresh[key] for key in batch], arch, options),
+        at_once=1 if options.lineinfo else MOST_TOGETHER,
         wait=wait,
     )
     compiled = {key: _COMPILED[key] for key in keys if key not in fresh} | dict(zip(fresh, made, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,8 @@ _LOGS = DiskCache("nvrtc-log", suffix=".txt")
 _ARCH = re.compile(r"sm_(\d+)[a-z]?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIRST_WITH_CACHE = (12, 9)
+_ELSEWHERE = b"together "
+"""An entry of the cache that is no code: before the key of the code of several sources, of which one is this."""
 _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
 
 
@@ -106,18 +108,21 @@ def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *
     cached = cached_cubin(key, arch)
     if cached is not None:
         return cached
-    found = _compiled(source, arch, options, name)
-    _LOGS.put(key, found.log.encode())
-    _CUBINS.put(key, found.code)  # last: with it the entry counts as complete
+    found = with_fewest_spills(compile_program(source, arch, options, name), source, arch, options, name)
+    store(key, found)
     return found
 
 
-def _compiled(source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
-    """Return the code that spills least."""
-    found = _cubin(*_compile(source, arch, options, name), arch)
+def compile_program(source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
+    """Compile CUDA C source as it is; the cache is neither read nor written. See `compile_cubin`."""
+    return _cubin(*_compile(source, arch, options, name), arch)
+
+
+def with_fewest_spills(found: Cubin, source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
+    """Return the code of a source, or that with room for more registers if that spills less; see `compile_cubin`."""
     roomy = with_room(source) if options.room else source
     if found.spill_bytes and roomy != source:
-        other = _cubin(*_compile(roomy, arch, options, name), arch)
+        other = compile_program(roomy, arch, options, name)
         if other.spill_bytes < found.spill_bytes:
             return replace(other, log=_ROOM.format(found.spill_bytes) + other.log)
     return found
@@ -139,7 +144,39 @@ def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
 def cached_cubin(key: str, arch: str) -> Cubin | None:
     """Return the cached result of a compilation, or None."""
     code, log = _CUBINS.get_bytes(key), _LOGS.get_bytes(key)
+    if code is not None and code.startswith(_ELSEWHERE):
+        code = _CUBINS.get_bytes(code.removeprefix(_ELSEWHERE).decode())
     return None if code is None or log is None else _cubin(code, log.decode(), arch)
+
+
+def store(key: str, found: Cubin, together: str | None = None) -> None:
+    """Put the result of a compilation into the on-disk cache.
+
+    Args:
+        key: From `cubin_key`.
+        found: The result.
+        together: Key under which its code is, if it is that of several sources (`store_code`).
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    _LOGS.put(key, found.log.encode())
+    _CUBINS.put(key, found.code if together is None else _ELSEWHERE + together.encode())  # last: now it is complete
+
+
+def store_code(keys: Sequence[str], code: bytes) -> str:
+    """Put the code of several sources into the on-disk cache; return its key.
+
+    Args:
+        keys: Those of the sources.
+        code: Their code.
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    together = cache_key(together=list(keys))
+    _CUBINS.put(together, code)
+    return together
 
 
 @lru_cache(maxsize=1)

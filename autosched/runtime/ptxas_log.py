@@ -70,6 +70,18 @@ def parse_ptxas_log(log: str) -> dict[str, KernelResources]:
     return kernels
 
 
+def log_of_kernel(log: str, name: str) -> str:
+    """Return the lines of a log that are about one kernel, those about device functions that it calls included."""
+    own: list[str] = []
+    entry = ""
+    for line in log.splitlines():
+        if match := _ENTRY.search(line):
+            entry = match[1]
+        if entry == name:
+            own.append(line)
+    return "\n".join(own)
+
+
 def _with_usage(kernel: KernelResources, registers: int, line: str) -> KernelResources:
     cumulative = _CUMULATIVE_STACK.search(line)
     shared = _SHARED.search(line)

@@ -8,14 +8,14 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from autosched.errors import CacheError
-from autosched.measure.single_flight import MadeElsewhere, once_each
+from autosched.measure.single_flight import MadeElsewhere, once_each, once_in_batches
 
 
 def key(item: str) -> str:
@@ -80,6 +80,30 @@ def test_who_does_not_wait_for_another_process_makes_the_rest() -> None:
         assert made == ["a", "c"]
     once_each(["b"], key, made.append, wait=False)
     assert made == ["a", "c", "b"]
+
+
+def test_items_are_made_together() -> None:
+    made: list[list[str]] = []
+
+    def make(batch: Sequence[str]) -> list[int]:
+        made.append(list(batch))
+        return [len(item) for item in batch]
+
+    assert once_in_batches(["a", "bb", "a", "ccc", "dddd"], key, make, at_once=3) == [1, 2, 1, 3, 4]
+    assert made == [["a", "bb", "ccc"], ["dddd"]]
+    made.clear()
+    with another_process_at("bb"):
+        with pytest.raises(MadeElsewhere):
+            once_in_batches(["a", "bb", "ccc", "dddd"], key, make, at_once=3, wait=False)
+        assert made == [["a", "ccc", "dddd"]]
+
+
+def test_keys_that_share_a_lock_are_made_together() -> None:
+    made: list[list[str]] = []
+    once_in_batches(
+        ["a", "b"], lambda item: "0" * 63 + item, lambda batch: made.append(list(batch)) or batch, at_once=2
+    )
+    assert made == [["a", "b"]]
 
 
 def test_a_process_that_was_killed_holds_nothing() -> None:
