@@ -51,8 +51,8 @@ class NvrtcOptions:
     room: bool = True
 
     def as_flags(self) -> tuple[str, ...]:
-        """Return the options as NVRTC's command line spells them."""
-        flags = ["-std=c++17", "-minimal", f"-fmad={str(self.fmad).lower()}"]
+        """Return the options as the command lines of NVRTC and nvcc spell them."""
+        flags = ["-std=c++17", f"-fmad={str(self.fmad).lower()}"]
         if self.fast_math:
             flags.append("-use_fast_math")
         if self.lineinfo:
@@ -286,7 +286,7 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
     except Exception as error:
         if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
             raise
-        flags = (f"-arch={arch}", *options.as_flags())
+        flags = (f"-arch={arch}", "-minimal", *options.as_flags())
         raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
     logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
     return bytes(code), _clean(written.getvalue())
