@@ -37,18 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PipelineTables:
-    """What is worked out once for all kernels of a bound pipeline; see `autosched.featurize.model.Featurizer`.
-
-    Args:
-        bound: The pipeline.
-        target: Device limits.
-        amortised: Whether what the unrolled points of a thread share is accessed once, as compiled code does, or
-            counted as written, as the emulator executes it.
-        every_warp: Whether the transactions of each warp are counted, instead of the first one's for all but a tail
-            warp; dear, and for tests.
-        vectors: Whether accesses to neighbouring elements are joined, where they are amortised; on GPUs as
-            `autosched.schedule.vectors.VECTORS` says when left out, on CPUs not, whose compilers make vectors of lanes.
-    """
+    """What is worked out once for all kernels of a bound pipeline; arguments are those of `Featurizer`."""
 
     bound: BoundPipeline
     target: Target

@@ -1,4 +1,4 @@
-"""Fixtures of the runtime tests: a private cache directory, and a GPU that only takes notes."""
+"""Fixtures of the runtime tests: a private cache directory, what is compiled, and a GPU that only takes notes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autosched.errors import LaunchError
+from autosched.runtime import nvrtc
 from autosched.runtime.launch_plan import Dim3
 
 
@@ -21,6 +22,20 @@ def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "cache"
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(directory))
     return directory
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the programs that NVRTC really compiles."""
+    compiled: list[str] = []
+    original = nvrtc._compile
+
+    def spy(source: str, arch: str, options: nvrtc.NvrtcOptions, name: str) -> tuple[bytes, str]:
+        compiled.append(name)
+        return original(source, arch, options, name)
+
+    monkeypatch.setattr(nvrtc, "_compile", spy)
+    return compiled
 
 
 @pytest.fixture

@@ -63,19 +63,6 @@ extern "C" __global__ void __launch_bounds__(1024) crowd(const float* __restrict
 """
 
 
-def _compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the name of each source that is really compiled."""
-    compiled: list[str] = []
-    original = nvrtc._compile
-
-    def spy(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[bytes, str]:
-        compiled.append(name)
-        return original(source, arch, options, name)
-
-    monkeypatch.setattr(nvrtc, "_compile", spy)
-    return compiled
-
-
 def test_a_cubin_and_its_resources() -> None:
     cubin = compile_cubin(SCALE + SHARED + STACK, "sm_90")
     assert cubin.code.startswith(b"\x7fELF")
@@ -116,36 +103,35 @@ def test_debug_code_is_never_asked_for() -> None:
     assert b".debug_info" not in compile_cubin(SCALE, "sm_90").code
 
 
-def test_second_compilation_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = _compilations(monkeypatch)
+def test_second_compilation_comes_from_the_cache(programs: list[str]) -> None:
     first = compile_cubin(SCALE, "sm_90", name="first")
     assert compile_cubin(SCALE, "sm_90", name="first") == first
-    assert compiled == ["first"]
+    assert programs == ["first"]
     for different in (
         (SCALE + "\n", "sm_90", NvrtcOptions()),
         (SCALE, "sm_80", NvrtcOptions()),
         (SCALE, "sm_90", NvrtcOptions(fast_math=True)),
     ):
         compile_cubin(*different, name="other")
-    assert compiled == ["first", "other", "other", "other"]
+    assert programs == ["first", "other", "other", "other"]
 
 
 @pytest.mark.parametrize("kind", ["cubin", "nvrtc-log"])
-def test_a_damaged_cache_entry_is_compiled_again(kind: str, cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_entry_is_compiled_again(kind: str, cache_dir: Path, programs: list[str]) -> None:
     first = compile_cubin(SCALE, "sm_90")
     for path in (cache_dir / kind).rglob("*.*"):
         path.write_bytes(path.read_bytes()[:-1])
-    compiled = _compilations(monkeypatch)
+    programs.clear()
     assert compile_cubin(SCALE, "sm_90").kernels == first.kernels
-    assert compiled == ["kernel"]
+    assert programs == ["kernel"]
 
 
-def test_another_nvrtc_compiles_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_nvrtc_compiles_again(programs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     compile_cubin(SCALE, "sm_90")
-    compiled = _compilations(monkeypatch)
+    programs.clear()
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "99.9")
     compile_cubin(SCALE, "sm_90")
-    assert compiled == ["kernel"]
+    assert programs == ["kernel"]
 
 
 def test_a_refused_source_shows_the_log_and_the_line() -> None:
@@ -208,7 +194,7 @@ def test_a_library_that_does_not_load_names_the_extra(monkeypatch: pytest.Monkey
     assert "libnvrtc.so.13" in caught.value.log
 
 
-def test_compile_many_keeps_order_and_survives_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_many_keeps_order_and_survives_a_refusal(programs: list[str]) -> None:
     sources = [SCALE.replace("3.0f", f"{number}.0f") for number in range(6)]
     sources[2] = SCALE.replace("a[i] *", "missing_name *")
     sources[4] = sources[0]
@@ -217,10 +203,10 @@ def test_compile_many_keeps_order_and_survives_a_refusal(monkeypatch: pytest.Mon
     assert results[0] == results[4] != results[1]
     assert "> 5 |     b[i] = missing_name" in str(results[2])
     assert "k2.cu(5): error" in str(results[2])
-    compiled = _compilations(monkeypatch)
+    programs.clear()
     for number in (0, 1, 3, 5):
         assert compile_cubin(sources[number], "sm_90", name=f"k{number}") == results[number]
-    assert compiled == []
+    assert programs == []
 
 
 def test_a_compiler_that_hangs_is_stopped_and_the_rest_goes_on() -> None:

@@ -34,20 +34,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the programs that are really compiled."""
-    compiled: list[str] = []
-    original = nvrtc._compile
-
-    def spy(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[bytes, str]:
-        compiled.append(name)
-        return original(source, arch, options, name)
-
-    monkeypatch.setattr(nvrtc, "_compile", spy)
-    return compiled
-
-
 def copies(name: str, factor: int = 1) -> KernelSource:
     text = f"KERNEL({name}, 32)(GLOBAL_OUT(float, a, 32)) {{ STORE(0, a, threadIdx.x, {factor}.0f * LOAD(0, a, 3)); }}"
     return KernelSource(f"{cuda_prelude()}{text}\n", name)
