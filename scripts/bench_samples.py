@@ -56,6 +56,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=available_cpus(), help="compiling at a time")
     parser.add_argument("--drawers", type=int, default=1, help="processes that draw schedules (default 1)")
     options = parser.parse_args()
+    if not 1 <= options.rounds <= options.pipelines:
+        parser.error(f"{options.rounds} rounds of {options.pipelines} pipelines: each needs one, and there must be one")
     problems = [Problem.random(options.first + n) for n in range(options.pipelines)]
     rounds = [Round.drawn(problems[k :: options.rounds], options.drawers) for k in range(options.rounds)]
     samples, kernels, texts = (sum(getattr(r, what) for r in rounds) for what in ("samples", "kernels", "distinct"))

@@ -130,6 +130,12 @@ class DiskCache:
         logger.debug("cache: stored %s", final)
         return final
 
+    def discard(self, key: str) -> None:
+        """Remove what is stored under a key, if anything is and this process may."""
+        for path in self._shard(key).glob(f"{key}-*{self.suffix}"):
+            with contextlib.suppress(OSError):  # a cache we may only read: the entry stays
+                path.unlink()
+
     def entries(self) -> list[CacheEntry]:
         """Return this kind's entries, largest first; their content is not verified."""
         found = []

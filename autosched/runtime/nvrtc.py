@@ -146,6 +146,8 @@ def cached_cubin(key: str, arch: str) -> Cubin | None:
     code, log = _CUBINS.get_bytes(key), _LOGS.get_bytes(key)
     if code is not None and code.startswith(_ELSEWHERE):
         code = _CUBINS.get_bytes(code.removeprefix(_ELSEWHERE).decode())
+        if code is None:
+            _CUBINS.discard(key)  # else it would hide what is compiled in its place
     return None if code is None or log is None else _cubin(code, log.decode(), arch)
 
 

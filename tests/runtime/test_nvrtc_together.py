@@ -105,6 +105,16 @@ def test_code_that_is_lost_is_compiled_again(programs: list[str]) -> None:
     assert programs == ["together", "together"]
 
 
+def test_a_kernel_whose_code_was_lost_is_found_once_it_was_compiled_with_others(programs: list[str]) -> None:
+    kernels = [copies(name) for name in ("one", "two", "three", "four")]
+    for other in kernels[1:]:
+        for entry in DiskCache("cubin").entries()[:1]:
+            entry.path.unlink()
+        compile_together([kernels[0], other], "sm_90", OPTIONS)
+    assert programs == ["together"] * 3
+    assert compile_together(kernels[:1], "sm_90", OPTIONS) and programs == ["together"] * 3
+
+
 @pytest.mark.parametrize("with_room_bytes", [0, 48])
 def test_one_that_spills_is_compiled_once_more_by_itself(with_room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = []
