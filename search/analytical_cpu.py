@@ -29,7 +29,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   cannot form vectors, neither does.
 * Boundary conditions that take remainders do so for each lane in blocks at those ends of the result at which rows reach
   beyond an array, of which there may be no others.
-* The running sums of a reduction stay in registers if they are few, their rows are short and the same in all blocks.
+* The running sums of a reduction stay in registers if they are few and their rows the same in all blocks; wide rows are
+  gone through in strips (`autosched.codegen.strips`).
   If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile;
   so it is with those of lanes that run one by one, if they are floating-point numbers.
   What each term reads of another term's result, as in running sums, comes back from memory.
@@ -57,6 +58,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.codegen.lanes import MAX_VECTOR_STEP
+from autosched.codegen.strips import LANES as STRIPS
+from autosched.codegen.strips import LEAST_LEFT, SUMS_BYTES
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
@@ -217,7 +220,9 @@ class CpuModel:
         together = whole * free * (1 - rows.borders * cut)
         vectors = runs / (width * part) * together
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
-        sums = points * lanes * of("narrowest") / (LANE_BYTES * width * part)
+        own_sums = reduces & (of("scans") == 0)
+        side_by_side = np.where(own_sums, _in_a_strip(lanes, points * LANE_BYTES), lanes)
+        sums = points * side_by_side * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
         contiguous = np.where(rows.apart > 1, 0, of("wide") - less["wide"] - reduces * of("own"))
         near -= np.where(too_far[0], 0, np.where(rows.apart > 1, less["unit"], 0) + less["near"])
@@ -241,7 +246,9 @@ class CpuModel:
             "calls": runs * of("calls") * (1 - together),
             "remainders": remainders * in_vectors,
             "scalar_remainders": remainders * (1 - in_vectors),
-            "rows": runs / (lanes * rows.together) * np.where(in_registers, IN_REGISTERS, 1),
+            "rows": runs
+            / (np.where(in_registers, side_by_side, lanes) * rows.together)
+            * np.where(in_registers, IN_REGISTERS, 1),
         }
 
     def _ends(self, rows: LaneRows, vector: Floats) -> Floats:
@@ -275,6 +282,19 @@ class CpuModel:
         if model not in self._known:
             self._known[model] = KernelWork(model, self._stages)
         return self._known[model]
+
+
+def _in_a_strip(lanes: Floats, sums_bytes: Floats) -> Floats:
+    """Return how many lanes add up side by side, ``float64[R]``: those of a strip in wide rows.
+
+    Args:
+        lanes: ``float64[R]``, lanes of a row.
+        sums_bytes: ``float64[R]``, bytes of a lane's sums.
+    """
+    fits = sums_bytes[:, None] * STRIPS <= SUMS_BYTES  # [R, STRIPS]
+    length = np.where(fits.any(axis=1), np.array(STRIPS)[fits.argmax(axis=1)], np.inf)
+    found: Floats = np.where((lanes > STRIPS[0]) & (lanes >= length + LEAST_LEFT), length, lanes)
+    return found
 
 
 def _waits(sums: Floats, terms: Floats) -> Floats:

@@ -24,6 +24,7 @@ from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
 from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.strips import in_strips, keeps_sums
 from autosched.codegen.two_steps import TwoSteps, in_two_steps
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
@@ -106,6 +107,7 @@ class _Printer:
         self.kernel = spread_over_threads(kernel)
         self.w = writer
         self._in_lanes = False
+        self._around: For | None = None
         self._namer = Namer(names_in(self.kernel))
 
     def kernel_function(self) -> None:
@@ -174,9 +176,10 @@ class _Printer:
 
     def _lanes(self, s: For) -> None:
         """Print a lane loop as vectorisable loops around straight-line pieces."""
-        self.w.open("{")
-        self._pieces(lanes_innermost(s))
-        self.w.close()
+        for scope in in_strips(s, self._namer):
+            self.w.open("{")
+            self._pieces(scope)
+            self.w.close()
 
     def _rows_of_threads(self, s: For) -> For | None:
         """Return a loop over groups of rows in place of one over threads, if their lanes read much of the same."""
@@ -214,11 +217,13 @@ class _Printer:
             self._loop_around(s, lambda: self._pieces(s.body))
 
     def _loop_around(self, s: For, body: Callable[[], None]) -> None:
+        around, self._around = self._around, s
         self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         body()
-        if follows_data(s):
+        if follows_data(s) or (around is not None and keeps_sums(s, around)):
             self.w.line("ONE_BY_ONE;")
         self.w.close()
+        self._around = around
 
     def _steps_before(self, s: For) -> tuple[list[For], list[TwoSteps]]:
         """Return a loop's lane loops, and each in two steps: none if it holds more, or a first step depends on it."""

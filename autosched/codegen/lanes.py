@@ -16,7 +16,7 @@ Where lanes combine what they have, all of them have come there, and one stateme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autosched.analysis import index as ix
@@ -58,6 +58,20 @@ def lanes_innermost(loop: For) -> tuple[Stmt, ...]:
     if not any(isinstance(s, For | Shuffle) for s in walk(loop.body)):
         return (guard_as_limit(loop),)
     return _Distributor(loop).run()
+
+
+def distributed(loop: For, lanes: int, first: ix.Index) -> tuple[Stmt, ...]:
+    """Return what `lanes_innermost` does of a part of a lane loop.
+
+    Args:
+        loop: The loop.
+        lanes: How many lanes the part has.
+        first: The first of them.
+    """
+    here = ix.add(first, ix.var(loop.name, 0, lanes - 1))
+    return _Distributor(
+        replace(loop, extent=lanes, comment=f"{loop.comment}, {lanes} of them"), {loop.name: here}
+    ).run()
 
 
 def guard_as_limit(loop: For) -> Stmt:
@@ -202,8 +216,9 @@ def names_in_indices(indices: Sequence[ix.Index]) -> set[str]:
 
 
 class _Distributor:
-    def __init__(self, lane: For) -> None:
+    def __init__(self, lane: For, at: Mapping[str, ix.Index] | None = None) -> None:
         self.lane = lane
+        self.at = at  # what the lane's number is in the whole row, where this is a part of one
         self.allocs: list[Stmt] = []
         self.widened: dict[str, Buffer] = {}
 
@@ -261,11 +276,13 @@ class _Distributor:
         match s:
             case Let():
                 return Let(s.name, self._widen_value(s.value))
+            case LetIndex():
+                return LetIndex(s.name, self._index(s.index))
             case Store():
-                value = self._widen_value(s.value)
+                value, index = self._widen_value(s.value), self._index(s.index)
                 if s.buffer.name in self.widened and s.buffer.memory is Memory.REGISTER:
-                    return Store(self.widened[s.buffer.name], self._lane_index(s.index), value, s.site)
-                return replace(s, value=value)
+                    return Store(self.widened[s.buffer.name], self._lane_index(index), value, s.site)
+                return replace(s, value=value, index=index)
             case If():
                 then, orelse = (tuple(self._widen(t) for t in b) for b in (s.then, s.orelse))
                 return replace(s, condition=self._widen_value(s.condition), then=then, orelse=orelse)
@@ -273,11 +290,25 @@ class _Distributor:
 
     def _widen_value(self, v: Value) -> Value:
         match v:
-            case Read() if v.buffer.name in self.widened and v.buffer.memory is Memory.REGISTER:
-                return Read(self.widened[v.buffer.name], self._lane_index(v.index), v.site)
+            case Read():
+                index = self._index(v.index)
+                if v.buffer.name in self.widened and v.buffer.memory is Memory.REGISTER:
+                    return Read(self.widened[v.buffer.name], self._lane_index(index), v.site)
+                return replace(v, index=index)
+            case IndexValue():
+                return replace(v, index=self._index(v.index))
+            case CompareIndex():
+                return replace(v, a=self._index(v.a), b=self._index(v.b))
             case Op():
                 return replace(v, args=tuple(self._widen_value(a) for a in v.args))
         return v
+
+    def _index(self, i: ix.Index) -> ix.Index:
+        """Return an index where the lane's number is what it is in the whole row."""
+        if self.at is None:
+            return i
+        found: ix.Index = ix.substitute(i, self.at)  # what data choose has names
+        return found
 
     def _lane_index(self, i: ix.Index) -> ix.Index:
         found: ix.Index = ix.add(ix.scale(i, self.lane.extent), ix.var(self.lane.name, 0, self.lane.extent - 1))

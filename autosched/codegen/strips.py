@@ -1,0 +1,105 @@
+"""Rows of lanes for the C backend whose threads add up: sums stay in registers.
+
+Wide rows are gone through in strips:
+
+    for lane < 512: { acc = 0; for s: { acc = acc + in[s, lane] }; store acc }
+    ->  for strip < 4: { acc[128]; for lane < 128: acc[lane] = 0;
+                         for s: { for lane < 128: acc[lane] = acc[lane] + in[s, 128*strip + lane] }; ... }
+
+The loop over terms goes around the lanes (`autosched.codegen.lanes`), so there is a sum for each lane of a row at once.
+gcc keeps those of a few vectors in registers if it can unroll the loop over them, and else loads and stores all of them
+with every term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from autosched.analysis import index as ix
+from autosched.analysis.naming import Namer
+from autosched.codegen.lane_ranges import without_clamps
+from autosched.codegen.lanes import distributed, lanes_innermost, reads_in, walks_along_memory
+from autosched.lower.ir import Alloc, Buffer, For, LoopRole, Shuffle, Stmt, Store, walk
+
+LANES = (128, 64, 32)
+"""Of a strip, the most whose sums fit: eight, four or two vectors of AVX-512."""
+LEAST_LEFT = 32
+"""Lanes that may be left over beside strips; fewer go with the last of these."""
+SUMS_BYTES = 1536
+"""Of a strip's sums: 24 vectors of AVX-512."""
+
+
+def in_strips(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
+    """Return what replaces a lane loop (a thread loop of axis 0), in scopes that follow one another.
+
+    It is `lanes_innermost`, of each strip where rows are wide and threads add up. Lanes do not meet, so the order does
+    not matter.
+
+    Args:
+        loop: The loop.
+        namer: Gives names that are new in the kernel.
+    """
+    length = _strip(loop)
+    if not length or loop.extent < length + LEAST_LEFT:
+        return (lanes_innermost(loop),)
+    count, left = divmod(loop.extent, length)
+    if 0 < left < LEAST_LEFT:
+        count, left = count - 1, left + length
+    scopes: list[tuple[Stmt, ...]] = []
+    if count:
+        strip = namer(loop.name)
+        body = distributed(loop, length, ix.scale(ix.var(strip, 0, count - 1), length))
+        comment = f"{count} strips of {length} threads"
+        scopes.append((For(strip, count, LoopRole.SERIAL, body, comment=comment),))
+    if left:
+        scopes.append(distributed(loop, left, count * length))
+    return tuple(scopes)
+
+
+def keeps_sums(loop: For, around: For) -> bool:
+    """Whether sums of whole rows stay in registers over two loops, if gcc does not join iterations of the inner one.
+
+    gcc 12 joins two iterations of a loop around lanes into one (unroll and jam), and what it then says of the addresses
+    of sums keeps it from taking their loads and stores out of the loops.
+
+    Args:
+        loop: A loop around lane loops.
+        around: The loop around that.
+    """
+    if not all(isinstance(s, For) and s.role is LoopRole.THREAD and _is_whole(s) for s in loop.body):
+        return False
+    sums = {b.name: b for b in _read_and_written(loop) if b.in_registers}
+    elsewhere = {s.buffer.name for t in around.body if t != loop for s in walk((t,)) if isinstance(s, Store)}
+    return bool(sums) and not elsewhere & set(sums) and _bytes(sums.values()) <= SUMS_BYTES
+
+
+def _strip(loop: For) -> int:
+    """Return the lanes of a strip; 0 where rows are left as they are."""
+    if loop.extent <= LANES[0] or any(isinstance(s, Shuffle) for s in walk(loop.body)):
+        return 0
+    added = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
+    own = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in added]
+    length = next((n for n in LANES if n * _bytes(own) <= SUMS_BYTES), 0)
+    return length if own and all(map(_is_whole, _lane_loops(lanes_innermost(loop)))) else 0
+
+
+def _bytes(arrays: Iterable[Buffer]) -> int:
+    return sum(b.count * b.dtype.bytes_ for b in arrays)
+
+
+def _is_whole(lanes: For) -> bool:
+    """Whether all lanes of a row form vectors: no loop over fewer of them is unrolled."""
+    return walks_along_memory(lanes) and not lanes.limits and len(without_clamps(lanes)) == 1
+
+
+def _read_and_written(loop: For) -> Iterator[Buffer]:
+    """Yield the arrays that a loop both reads and writes."""
+    inside = tuple(walk(loop.body))
+    read = {r.buffer.name for r in reads_in(inside)}
+    yield from (t.buffer for t in inside if isinstance(t, Store) and t.buffer.name in read)
+
+
+def _lane_loops(body: tuple[Stmt, ...]) -> Iterator[For]:
+    for s in walk(body):
+        if isinstance(s, For) and s.role is LoopRole.THREAD:
+            yield s
