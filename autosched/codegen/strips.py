@@ -57,10 +57,10 @@ def in_strips(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
 
 
 def keeps_sums(loop: For, around: For) -> bool:
-    """Whether sums of whole rows stay in registers over two loops, if gcc does not join iterations of the inner one.
+    """Whether sums of whole rows stay in registers over two loops, if gcc does not join terms of the inner one.
 
     gcc 12 joins two iterations of a loop around lanes into one (unroll and jam), and what it then says of the addresses
-    of sums keeps it from taking their loads and stores out of the loops.
+    of sums keeps it from taking their loads and stores out of the loops. It leaves loops over a thread's points alone.
 
     Args:
         loop: A loop around lane loops.
@@ -69,6 +69,9 @@ def keeps_sums(loop: For, around: For) -> bool:
     if not all(isinstance(s, For) and s.role is LoopRole.THREAD and _is_whole(s) for s in loop.body):
         return False
     sums = {b.name: b for b in _read_and_written(loop) if b.in_registers}
+    stores = [s for s in walk(loop.body) if isinstance(s, Store) and s.buffer.name in sums]
+    if any(loop.name in ix.loop_vars(s.index) for s in stores):
+        return False
     elsewhere = {s.buffer.name for t in around.body if t != loop for s in walk((t,)) if isinstance(s, Store)}
     return bool(sums) and not elsewhere & set(sums) and _bytes(sums.values()) <= SUMS_BYTES
 

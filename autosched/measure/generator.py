@@ -57,7 +57,7 @@ def _version(printer: Printer, options: tuple[str, ...]) -> str:
 
 def fixed_schedules(printer: Printer) -> Iterator[tuple[BoundPipeline, Schedule]]:
     """Yield the pipeline and the schedule of each program whose text tells the version of a printer."""
-    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide(), _channels())}
+    pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide(), _channels(), _window())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)
         if fixed["printer"] == printer:
@@ -91,6 +91,15 @@ def _wide() -> BoundPipeline:
     taps = [image[y + dy, x + dx] * (1.0 + dy + 5.0 * dx) for dy in range(5) for dx in range(5)]
     out[y, x] = sum(taps[1:], taps[0])
     return bind(Pipeline([out.over(y=(0, 72), x=(0, 131))], name="wide"), {"image": (76, 135)})
+
+
+def _window() -> BoundPipeline:
+    """Return weighted sums over a window, whose terms are in two loops, of rows that are wide."""
+    y, x, near = Var("y"), Var("x"), RDom("near", y=3, x=5)
+    image, weights, out = Input("image", float32, 2), Input("weights", float32, 2), Func("out")
+    out[y, x] = cast(float32, 0)
+    out[y, x] += weights[near.y, near.x] * image[y + near.y, x + near.x]
+    return bind(Pipeline([out.over(y=(0, 9), x=(0, 400))], name="window"), {"image": (11, 404), "weights": (3, 5)})
 
 
 def _channels() -> BoundPipeline:
