@@ -44,7 +44,7 @@ def prior_version(kind: str, processor: str = "") -> str:
     """
     target = replace(_reference(kind), processor=processor)
     prior = prior_for(target)
-    kernels = (_taps(target), _rows(target), _ratio(target)) if kind == "cpu" else (_taps(target),)
+    kernels = (_taps(target), _rows(target), _ratio(target), _wide_sums(target)) if kind == "cpu" else (_taps(target),)
     parts = np.concatenate([prior.parts(found).reshape(-1) for found in kernels])
     values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
     return hashlib.sha256(f"{','.join(prior.names)}|{values}".encode()).hexdigest()[:12]
@@ -76,15 +76,28 @@ def _ratio(target: Target) -> BatchEvaluation:
     return _made_up(out, target, (1, 16, 1, 1))
 
 
-def _made_up(out: Func, target: Target, params: Sequence[int]) -> BatchEvaluation:
+def _wide_sums(target: Target) -> BatchEvaluation:
+    """Return sums of rows that a processor goes through in strips."""
+    y, x, taps = Var("y"), Var("x"), RDom("taps", k=5)
+    image, out = Input("image", float32, 2), Func("out")
+    out[y, x] = 0.0
+    out[y, x] += image[y, x + taps.k]
+    found = _made_up(out, target, (1, 512, 2, 1), width=1024)
+    features = found.features.copy()
+    features[:, :, schema.INDEX["innermost_pure_loop_extent"]] = 2
+    return replace(found, features=features)
+
+
+def _made_up(out: Func, target: Target, params: Sequence[int], width: int = 60) -> BatchEvaluation:
     """Return a kernel that computes a Func of an image, with features that are made up.
 
     Args:
         out: The Func.
         target: What it is for.
         params: Threads and points of a thread in y and x.
+        width: Of its rows.
     """
-    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, 60))]), {"image": (66, 64)})
+    bound = bind(Pipeline([out.over(y=(0, 64), x=(0, width))]), {"image": (66, width + 4)})
     featurizer = Featurizer(bound, target)
     name = next(iter(bound.outputs.values()))
     stages = tuple(StageId(name, s.number) for s in bound.funcs[name].stages)

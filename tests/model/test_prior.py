@@ -16,7 +16,7 @@ from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version
 from autosched.schedule.sample import sample_schedule
-from autosched.search import analytical, cpu_rates
+from autosched.search import analytical, analytical_cpu, cpu_rates
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.cpu_rates import RATES
 from autosched.target import Target, get_target
@@ -108,6 +108,15 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
     changed = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     assert len({*versions, *changed}) == 4
+
+
+def test_version_changes_with_how_sums_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = prior_version("cpu")
+    prior_version.cache_clear()
+    monkeypatch.setattr(analytical_cpu, "_in_a_strip", lambda lanes, _sums_bytes: lanes)
+    changed = prior_version("cpu")
+    prior_version.cache_clear()
+    assert changed != version
 
 
 def test_loads_wait_for_loops_or_for_registers_whichever_takes_longer() -> None:
