@@ -71,7 +71,7 @@ def test_the_schedules_that_tell_the_version_are_legal() -> None:
             validate(bound, schedule, target)
             seen[printer, bound.pipeline.name] += 1
     often = {(p, b): 6 for p in targets for b in ("stencil", "reduction")}
-    assert seen == often | {("c", "wide"): 2} | {(p, "channels"): 1 for p in targets}
+    assert seen == often | {("c", "wide"): 2, ("c", "window"): 2} | {(p, "channels"): 1 for p in targets}
 
 
 @pytest.mark.parametrize("printer", ["c", "cuda"])
@@ -82,6 +82,17 @@ def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkey
     options = generator._options() if printer == "c" else ()
     monkeypatch.setattr(derived, "NARROW_BYTES", 0)
     assert generator._version.__wrapped__(printer, options) != generator_version(printer)
+
+
+@pytest.mark.parametrize(("name", "other"), [("LANES", (1024,)), ("SUMS_BYTES", 0)])
+def test_the_version_for_c_changes_with_how_rows_add_up(
+    name: str, other: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autosched.codegen import strips
+    from autosched.measure import generator
+
+    monkeypatch.setattr(strips, name, other)
+    assert generator._version.__wrapped__("c", generator._options()) != generator_version("c")
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
