@@ -1,4 +1,4 @@
-"""Memory is never clean by chance, and rows of lanes are taken together whether that is faster or not."""
+"""Memory is never clean by chance; rows of lanes are taken together and in strips whether that is faster or not."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def _dirty_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
 def _rows_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autosched.codegen.rows.LEAST_LOADS", 1)
     monkeypatch.setattr("autosched.codegen.rows.MOST_LOADS_LEFT", 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _narrow_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.codegen.strips.LANES", (4, 2))
+    monkeypatch.setattr("autosched.codegen.strips.LEAST_LEFT", 2)

@@ -191,6 +191,8 @@ def _of_code(ir: KernelIR) -> Iterator[str]:
         yield "rows of lanes together in C"
     if " at a time\n" in c_code:
         yield "several lanes at a time in C"
+    if " strips of " in c_code:
+        yield "rows in strips in C"
     if any(isinstance(s, For) and s.role is LoopRole.SERIAL for s in statements):
         yield "serial loop"
     if any(isinstance(s, For) and s.role is LoopRole.UNROLLED for s in statements):
