@@ -294,10 +294,10 @@ class _Distributor:
                 index = self._index(v.index)
                 if v.buffer.name in self.widened and v.buffer.memory is Memory.REGISTER:
                     return Read(self.widened[v.buffer.name], self._lane_index(index), v.site)
-                return replace(v, index=index)
-            case IndexValue():
+                return v if self.at is None else replace(v, index=index)
+            case IndexValue() if self.at is not None:
                 return replace(v, index=self._index(v.index))
-            case CompareIndex():
+            case CompareIndex() if self.at is not None:
                 return replace(v, a=self._index(v.a), b=self._index(v.b))
             case Op():
                 return replace(v, args=tuple(self._widen_value(a) for a in v.args))

@@ -1,6 +1,6 @@
 """Rows of lanes for the C backend whose threads add up: sums stay in registers.
 
-Wide rows are gone through in strips:
+Wide rows are gone through in strips (strip-mining):
 
     for lane < 512: { acc = 0; for s: { acc = acc + in[s, lane] }; store acc }
     ->  for strip < 4: { acc[128]; for lane < 128: acc[lane] = 0;
@@ -40,20 +40,15 @@ def in_strips(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
         namer: Gives names that are new in the kernel.
     """
     length = _strip(loop)
-    if not length or loop.extent < length + LEAST_LEFT:
+    if not length:
         return (lanes_innermost(loop),)
     count, left = divmod(loop.extent, length)
     if 0 < left < LEAST_LEFT:
         count, left = count - 1, left + length
-    scopes: list[tuple[Stmt, ...]] = []
-    if count:
-        strip = namer(loop.name)
-        body = distributed(loop, length, ix.scale(ix.var(strip, 0, count - 1), length))
-        comment = f"{count} strips of {length} threads"
-        scopes.append((For(strip, count, LoopRole.SERIAL, body, comment=comment),))
-    if left:
-        scopes.append(distributed(loop, left, count * length))
-    return tuple(scopes)
+    strip = namer(loop.name)
+    body = distributed(loop, length, ix.scale(ix.var(strip, 0, count - 1), length))
+    strips = For(strip, count, LoopRole.SERIAL, body, comment=f"{count} strips of {length} threads")
+    return ((strips,), distributed(loop, left, count * length)) if left else ((strips,),)
 
 
 def keeps_sums(loop: For, around: For) -> bool:
@@ -83,7 +78,9 @@ def _strip(loop: For) -> int:
     added = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
     own = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in added]
     length = next((n for n in LANES if n * _bytes(own) <= SUMS_BYTES), 0)
-    return length if own and all(map(_is_whole, _lane_loops(lanes_innermost(loop)))) else 0
+    if not own or loop.extent < length + LEAST_LEFT:
+        return 0
+    return length if all(map(_is_whole, _lane_loops(lanes_innermost(loop)))) else 0
 
 
 def _bytes(arrays: Iterable[Buffer]) -> int:

@@ -80,8 +80,9 @@ def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkey
     from autosched.schedule import derived
 
     options = generator._options() if printer == "c" else ()
+    before = generator_version(printer)
     monkeypatch.setattr(derived, "NARROW_BYTES", 0)
-    assert generator._version.__wrapped__(printer, options) != generator_version(printer)
+    assert generator._version.__wrapped__(printer, options) != before
 
 
 @pytest.mark.parametrize(("name", "other"), [("LANES", (1024,)), ("SUMS_BYTES", 0)])
@@ -91,16 +92,18 @@ def test_the_version_for_c_changes_with_how_rows_add_up(
     from autosched.codegen import strips
     from autosched.measure import generator
 
+    before = generator_version("c")
     monkeypatch.setattr(strips, name, other)
-    assert generator._version.__wrapped__("c", generator._options()) != generator_version("c")
+    assert generator._version.__wrapped__("c", generator._options()) != before
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
     from autosched.codegen import rows
     from autosched.measure import generator
 
+    before = generator_version("c")
     monkeypatch.setattr(rows, "ROWS", ())
-    assert generator._version.__wrapped__("c", generator._options()) != generator_version("c")
+    assert generator._version.__wrapped__("c", generator._options()) != before
 
 
 def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
