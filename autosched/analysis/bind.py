@@ -10,6 +10,7 @@ from autosched.analysis.accumulation import accumulation
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
 from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
 from autosched.analysis.dependence import update_dependences
+from autosched.analysis.integer_widths import resolve_integer_widths
 from autosched.analysis.regions import Region, footprint_region, join, loop_ranges, with_fixed
 from autosched.analysis.specialise import Specialiser
 from autosched.analysis.to_index import rvar_range, to_index
@@ -17,7 +18,7 @@ from autosched.analysis.undefined import check_undefined
 from autosched.analysis.wrapping import check_wrapping
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.expr import Expr, Load, Scalar, Var, walk
-from autosched.lang.func import Func, Input
+from autosched.lang.func import Definition, Func, Input
 from autosched.lang.pipeline import Pipeline
 
 LARGEST_EXTENT = 1 << 40
@@ -65,6 +66,7 @@ class _Stage:
     indices: tuple[ix.Index, ...]
     stage: BoundStage
     loads: tuple[Load, ...]
+    definition: Definition
 
 
 class Binder:
@@ -117,12 +119,13 @@ class Binder:
         return tuple(found.get(d) for d in func.dims)
 
     def _stage(self, func: Func, number: int) -> _Stage:
+        return self._made(func, number, self.specialiser.definition(func.definitions[number]))
+
+    def _made(self, func: Func, number: int, bound: Definition) -> _Stage:
+        """Analyse a definition in which shapes and parameters are constants."""
         d = func.definitions[number]
-        scope = self.specialiser.scope(d)
-        indices = tuple(scope(e) for e in d.indices)
-        values = tuple(scope(e) for e in d.values)
+        indices, values, rvars = bound.indices, bound.values, bound.rvars
         memo: dict[int, ix.Index] = {}
-        rvars = scope.rvars
         ranges = {r.name: rvar_range(r) for r in rvars}
         for name, (lo, hi) in ranges.items():
             if hi - lo >= LARGEST_EXTENT:
@@ -130,11 +133,11 @@ class Binder:
         parallel, associative, owns = frozenset(ranges), False, True
         combine: tuple[str, ...] = ()
         if number > 0 and func.atomic:
-            added = accumulation(func, scope.definition(indices, values))
+            added = accumulation(func, bound)
             assert added is not None, f"{func.name} is made of updates that only accumulate"
             values, combine, associative = added.values, added.operators, True
         elif number > 0:
-            found = update_dependences(func, scope.definition(indices, values), ranges)
+            found = update_dependences(func, bound, ranges)
             parallel, associative, owns = found.parallel, found.associative, found.owns_point
         loops = tuple(
             LoopDim(v.name, False, True) for v in func.vars if number == 0 or v.name in _pure_names(d.indices)
@@ -147,7 +150,7 @@ class Binder:
             footprints=tuple(self._footprints(loads, memo)), associative=associative, owns_point=owns,
             location=d.location, memo=memo, names=self.names, combine=combine,
         )  # fmt: skip
-        return _Stage(store, stage, loads)
+        return _Stage(store, stage, loads, bound)
 
     def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index]) -> list[Footprint]:
         """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
@@ -217,6 +220,8 @@ class Binder:
     def bind(self, boxes: Mapping[Func, Box]) -> BoundPipeline:
         """Return the bound pipeline for given output boxes, all reads checked."""
         regions = self.regions(boxes)
+        if self._resolve_widths(regions):
+            regions = self.regions(boxes)
         self.check_reads(regions)
         funcs = {}
         outputs = {o.func for o in self.pipeline.outputs}
@@ -244,6 +249,23 @@ class Binder:
             scalars=tuple(p for p in self.pipeline.params if p.name not in self.specialised),
             specialised=self.specialised, names=self.names, keep=tuple(self._crops),
         )  # fmt: skip
+
+    def _resolve_widths(self, regions: Mapping[Func | Input, Region]) -> bool:
+        """Give exact integers of every stage the width that they need; return whether any changed."""
+        changed = False
+        for func in self.pipeline.funcs:
+            if func not in regions:
+                continue
+            shell = self._shell(func, regions[func])
+            stages = list(self.stages[func])
+            for k, s in enumerate(stages):
+                ranges = loop_ranges(s.stage, shell, regions[func])
+                found = resolve_integer_widths(func, s.definition, ranges)
+                if found is not None:
+                    stages[k], changed = self._made(func, k, found), True
+            self.stages[func] = tuple(stages)
+            self.fixed[func] = self._fixed(func)
+        return changed
 
     def _cropped_outputs(self, funcs: dict[str, BoundFunc], boxes: Mapping[Func, Box]) -> dict[str, str]:
         """Add a copying Func for each output whose region is larger than the box the caller gets."""

@@ -59,6 +59,11 @@ def _integer_params(roots: Sequence[Expr]) -> dict[Param, None]:
     return found
 
 
+def _known_bound(e: Expr) -> Expr:
+    """Return a loop bound as a constant, also where it is a typed integer beyond 32 bits."""
+    return e.a if isinstance(e, Cast) and isinstance(e.a, Const) and e.a.weak else e
+
+
 class Specialiser:
     """Replaces ``img.shape[i]`` and specialised parameters by constants, folding exact integer arithmetic."""
 
@@ -70,17 +75,18 @@ class Specialiser:
         """Return ``e`` with everything replaced; it holds no reduction variables."""
         return Scope(self, ()).run(e)
 
-    def scope(self, d: Definition) -> Scope:
-        """Return the replacement for one definition, its reduction variables bound and uniquely named."""
-        return Scope(self, d.rvars, d)
+    def definition(self, d: Definition) -> Definition:
+        """Return one definition with everything replaced, its reduction variables bound and uniquely named."""
+        scope = Scope(self, d.rvars)
+        indices = tuple(scope(e) for e in d.indices)
+        return Definition(indices, tuple(scope(e) for e in d.values), scope.rvars, d.location)
 
 
 class Scope:
     """One definition's replacements; expressions that are alike become the same node."""
 
-    def __init__(self, owner: Specialiser, rvars: Sequence[RVar], definition: Definition | None = None) -> None:
+    def __init__(self, owner: Specialiser, rvars: Sequence[RVar]) -> None:
         self._owner = owner
-        self._definition = definition
         self._done: dict[int, Expr] = {}
         self._keep: list[Expr] = []  # the originals, as their ids must not be taken by others
         self._interner = Interner()
@@ -96,12 +102,7 @@ class Scope:
             k += 1
             name = f"{domain}_{k}.{dim}"
         taken.add(name)
-        return RVar(name, self._owner(r.lower), self._owner(r.upper), r.order)
-
-    def definition(self, indices: tuple[Expr, ...], values: tuple[Expr, ...]) -> Definition:
-        """Return the definition with its expressions replaced."""
-        assert self._definition is not None
-        return Definition(indices, values, self.rvars, self._definition.location)
+        return RVar(name, _known_bound(self._owner(r.lower)), _known_bound(self._owner(r.upper)), r.order)
 
     def __call__(self, e: Expr) -> Expr:
         """Return ``e`` with everything replaced."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from autosched.analysis import index as ix
 from autosched.analysis.conditions import compared, facts_of, refined
+from autosched.analysis.exact_integers import is_exact_integer
 from autosched.analysis.float_range import converted_range
 from autosched.lang.dtypes import uint64
 from autosched.lang.expr import Binary, Cast, Const, Expr, RVar, Select, Unary, Var, operands_first
@@ -137,7 +138,7 @@ def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
     fits = full[0] <= lo and hi <= full[1]
     if any(c.dtype == uint64 and ix.interval(memo[id(c)])[1] >= _INT64_END for c in _operands(e)):
         return _data(e, memo, *((lo, hi) if fits else full))  # generated code computes indices in signed integers
-    if e.weak or fits:
+    if e.weak or fits or is_exact_integer(e):
         return exact
     unbounded = [v.name for v in ix.loop_vars(exact).values() if v.lo <= -ix.UNBOUNDED]
     lo, hi = ix.bounds(exact, dict.fromkeys(unbounded, (-NEAR, NEAR)))

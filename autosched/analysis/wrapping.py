@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundStage
+from autosched.analysis.exact_integers import is_exact_integer
 from autosched.analysis.regions import Range
 from autosched.errors import BoundsError
 from autosched.lang.expr import Binary, Cast, Unary, walk
@@ -23,7 +24,7 @@ def check_wrapping(stage: BoundStage, env: Mapping[str, Range]) -> None:
     """
     for root in (*stage.indices, *(i for load, _ in stage.loads for i in load.indices)):
         for e in walk(root):
-            if e.weak or not isinstance(e, Binary | Unary | Cast) or id(e) not in stage.memo:
+            if e.weak or not isinstance(e, Binary | Unary | Cast) or id(e) not in stage.memo or is_exact_integer(e):
                 continue
             index = stage.memo[id(e)]
             if _fits(ix.interval(index), e.dtype.min_value, e.dtype.max_value):

@@ -6,7 +6,7 @@ from autosched.analysis import index as ix
 from autosched.codegen.divide import constant_division
 from autosched.codegen.prelude import float_literal
 from autosched.errors import CompileError
-from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32
+from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from autosched.lang.expr import Scalar
 from autosched.lower.ir import CompareIndex, ConstValue, Element, IndexValue, Op, Read, Ref, Value
 
@@ -141,6 +141,8 @@ def _index_value(v: IndexValue) -> str:
     lo, hi = ix.interval(v.index)
     text = index_text(v.index)
     exact = int32.min_value <= lo and hi <= int32.max_value
+    if not exact and v.dtype != int32:
+        return _cast_text(f"((long long)({text}))", int64, v.dtype)
     text = f"({text})" if exact and not is_wide(v.index) else f"(int)({text})"
     if v.dtype == int32:
         return text if text.startswith("(") else f"({text})"

@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 
 from autosched.errors import DSLError
-from autosched.lang.dtypes import DType, as_dtype, bool_, float32, float64, uint32
+from autosched.lang.dtypes import DType, as_dtype, bool_, float16, float32, float64, int32, int64, uint32, uint64
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, ExprLike, Select
 from autosched.lang.location import caller_location
-from autosched.lang.operations import binary, common_dtype, retype, strong, unary, wrap
+from autosched.lang.operations import binary, common_dtype, is_coordinate, retype, strong, unary, wrap
 
 UNARY_FLOAT = frozenset(
     {"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round"}
@@ -31,6 +31,8 @@ def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
     if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
         return Const(target.wrapped(x.value), target)
     x = x if x.weak and x.dtype.kind == "i" else strong(x)
+    if x.weak and target in (int32, uint64):  # wraps as written; a bare conversion to these types is exact
+        x = Cast(x, int64)
     return x if not x.weak and x.dtype == target else Cast(x, target)
 
 
@@ -102,7 +104,10 @@ def _elementary2(name: str, a: ExprLike, b: ExprLike) -> Expr:
     x, y = wrap(a), wrap(b)
     dtype, _ = common_dtype(x, y)
     if not dtype.is_float:
-        dtype = float64 if dtype.bits == 64 else float32
+        declared = [e.dtype for e in (x, y) if not e.weak]
+        dtype = float64 if any(d.bits == 64 for d in declared) else float32
+    if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
+        return Cast(Call(name, (retype(x, float32), retype(y, float32)), float32), float16)
     return Call(name, (retype(x, dtype), retype(y, dtype)), dtype)
 
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from autosched.errors import DSLError
-from autosched.lang.dtypes import DType, as_dtype, bool_, float32, int32, promote, true_division_dtype
-from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, ExprLike, Scalar, Unary
+from autosched.lang.dtypes import (
+    DType,
+    as_dtype,
+    bool_,
+    float16,
+    float32,
+    int32,
+    int64,
+    promote,
+    true_division_dtype,
+    uint64,
+)  # fmt: skip
+from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, ExprLike, Scalar, Select, Unary
 from autosched.lang.location import caller_location
 from autosched.lang.show import SYMBOL
 
@@ -45,6 +56,31 @@ def retype(e: Expr, dtype: DType) -> Expr:
     return Cast(e, dtype)
 
 
+def is_literal(e: Expr) -> bool:
+    """Return whether an expression is a Python number, or a choice between Python numbers."""
+    return bool(_literals(e))
+
+
+def is_coordinate(e: Expr) -> bool:
+    """Return whether an expression is an integer of Vars, reduction variables and shapes, without a type of its own."""
+    return e.weak and e.dtype.kind == "i" and not is_literal(e)
+
+
+def _literals(e: Expr) -> list[Scalar]:
+    """Return the numbers that a literal may be; none for other expressions."""
+    found: list[Scalar] = []
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Const) and node.weak:
+            found.append(node.value)
+        elif isinstance(node, Select) and node.weak:
+            stack += [node.t, node.f]
+        else:
+            return []
+    return found
+
+
 def typed_const(value: Scalar, dtype: DType) -> Const:
     """Return ``value`` as a strong constant.
 
@@ -69,7 +105,12 @@ def strong(e: Expr) -> Expr:
 
 
 def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
-    """Return the type two operands meet in, and whether it is still weak."""
+    """Return the type two operands meet in, and whether it is still weak.
+
+    A literal takes the type of the other operand. A coordinate, an exact integer, meets integers of up to 32 bits in
+    int32 (int64 where its range asks for that once shapes are bound), uint32 and int64 in int64, and uint64 in uint64,
+    as long as it is not negative.
+    """
     if a.weak and b.weak:
         return (float32 if a.dtype.is_float or b.dtype.is_float else int32), True
     if a.weak or b.weak:
@@ -78,11 +119,21 @@ def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
             return float32, False
         if typed.dtype.kind == "b":
             return weak.dtype, False
-        return typed.dtype, False
+        if typed.dtype.is_float or _takes_type(weak, typed.dtype):
+            return typed.dtype, False
+        if typed.dtype == uint64:
+            return uint64, False
+        return (int64 if typed.dtype.bits + (typed.dtype.kind == "u") > 32 else int32), False
     try:
         return promote(a.dtype, b.dtype), False
     except DSLError as e:
         raise DSLError(e.message, location=caller_location(), hint=e.hint) from None
+
+
+def _takes_type(weak: Expr, dtype: DType) -> bool:
+    """Return whether a weak operand is a literal of the other operand's type; a single number that does not fit is."""
+    values = _literals(weak)
+    return len(values) == 1 or bool(values and all(dtype.holds(v) for v in values))
 
 
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
@@ -95,10 +146,14 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     if op in _BITWISE:
         return _bitwise(op, x, y)
     dtype, weak = common_dtype(x, y)
+    in_float32 = dtype == float16 and (is_coordinate(x) or is_coordinate(y))
     if op in COMPARISONS:
         if weak and dtype.is_float:
             weak = False
+        dtype = float32 if in_float32 else dtype
         return Binary(op, x, y, bool_) if weak else Binary(op, retype(x, dtype), retype(y, dtype), bool_)
+    if in_float32:  # a float16 holds integers up to 2,048 only: one rounding, of the result
+        return Cast(binary(op, retype(x, float32), retype(y, float32)), float16)
     if dtype.kind == "b":
         raise DSLError(
             f"{SYMBOL.get(op, op)} between bools",
@@ -106,12 +161,18 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
             hint="use & | ^ for logic, or cast(int32, condition) to count",
         )
     if op == "truediv":
-        target = true_division_dtype(dtype if x.weak else x.dtype, dtype if y.weak else y.dtype)
+        target = true_division_dtype(*(dtype if is_literal(e) else e.dtype for e in (x, y)))
         if isinstance(x, Const) and isinstance(y, Const) and x.weak and y.weak and y.value != 0:
             return Const(x.value / y.value, float32, weak=True)
         return Binary(op, retype(x, target), retype(y, target), target)
     if weak and dtype.kind == "i":
         return _weak_integer(op, x, y)
+    if dtype == uint64 and op == "sub" and (is_coordinate(x) or is_coordinate(y)):
+        raise DSLError(
+            f"{uint64} and a coordinate are subtracted: no integer type holds every difference",
+            location=caller_location(),
+            hint="cast one operand, e.g. cast(int64, e) or cast(uint64, e)",
+        )
     folded = _fold(op, x, y, dtype) if weak else None
     return folded if folded is not None else Binary(op, retype(x, dtype), retype(y, dtype), dtype)
 
@@ -136,7 +197,7 @@ def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
 
 
 def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
-    """Exact integer arithmetic on Vars and Python ints; by a non-constant divisor it is ordinary int32."""
+    """Exact integer arithmetic on Vars and Python ints; by a non-constant divisor it is typed, and exact as well."""
     if op in ("floordiv", "mod"):
         if not isinstance(y, Const):
             return Binary(op, retype(x, int32), retype(y, int32), int32)
@@ -157,7 +218,7 @@ def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
 def _bitwise(op: str, x: Expr, y: Expr) -> Expr:
     if x.dtype.is_float or y.dtype.is_float:
         raise DSLError(f"{SYMBOL[op]} needs integers or bools, not {x.dtype} and {y.dtype}", location=caller_location())
-    if x.weak and isinstance(y, Const) and op in ("shl", "shr") and 0 <= y.value < 31:
+    if x.weak and isinstance(y, Const) and op in ("shl", "shr") and 0 <= y.value < 63:
         return binary("mul" if op == "shl" else "floordiv", x, 1 << int(y.value))
     if x.weak and isinstance(y, Const) and op == "and" and y.value >= 0 and (int(y.value) + 1) & int(y.value) == 0:
         return binary("mod", x, int(y.value) + 1)

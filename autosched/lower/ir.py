@@ -59,7 +59,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class IndexValue:
-    """An exact integer used as a value: wrapped to int32, then converted to ``dtype``."""
+    """An exact integer of at most 64 bits used as a value: converted to ``dtype``."""
 
     index: Index
     dtype: DType

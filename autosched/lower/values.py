@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundStage
-from autosched.lang.dtypes import bool_, int32
+from autosched.lang.dtypes import bool_, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Ref, Value
 from autosched.lower.scope import Condition
@@ -83,6 +85,8 @@ class ValueLowerer:
                 return self._load(e, p)
             case Cast(a=a) if a.weak and a.dtype.kind == "i":
                 return self._from_index(self.index(a, p), e)
+            case Cast(a=Cast(a=a, dtype=through)) if through == int64 and a.weak and a.dtype.kind == "i":
+                return self._from_index(self.index(a, p), e)
             case Cast(a=a):
                 inner = self.value(a, p)
                 return inner if inner.dtype == e.dtype else Op("cast", (inner,), e.dtype)
@@ -101,12 +105,10 @@ class ValueLowerer:
     def _from_index(self, i: ix.Index, e: Expr) -> Value:
         dtype = e.dtype
         if isinstance(i, int):
-            wrapped = (i - int32.min_value) % (1 << 32) + int32.min_value
-            if dtype.is_int:
-                wrapped = (wrapped - dtype.min_value) % (1 << dtype.bits) + dtype.min_value
-            value = float(wrapped) if dtype.is_float else bool(wrapped) if dtype.kind == "b" else wrapped
-            if dtype.bits != 16 or not dtype.is_float:
-                return ConstValue(value, dtype)
+            if dtype.is_float and dtype.bits != 16:
+                return ConstValue(float(np.int64(i).astype(dtype.numpy)), dtype)
+            if not dtype.is_float:
+                return ConstValue(bool(i) if dtype.kind == "b" else dtype.wrapped(i), dtype)
         self.body.out.note(i)
         return IndexValue(i, dtype)
 

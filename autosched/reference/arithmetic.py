@@ -49,7 +49,7 @@ def operation(node: Expr) -> Operation:
         case Select():
             return np.where
         case Cast():
-            return conversion(node.a.dtype, node.dtype, weak=node.a.weak)
+            return conversion(node.a.dtype, node.dtype)
         case Call(name="hash_u32"):
             return _hash
         case Call(name=name):
@@ -87,13 +87,11 @@ def float_max(a: Value, b: Value) -> Value:
     return np.where((a >= b) | np.isnan(a), a, b)
 
 
-def conversion(source: DType, target: DType, *, weak: bool = False) -> Operation:
-    """Return the cast from one type to another; a weak integer passes through int32."""
+def conversion(source: DType, target: DType) -> Operation:
+    """Return the cast from one type to another; a weak integer is an int64."""
     to = target.numpy
     if source.is_float and target.is_int:
         return partial(_float_to_int, target)
-    if weak and source.is_int and target.name != "int32":
-        return lambda v: v.astype(np.int32).astype(to)
     return lambda v: v.astype(to)
 
 

@@ -15,7 +15,7 @@ from autosched.reference.arguments import bind_arguments
 from autosched.reference.buffers import Array, Buffer, blocks, scope_of
 from autosched.reference.domains import derive_domains
 from autosched.reference.program import Bindings, Program, known_integer
-from autosched.reference.stage import Box, Stage, stages_of
+from autosched.reference.stage import Box, Stage, stages_of, with_integer_widths
 from autosched.reference.updates import run_update
 
 
@@ -89,7 +89,8 @@ def _compute(
     for f in pipeline.funcs:
         if f not in domains:
             continue
-        _compute_func(f, stages[f], domains[f], bindings, sources)
+        widened = [with_integer_widths(s, domains[f], pipeline, bindings) for s in stages[f]]
+        _compute_func(f, widened, domains[f], bindings, sources)
         for p in producers_of(f):
             if isinstance(p, Func):
                 readers[p] -= 1

@@ -83,7 +83,7 @@ def convert(a: Interval, source: DType, target: DType, *, weak: bool) -> Interva
         to = target.numpy.type
         return Interval(float(to(a.low)), float(to(a.high)), a.nan)
     if not source.is_float:
-        return _fit(_fit(a, int32) if weak else a, target)
+        return a if weak and target == int32 else _fit(a, target)
     low, high = (_saturated(end, target) for end in (a.low, a.high))
     return Interval(min(low, 0), max(high, 0)) if a.nan else Interval(low, high)
 

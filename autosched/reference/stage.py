@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autosched.analysis.integer_widths import resolve_integer_widths
+from autosched.analysis.specialise import Specialiser, specialised_params
+from autosched.analysis.to_index import rvar_range
 from autosched.lang.expr import Load, Var
 from autosched.lang.func import Definition, Func
 from autosched.lang.pipeline import Pipeline
@@ -64,21 +67,37 @@ class Stage:
 
 def stages_of(func: Func, pipeline: Pipeline, bindings: Bindings) -> list[Stage]:
     """Return the pure definition and the updates of a Func, in order."""
-    result = []
-    for k, definition in enumerate(func.definitions):
-        numbering = Numbering()
-        result.append(
-            Stage(
-                name=pipeline.name_of(func) + (f" (update {k})" if k else ""),
-                func=func,
-                definition=definition,
-                numbering=numbering,
-                indices=tuple(numbering.number(e) for e in definition.indices),
-                values=tuple(numbering.number(e) for e in definition.values),
-                reduction=tuple(
-                    (r.order, range(known_integer(r.lower, bindings), known_integer(r.upper, bindings)))
-                    for r in definition.rvars
-                ),
-            )
-        )
-    return result
+    names = [pipeline.name_of(func) + (f" (update {k})" if k else "") for k in range(len(func.definitions))]
+    return [_numbered(name, func, d, bindings) for name, d in zip(names, func.definitions, strict=True)]
+
+
+def _numbered(name: str, func: Func, definition: Definition, bindings: Bindings) -> Stage:
+    numbering = Numbering()
+    return Stage(
+        name=name,
+        func=func,
+        definition=definition,
+        numbering=numbering,
+        indices=tuple(numbering.number(e) for e in definition.indices),
+        values=tuple(numbering.number(e) for e in definition.values),
+        reduction=tuple(
+            (r.order, range(known_integer(r.lower, bindings), known_integer(r.upper, bindings)))
+            for r in definition.rvars
+        ),
+    )
+
+
+def with_integer_widths(stage: Stage, domain: Box, pipeline: Pipeline, bindings: Bindings) -> Stage:
+    """Return a stage in which every integer of coordinates has the width that its domain asks for.
+
+    Widths are types, so that they follow from the same rules as in generated code.
+
+    Raises:
+        BoundsError: If no width holds one, or it is cut off when it is stored.
+    """
+    reached = {p.name: bindings.params[p.name].item() for p in specialised_params(pipeline)}
+    bound = Specialiser(bindings.shapes, reached).definition(stage.definition)
+    ranges = {v.name: (low, high - 1) for v, (low, high) in zip(stage.func.vars, domain, strict=True)}
+    ranges |= {r.name: rvar_range(r) for r in bound.rvars}
+    found = resolve_integer_widths(stage.func, bound, ranges)
+    return stage if found is None else _numbered(stage.name, stage.func, found, bindings)

@@ -37,8 +37,7 @@ def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
     """Return the indices a stage writes to."""
     funcs = [f for f in (*bound.pipeline.funcs, *bound.keep) if isinstance(f, Func)]
     definition = next(f for f in funcs if bound.names[id(f)] == stage.func).definitions[stage.number]
-    scope = Specialiser(bound.shapes, bound.specialised).scope(definition)
-    return [scope(i) for i in definition.indices]
+    return list(Specialiser(bound.shapes, bound.specialised).definition(definition).indices)
 
 
 def _shown(stage: BoundStage, e: Expr) -> str:

@@ -49,7 +49,7 @@ def test_select() -> None:
 
 
 def test_minimum_and_maximum_of_several() -> None:
-    assert repr(a.min(x, 3, value(uint8))) == "min(uint8(min(x, 3)), in_u8[x])"
+    assert repr(a.min(x, 3, value(uint8))) == "min(int32(min(x, 3)), int32(in_u8[x]))"
     assert repr(a.max(x, 3)) == "max(x, 3)"
     assert repr(a.clamp(x, 0, 9)) == "min(max(x, 0), 9)"
 

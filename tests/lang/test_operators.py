@@ -11,7 +11,23 @@ import numpy as np
 import pytest
 
 import autosched as a
-from autosched import Func, Input, Param, RDom, Var, bool_, float16, float32, float64, int8, int32, int64, uint8, uint64
+from autosched import (
+    Func,
+    Input,
+    Param,
+    RDom,
+    Var,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
 from autosched.errors import DSLError
 from autosched.lang.dtypes import ALL, DType, promote
 from autosched.lang.expr import Binary, Cast, Const, Expr
@@ -99,8 +115,30 @@ def test_python_numbers_take_the_type_of_what_they_meet(dtype: DType) -> None:
         assert typed(e) == (with_int, False)
     for e in (v + 0.5, 0.5 * v, v / 0.5, a.max(v, 0.5)):
         assert typed(e) == (with_float, False)
-    for e in (v + x, x * v, v - r.x, v + x * 2 + 1):
-        assert typed(e) == (with_int, False)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_coordinates_meet_integers_in_32_or_64_bits(dtype: DType) -> None:
+    v = value(dtype)
+    wide = {"uint32": int64, "int64": int64, "uint64": uint64}
+    expected = dtype if dtype.is_float else wide.get(dtype.name, int32)
+    for e in (v + x, x * v, a.min(v, r.x), v + x * 2 + 1, a.select(v > x, v, r.x)):
+        assert typed(e) == (expected, False)
+    if dtype == uint64:
+        with pytest.raises(DSLError, match="uint64 and a coordinate are subtracted"):
+            x - v
+    else:
+        assert typed(x - v) == typed(v - r.x) == (expected, False)
+
+
+def test_choices_between_literals_take_a_type_that_holds_them() -> None:
+    assert (value(uint8) + a.select(x < 3, 1, 255)).dtype == uint8
+    assert (value(uint8) + a.select(x < 3, 1, 256)).dtype == int32
+
+
+def test_a_coordinate_divides_in_float32_but_for_declared_64_bits() -> None:
+    assert (value(uint32) / x).dtype == (x / x).dtype == a.pow(x, value(uint32)).dtype == float32
+    assert (x / value(int64)).dtype == float64
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
