@@ -10,8 +10,9 @@ and a system of indices too hard for the solver's budget counts as a conflict: t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
@@ -99,6 +100,7 @@ class _Update:
         self.pure = tuple(v.name for v in definition.pure_vars)
         self.loops = tuple(r.name for r in definition.rvars)
         self.ranges = dict(ranges)
+        self._is_fixed = partial(_is_fixed_by, func=func)
         self.is_empty = any(hi < lo for lo, hi in (ranges[name] for name in self.loops))
         interner, memo = Interner(), dict[int, ix.Index]()
         self._keep = interner  # the indices know parts of the expressions by their ids
@@ -131,10 +133,10 @@ class _Update:
         """Whether in some iteration an index of ``read`` is above (sign 1) or below that of the store."""
         for a, b in zip(read, self.store, strict=True):
             system = System()
-            iteration = _Iteration(system, self.func)
+            iteration = Iteration(system, self._is_fixed)
             iteration.add_loops((*self.pure, *self.loops), self.ranges)
             terms, constant = iteration.linear(ix.sub(a, b))
-            system.require_not_negative(_combined({}, terms, sign), sign * constant - 1)
+            system.require_not_negative(combined({}, terms, sign), sign * constant - 1)
             if system.is_feasible() is not False:
                 return True
         return False
@@ -142,9 +144,9 @@ class _Update:
     def _meets(self, other: Access, loop: str, together: Sequence[str], sign: int) -> bool:
         """Whether the store of an iteration and ``other`` of one later (sign 1) or earlier in ``loop`` may meet."""
         system = System()
-        common = _Iteration(system, self.func)
+        common = Iteration(system, self._is_fixed)
         common.add_loops((*self.pure, *together), self.ranges)
-        first, second = (_Iteration(system, self.func, common) for _ in range(2))
+        first, second = (Iteration(system, self._is_fixed, common) for _ in range(2))
         for iteration in (first, second):
             iteration.add_loops([name for name in self.loops if name not in together], self.ranges)
         later, earlier = second.variables[loop], first.variables[loop]
@@ -152,19 +154,24 @@ class _Update:
         for a, b in zip(self.store, other, strict=True):
             terms, constant = first.linear(a)
             minus, subtrahend = second.linear(b)
-            system.require_zero(_combined(terms, minus, -1), constant - subtrahend)
+            system.require_zero(combined(terms, minus, -1), constant - subtrahend)
         return system.is_feasible() is not False
 
 
-class _Iteration:
-    """One iteration of the update: its loops, and the values its indices take, as variables of a solver's system.
+class Iteration:
+    """One iteration of some loops: these, and the values that indices take, as variables of a solver's system.
 
-    ``common`` holds the loops in which it agrees with another iteration, and what depends on those alone.
+    Args:
+        system: Where the variables are.
+        is_fixed: Whether an atom has one value while loops of the given names stand still.
+        common: Has the loops in which the iteration agrees with another one, and what depends on those alone.
     """
 
-    def __init__(self, system: System, func: Func, common: _Iteration | None = None) -> None:
+    def __init__(
+        self, system: System, is_fixed: Callable[[ix.Atom, Collection[str]], bool], common: Iteration | None = None
+    ) -> None:
         self._system = system
-        self._func = func
+        self._is_fixed = is_fixed
         self._common = common
         self.variables: dict[str, int] = {} if common is None else dict(common.variables)
         self._atoms: dict[str, int] = {}
@@ -188,7 +195,7 @@ class _Iteration:
         return total, index.const
 
     def _atom(self, atom: ix.Atom) -> int:
-        if self._common is not None and _is_fixed_by(atom, self._common.variables, self._func):
+        if self._common is not None and self._is_fixed(atom, self._common.variables):
             return self._common._atom(atom)
         known = self._atoms.get(atom.key)
         if known is None:
@@ -199,21 +206,21 @@ class _Iteration:
         system = self._system
         if atom.kind == "div":  # 0 <= a - divisor * v < divisor
             v, (terms, constant) = system.variable(), self.linear(atom.args[0])
-            remainder = _combined(terms, {v: 1}, -atom.payload)
+            remainder = combined(terms, {v: 1}, -atom.payload)
             system.require_not_negative(remainder, constant)
-            system.require_not_negative(_combined({}, remainder, -1), atom.payload - 1 - constant)
+            system.require_not_negative(combined({}, remainder, -1), atom.payload - 1 - constant)
             return v
         lo, hi = atom.interval
         v = system.variable(lo if lo > -ix.UNBOUNDED else None, hi if hi < ix.UNBOUNDED else None)
         if atom.kind == "mod":  # a - v is a multiple of the divisor
             terms, constant = self.linear(atom.args[0])
-            multiple = {**_combined(terms, {v: 1}, -1), system.variable(): -atom.payload}
+            multiple = {**combined(terms, {v: 1}, -1), system.variable(): -atom.payload}
             system.require_zero(multiple, constant)
         elif atom.kind in ("min", "max"):
             sign = 1 if atom.kind == "min" else -1
             for argument in atom.args:
                 terms, constant = self.linear(argument)
-                system.require_not_negative(_combined({}, _combined(terms, {v: 1}, -1), sign), sign * constant)
+                system.require_not_negative(combined({}, combined(terms, {v: 1}, -1), sign), sign * constant)
         return v
 
 
@@ -232,7 +239,7 @@ def _is_fixed_by(atom: ix.Atom, loops: Collection[str], func: Func) -> bool:
     return True
 
 
-def _combined(a: Mapping[int, int], b: Mapping[int, int], factor: int) -> dict[int, int]:
+def combined(a: Mapping[int, int], b: Mapping[int, int], factor: int) -> dict[int, int]:
     """Return ``a + factor * b``."""
     return {v: a.get(v, 0) + factor * b.get(v, 0) for v in (*a, *(v for v in b if v not in a))}
 

@@ -20,7 +20,7 @@ main min max abs exp log sin cos tan pow sqrt floor ceil round trunc fmod linux 
 threadIdx blockIdx blockDim gridDim warpSize block
 KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE LOAD_VECTOR STORE_VECTOR COPY WAIT_FOR_COPIES BARRIER
 ATOMIC_ADD ATOMIC_MIN ATOMIC_MAX ATOMIC_AND ATOMIC_OR ATOMIC_XOR SHUFFLE LANES
-ITER UNROLL ROLLED
+ITER UNROLL ROLLED ONE_BY_ONE CARRIES_DEPENDENCE
 """
 RESERVED = frozenset(_WORDS.split())
 """Names that generated code may not use for the user's things; those that start with ``as_`` are taken too."""

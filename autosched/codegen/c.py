@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from autosched.analysis.index import Index, substitute
 from autosched.analysis.naming import Namer
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
 from autosched.codegen.expressions import index_text, storage_type
@@ -18,8 +19,9 @@ from autosched.codegen.lanes import (
     scatters,
     walks_along_memory,
 )
+from autosched.codegen.loop_dependence import carries_dependence
 from autosched.codegen.phases import in_phases
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math
+from autosched.codegen.prelude import called_scalar_functions, loop_carried, scalar_prelude, vector_math
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
@@ -27,11 +29,13 @@ from autosched.codegen.statements import Writer, condition_text, simple_statemen
 from autosched.codegen.strips import in_strips, keeps_sums
 from autosched.codegen.two_steps import TwoSteps, in_two_steps
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, Store, walk
+from autosched.lower.ir import Barrier, For, If, KernelIR, LetIndex, LoopRole, Shuffle, Stmt, Store, walk
 from autosched.lower.program import Program
 from autosched.lower.vectors import names_in
 
 ENTRY = "as_run"
+MARKER = "CARRIES_DEPENDENCE"
+"""The macro that ends the body of a loop with a dependence from one iteration to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def print_c(program: Program) -> CSource:
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
-    text = f"{host_prelude()}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
+    marker = loop_carried() if f"{MARKER};" in body else ""
+    text = f"{host_prelude()}{marker}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 
@@ -108,6 +113,7 @@ class _Printer:
         self.w = writer
         self._in_lanes = False
         self._around: For | None = None
+        self._bound: dict[str, Index] = {}
         self._namer = Namer(names_in(self.kernel))
 
     def kernel_function(self) -> None:
@@ -149,6 +155,8 @@ class _Printer:
                 case Shuffle():
                     print_combined_lanes(s, self.w)
                 case _:
+                    if isinstance(s, LetIndex):
+                        self._bound[s.name] = substitute(s.index, self._bound)
                     line = simple_statement(s)
                     assert line is not None, s
                     self.w.line(line)
@@ -172,6 +180,7 @@ class _Printer:
         self.statements(s.body)
         if s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s):
             self.w.line("ONE_BY_ONE;")
+        self._mark(s)
         self.w.close()
 
     def _lanes(self, s: For) -> None:
@@ -222,8 +231,14 @@ class _Printer:
         body()
         if follows_data(s) or (around is not None and keeps_sums(s, around)):
             self.w.line("ONE_BY_ONE;")
+        self._mark(s)
         self.w.close()
         self._around = around
+
+    def _mark(self, s: For) -> None:
+        """End the body of a loop that carries a dependence, which the compiler is not to find out for itself."""
+        if s.role is not LoopRole.THREAD and carries_dependence(s, self._bound):
+            self.w.line(f"{MARKER};")
 
     def _steps_before(self, s: For) -> tuple[list[For], list[TwoSteps]]:
         """Return a loop's lane loops, and each in two steps: none if it holds more, or a first step depends on it."""

@@ -15,6 +15,7 @@ from autosched.errors import DatabaseError
 from autosched.measure.job import Job, Result, Status, Timing
 from autosched.measure.keys import digest, text_digest
 from autosched.measure.problem import Problem
+from autosched.measure.program_version import marked_version, program_version, without_addition
 from autosched.measure.schema import explained, open_file, transaction
 
 BUSY_TIMEOUT_S = 30.0
@@ -79,6 +80,12 @@ class Row:
         """SHA-256 of the schedule's text, in hexadecimal."""
         return digest(self.schedule)
 
+    def is_of(self, generator: str) -> bool:
+        """Return whether a version of the code generator emits the text that was measured."""
+        if self.generator in (generator, marked_version(generator)):
+            return self.generator == program_version(generator, self.problem, self.schedule, self.target)
+        return False
+
 
 class ResultsDatabase:
     """Measurements in a SQLite file that several processes may use at a time.
@@ -140,7 +147,7 @@ class ResultsDatabase:
         """
         with explained(self.path, "write to"), transaction(self._connection):
             for job, timing in timings:
-                known = self._find(job, source, generator)
+                known = self._current(job, source, generator)
                 if known is None or known[1] != Status.OK:
                     raise DatabaseError(f"{self.path}: {job.problem.title} has no time of this schedule to replace")
                 self._connection.execute(
@@ -160,7 +167,7 @@ class ResultsDatabase:
             DatabaseError: If the file cannot be read.
         """
         with explained(self.path, "read"):
-            known = self._find(job, source, generator)
+            known = self._current(job, source, generator)
         return None if known is None else Status(known[1])
 
     def note(self, key: str) -> None:
@@ -199,18 +206,24 @@ class ResultsDatabase:
             source: Only labels of this source.
             status: Only those that ended so; all for None.
             target: Only for the target of this name.
-            generator: Only of this version of the code generator.
+            generator: Only of the texts that this version of the code generator emits.
 
         Raises:
             DatabaseError: If the file cannot be read.
         """
-        wanted = {"source": source, "status": status, "target": target, "generator": generator}
+        wanted = {"source": source, "status": status, "target": target}
         given = {name: str(value) for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"r.{name} = :{name}" for name in given) or "1"
+        generator = None if generator is None else without_addition(generator)
+        where = [f"r.{name} = :{name}" for name in given]
+        if generator is not None:
+            where.append("r.generator IN (:generator, :marked)")
+            given |= {"generator": generator, "marked": marked_version(generator)}
         with explained(self.path, "read"):
-            cursor = self._connection.execute(f"{_SELECT} WHERE {where} ORDER BY r.id", given)
+            cursor = self._connection.execute(f"{_SELECT} WHERE {' AND '.join(where) or '1'} ORDER BY r.id", given)
             for fields in cursor:
-                yield self._row(fields)
+                row = self._row(fields)
+                if generator is None or row.is_of(generator):
+                    yield row
 
     def counts(self) -> dict[tuple[str, Status], int]:
         """Return how many results there are by source and status.
@@ -233,12 +246,15 @@ class ResultsDatabase:
     def generators(self, source: str) -> list[str]:
         """Return the versions of the code generator that a source's times are of, the latest first.
 
+        Programs whose loops are marked are of the version that emits the others, too.
+
         Raises:
             DatabaseError: If the file cannot be read.
         """
         query = "SELECT generator FROM results WHERE source = ? AND status = 'ok' GROUP BY 1 ORDER BY max(id) DESC"
         with explained(self.path, "read"):
-            return [generator for (generator,) in self._connection.execute(query, (source,))]
+            versions = [version for (version,) in self._connection.execute(query, (source,))]
+        return list(dict.fromkeys(map(without_addition, versions)))
 
     def _problem_id(self, job: Job) -> int:
         document = json.loads(job.schedule)
@@ -255,6 +271,14 @@ class ResultsDatabase:
         )
         found = self._connection.execute("SELECT id FROM problems WHERE hash = ?", (job.problem.hash,))
         return int(found.fetchone()[0])
+
+    def _current(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
+        """Find what was measured of the text that a version of the code generator emits."""
+        marked = self._find(job, source, marked_version(generator))
+        plain = None if marked else self._find(job, source, generator)
+        if plain and program_version(generator, job.problem, job.schedule, job.target.name) != generator:
+            return None
+        return marked or plain
 
     def _find(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
         found: tuple[int, str] | None = self._connection.execute(

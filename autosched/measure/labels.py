@@ -12,6 +12,7 @@ from autosched.errors import DatabaseError, InputError
 from autosched.measure.database import ResultsDatabase, Row
 from autosched.measure.export import FORMAT, VERSION
 from autosched.measure.job import Status
+from autosched.measure.program_version import without_addition
 
 PARQUET = ".parquet"
 
@@ -66,9 +67,10 @@ class LabelFiles:
         generator: str | None = None,
     ) -> Iterator[Row]:  # fmt: skip
         """Yield results in the order of the files; see `ResultsDatabase.rows`."""
-        wanted = {"source": source, "status": status, "target": target, "generator": generator}
+        wanted = {"source": source, "status": status, "target": target}
         given = {name: value for name, value in wanted.items() if value is not None}
-        return (r for r in self._rows if all(getattr(r, name) == value for name, value in given.items()))
+        found = (r for r in self._rows if all(getattr(r, name) == value for name, value in given.items()))
+        return found if generator is None else (r for r in found if r.is_of(without_addition(generator)))
 
     def sources(self) -> Counter[str]:
         """Return how many times there are from each source."""
@@ -78,7 +80,8 @@ class LabelFiles:
         """Return the versions of the code generator that a source's times are of, the latest first."""
         latest: dict[str, str] = {}
         for r in self.rows(source=source):
-            latest[r.generator] = max(latest.get(r.generator, ""), r.date)
+            version = without_addition(r.generator)
+            latest[version] = max(latest.get(version, ""), r.date)
         return sorted(latest, key=latest.__getitem__, reverse=True)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autosched.measure.backend import Backend
 from autosched.measure.job import Failure, Job, Prepared, Result, Status, Timing
+from autosched.measure.program_version import program_version
 
 Compiled = Prepared | Failure
 """What the compiler made of a candidate."""
@@ -39,4 +40,6 @@ def result_of(task: Task, backend: Backend, compiled: Compiled, found: Timing | 
         (found.status, None, found.message) if isinstance(found, Failure) else (Status.OK, found, "")
     )
     kernels, compiler = (compiled.kernels, compiled.compiler) if isinstance(compiled, Prepared) else ((), "")
-    return Result(task.job, backend.source, backend.generator, status, timing, error, kernels, compiler)
+    job = task.job
+    version = program_version(backend.generator, job.problem, job.schedule, job.target.name)
+    return Result(job, backend.source, version, status, timing, error, kernels, compiler)

@@ -66,6 +66,11 @@ def vector_math(used: Collection[str]) -> str:
     return files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
 
 
+def loop_carried() -> str:
+    """Return C text that defines the macro at the end of loops that carry a dependence."""
+    return files(__package__).joinpath("loop_carried.h").read_text(encoding="utf-8")
+
+
 @cache
 def _sources() -> tuple[str, dict[str, str]]:
     """Return the macros, and the text of each function by name."""
