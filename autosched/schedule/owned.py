@@ -7,15 +7,13 @@ the first of them owns it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc
+from autosched.analysis.index_proof import is_never_negative
 from autosched.errors import ScheduleError
 
 
@@ -80,28 +78,46 @@ def owned_part(base: Mapping[str, ix.Index], grid: Sequence[GridLoop], func: str
 
 
 def left_out(
-    func: BoundFunc, base: Mapping[str, ix.Index], limit: Mapping[str, ix.Index], grid: Sequence[GridLoop]
+    func: BoundFunc, base: Mapping[str, ix.Index], limit: Mapping[str, ix.Index], owned: Owned
 ) -> str:  # fmt: skip
-    """Return which points of a Func no block computes, or nothing.
+    """Return why blocks may leave out points of a Func in what they write, or nothing.
 
     Args:
         func: The Func.
         base: Lowest point of a block's tile, by dimension.
         limit: Highest point.
-        grid: The loops over blocks, all of their iterations.
+        owned: What of it each block writes.
     """
-    extents = {loop.name: loop.extent for loop in grid}
+    writing = {name: 0 for block in owned.first for name in ix.loop_vars(block)}
+    edges = {e.dim: e for e in owned.edges}
     for dim, (lo, hi) in zip(func.dims, func.region, strict=True):
-        moving = {*ix.loop_vars(base[dim]), *ix.loop_vars(limit[dim])} & extents.keys()
-        env: dict[str, NDArray[np.int64]] = {name: np.arange(extents[name]) for name in moving}
-        if len(moving) > 1:
-            return f"{func.name} is stored, but its tiles in {dim} depend on several block loops"
-        ends = (np.atleast_1d(np.asarray(ix.evaluate(i[dim], env), np.int64)) for i in (base, limit))
-        first, last = np.broadcast_arrays(*ends)  # one of them may be the same for all blocks
-        gaps = np.minimum(first[1:], hi + 1) > last[:-1] + 1
-        if first[0] > lo or last[-1] < hi or gaps.any() or (np.diff(first) < 0).any():
+        tile = ix.substitute(base[dim], writing), ix.substitute(limit[dim], writing)
+        if not all(map(is_never_negative, _margins(*tile, (lo, hi), edges.get(dim)))):
             return (
-                f"{func.name} is stored, but its blocks leave out points of {dim} {lo} to {hi}, which other kernels "
-                "read; compute it at root"
+                f"{func.name} is stored, but its blocks may leave out points of {dim} {lo} to {hi}, which other "
+                "kernels or the caller read; compute it at root"
             )
     return ""
+
+
+def _margins(first: ix.Index, last: ix.Index, whole: tuple[int, int], edge: Edge | None) -> Iterator[ix.Index]:
+    """Yield what must not be negative, for what blocks own of their tiles to be the whole range together.
+
+    Args:
+        first: First point of the tile of a block that writes.
+        last: Last point.
+        whole: The range.
+        edge: Where the tile of the next block begins, None if all tiles are the same.
+    """
+    lo, hi = whole
+    if edge is None:
+        yield ix.sub(lo, first)
+        yield ix.sub(last, hi)
+        return
+    (name,) = ix.loop_vars(edge.block)
+    yield ix.sub(lo, ix.substitute(first, {name: 0}))
+    yield ix.sub(ix.substitute(last, {name: edge.last}), hi)
+    before = {name: ix.var(name, 0, edge.last - 1)}
+    following = ix.substitute(edge.next, before)
+    yield ix.sub(following, ix.substitute(first, before))
+    yield ix.sub(ix.add(ix.substitute(last, before), 1), ix.minimum(following, hi + 1))

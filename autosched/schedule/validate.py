@@ -23,6 +23,7 @@ KernelCheck = Callable[[BoundPipeline, Kernel, Target], Iterator[str]]
 WELL_FORMED: tuple[KernelCheck, ...] = (
     structure.stages_exist,
     structure.roots_share_grid,
+    structure.roots_are_in_order,
     structure.sources_are_available,
     structure.staged_sources_lie_outside,
     structure.inlined_are_pure,

@@ -161,8 +161,8 @@ def test_points_that_no_block_computes_are_complained_of() -> None:
     first = kernel(bound, [root("few", "by=8 bx=3 tx=16")], [m])
     found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=3 tx=16 ty=8")])), H200)
     assert found == [
-        "kernel 0: base is stored, but its blocks leave out points of y 0 to 31, which other kernels read; "
-        "compute it at root"
+        "kernel 0: base is stored, but its blocks may leave out points of y 0 to 31, which other kernels or the "
+        "caller read; compute it at root"
     ]
 
 

@@ -1,18 +1,26 @@
-"""Which points of a stored Member no block computes."""
+"""Which points of a stored Member no block writes."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundFunc
-from autosched.schedule.owned import left_out
+from autosched.errors import ScheduleError
+from autosched.schedule.owned import left_out, owned_part
 from autosched.schedule.plan import NestLoop
 from autosched.schedule.types import LoopKind
 
-x = Var("x")
+y, x = Var("y"), Var("x")
 BLOCK = ix.var("x_b", 0, 4)
-GRID = (NestLoop("x_b", "x", LoopKind.BLOCK, 5, 2),)
+ROWS = ix.var("y_b", 0, 2)
+GRID = (NestLoop("y_b", "y", LoopKind.BLOCK, 3, 2), NestLoop("x_b", "x", LoopKind.BLOCK, 5, 2))
+Box = Mapping[str, ix.Index]
 
 
 def func(points: int = 9) -> BoundFunc:
@@ -21,21 +29,97 @@ def func(points: int = 9) -> BoundFunc:
     return bind(Pipeline(out.over(x=(0, points))), {"image": (points,)}).funcs["out"]
 
 
+def plane(rows: int, columns: int) -> BoundFunc:
+    image, out = Input("image", float32, 2), Func("out")
+    out[y, x] = image[y, x]
+    return bind(Pipeline(out.over(y=(0, rows), x=(0, columns))), {"image": (rows, columns)}).funcs["out"]
+
+
+def problem(f: BoundFunc, base: Box, limit: Box, grid: tuple[NestLoop, ...] = GRID[1:]) -> str:
+    return left_out(f, base, limit, owned_part(base, grid, f.name))
+
+
 def test_tiles_beside_each_other_leave_out_nothing() -> None:
     first = ix.scale(BLOCK, 2)
-    assert left_out(func(), {"x": first}, {"x": ix.add(first, 1)}, GRID) == ""
-    assert "leave out points of x 0 to 8" in left_out(func(), {"x": first}, {"x": first}, GRID)
+    assert problem(func(), {"x": first}, {"x": ix.add(first, 1)}) == ""
+    assert "may leave out points of x 0 to 8" in problem(func(), {"x": first}, {"x": first})
 
 
 def test_tiles_that_all_end_at_one_point() -> None:
     """Of what lies beyond a remainder, every block needs all: where its tile ends does not move with the block."""
     first = ix.scale(BLOCK, 2)
-    assert left_out(func(), {"x": first}, {"x": 8}, GRID) == ""
-    assert "leave out points" in left_out(func(), {"x": first}, {"x": 7}, GRID)
-    assert "leave out points" in left_out(func(), {"x": ix.add(first, 1)}, {"x": 8}, GRID)
+    assert problem(func(), {"x": first}, {"x": 8}) == ""
+    assert "leave out points" in problem(func(), {"x": first}, {"x": 7})
+    assert "leave out points" in problem(func(), {"x": ix.add(first, 1)}, {"x": 8})
 
 
-def test_tiles_that_all_begin_at_one_point() -> None:
+def test_tiles_that_all_begin_at_one_point_are_written_by_the_first_block() -> None:
+    """Which of them owns what is decided by where they begin; later ones are larger, but write nothing."""
     last = ix.add(ix.scale(BLOCK, 2), 1)
-    assert left_out(func(), {"x": 0}, {"x": last}, GRID) == ""
-    assert "leave out points" in left_out(func(11), {"x": 0}, {"x": last}, GRID)
+    assert "leave out points" in problem(func(), {"x": 0}, {"x": last})
+    assert problem(func(2), {"x": 0}, {"x": last}) == ""
+    assert problem(func(), {"x": 0}, {"x": 8}) == ""
+
+
+def test_tiles_whose_size_depends_on_another_dimension() -> None:
+    """Blocks side by side in x have all rows only if the tile of every one of them does."""
+    base = {"y": 0, "x": ix.scale(BLOCK, 2)}
+    end = ix.add(base["x"], 1)
+    growing = ix.add(ix.scale(BLOCK, 2), 1)
+    assert problem(plane(4, 9), base, {"y": 3, "x": end}, GRID[1:]) == ""
+    assert "points of y 0 to 3" in problem(plane(4, 9), base, {"y": ix.minimum(growing, 3), "x": end}, GRID[1:])
+    assert problem(plane(2, 9), base, {"y": ix.minimum(growing, 3), "x": end}, GRID[1:]) == ""
+
+
+def test_blocks_of_one_tile_are_compared_with_the_first_alone() -> None:
+    base, limit = {"x": ix.scale(BLOCK, 2)}, {"x": ix.add(ix.scale(BLOCK, 2), ix.add(ROWS, 1))}
+    assert problem(func(), base, limit, GRID) == ""
+    shrinking = {"x": ix.add(ix.scale(BLOCK, 2), ix.sub(1, ROWS))}
+    assert problem(func(), base, shrinking, GRID) == ""
+    late = {"x": ix.add(ix.scale(BLOCK, 2), ROWS)}
+    assert "leave out points" in problem(func(), base, late, GRID)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+@pytest.mark.parametrize("divisor", [1, 2, 3])
+@pytest.mark.parametrize("factor", [1, 2, 3])
+@pytest.mark.parametrize("halo", [0, 1, 2])
+def test_strided_clamped_tiles_as_enumerated(step: int, divisor: int, factor: int, halo: int) -> None:
+    """Tiles of ``f[clamp(factor * x // divisor - halo ... + halo)]``: proven just where no point is left out."""
+    for edge, points in itertools.product((6, 11), (5, 7, 12)):
+
+        def bound(end: int, edge: int = edge) -> ix.Index:
+            at = ix.scale(ix.add(ix.scale(BLOCK, step), (step - 1) * end), factor)
+            moved = ix.add(ix.floordiv(at, divisor), halo * (2 * end - 1))
+            clamped: ix.Index = ix.minimum(ix.maximum(moved, 0), edge)
+            return clamped
+
+        first, last = bound(0), bound(1)
+        wanted = set(range(points))
+        tiles = [(ix.evaluate(first, {"x_b": b}), ix.evaluate(last, {"x_b": b})) for b in range(5)]
+        moving = bool(ix.loop_vars(first))  # otherwise the first block writes alone
+        written = {
+            p
+            for b, (lo, hi) in enumerate(tiles[: None if moving else 1])
+            for p in range(lo, hi + 1)
+            if not moving or b == 4 or p < tiles[b + 1][0]
+        }
+        assert (problem(func(points), {"x": first}, {"x": last}) == "") == (wanted <= written)
+
+
+@pytest.mark.parametrize("points", [10**3, 10**9, 2**40])
+def test_the_work_does_not_grow_with_the_number_of_blocks(points: int) -> None:
+    """Of tiles that lie beside each other, some hundred thousand million are no more to look at than a few."""
+    count = points // 5
+    block = ix.var("x_b", 0, count - 1)
+    first = ix.floordiv(ix.scale(block, 15), 3)
+    last = ix.minimum(ix.floordiv(ix.add(ix.scale(block, 15), 14), 3), points - 1)
+    grid = (NestLoop("x_b", "x", LoopKind.BLOCK, count, 5),)
+    f = func(5 * count)
+    assert problem(f, {"x": first}, {"x": last}, grid) == ""
+    assert "leave out" in problem(f, {"x": first}, {"x": ix.sub(last, 1)}, grid)
+
+
+def test_one_dimension_moved_by_two_block_loops_has_no_owner() -> None:
+    with pytest.raises(ScheduleError, match="does not say where its tiles begin in x"):
+        owned_part({"x": ix.add(ix.scale(BLOCK, 2), ROWS)}, GRID, "f")

@@ -155,10 +155,11 @@ def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
 
 
 def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
-    """The tiles of all blocks together are all of a Func that is stored to global memory."""
+    """What blocks own of their tiles is together all of a Func that is stored to global memory."""
     for nest, _ in _member_nests(plan):
-        if nest.stage.func in plan.owned:
-            problem = left_out(plan.bound.funcs[nest.stage.func], nest.base, nest.limit, plan.grid)
+        owned = plan.owned.get(nest.stage.func)
+        if owned is not None:
+            problem = left_out(plan.bound.funcs[nest.stage.func], nest.base, nest.limit, owned)
             if problem:
                 yield problem
 

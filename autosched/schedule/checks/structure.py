@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.staging import staged_source
@@ -115,6 +116,16 @@ def points_of_threads(t: StageTiling) -> tuple[object, ...]:
     own = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
     serial = sorted(p[:3] for p in own if p[3] is LoopKind.SERIAL)
     return tuple(p[:3] for p in own if p[3] is LoopKind.THREAD), tuple(serial)
+
+
+def roots_are_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Root stages are listed once each, in the order they run: producers first, then updates in their order."""
+    stages = [r.tiling.stage for r in kernel.roots]
+    for before, stage in pairwise(stages):
+        if before == stage:
+            yield f"{stage} is listed twice as a root stage"
+        elif (bound.position[before.func], before.number) > (bound.position[stage.func], stage.number):
+            yield f"{stage} is listed after {before}, but must run before it; list root stages in the order they run"
 
 
 def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
