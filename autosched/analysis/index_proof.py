@@ -2,8 +2,8 @@
 
 An index that may be negative has a point where it is. Minima and maxima turn "below zero" there into conditions on
 their arguments: where the index grows with a minimum, one of the two arguments makes it negative; where it falls with
-a minimum, both do (and the other way round for a maximum). Sums of loop variables and floors are left, which the Omega
-test decides exactly.
+a minimum, both do (and the other way round for a maximum); where it does either, their difference tells the smaller
+one. Sums of loop variables and floors are left, which the Omega test decides exactly.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from autosched.analysis import index as ix
 from autosched.analysis.affine import form_of_index
 from autosched.analysis.omega import System
 
-MOST_CASES = 256
-"""Combinations of arguments of minima and maxima that a proof may look at; tiles of pyramids need a few dozen."""
+MOST_CASES = 128
+"""Combinations of arguments of minima and maxima that a proof may look at; most tiles need none, those of pyramids a few dozen."""
 SOLVER_BUDGET = 6_000
 """Rows that the Omega test may handle in one of them."""
 
@@ -45,9 +45,7 @@ def is_never_negative(e: ix.Index) -> bool:
             if not _is_bounded(e):
                 cases.append(_Case(tuple(others), (*case.resolved, e)))
             continue
-        atom, both = chosen
-        arms = [_with_argument(e, atom, position) for position in range(2)]
-        for given in [arms] if both else [[arm] for arm in arms]:
+        for given in _alternatives(e, *chosen):
             if all(ix.interval(i)[0] < 0 for i in given):
                 cases.append(_Case((*given, *others), case.resolved))
     return False
@@ -81,17 +79,34 @@ def _is_bounded(e: ix.Index) -> bool:
     return math.ceil(least) >= 0
 
 
-def _choice(e: ix.Index) -> tuple[ix.Atom, bool] | None:
-    """Return an outermost minimum or maximum, and whether both arguments must make the index negative for it to be so."""
+def _choice(e: ix.Index) -> tuple[ix.Atom, set[int]] | None:
+    """Return an outermost minimum or maximum, and in which directions the index moves with it."""
     signs: dict[str, set[int]] = {}
     first: ix.Atom | None = None
     for atom, sign in _occurrences(e):
         if atom.kind in ("min", "max"):
             first = first or atom
             signs.setdefault(atom.key, set()).add(sign)
-    if first is None:
-        return None
-    return first, signs[first.key] == {1 if first.kind == "max" else -1}
+    return None if first is None else (first, signs[first.key])
+
+
+def _alternatives(e: ix.Index, atom: ix.Atom, signs: set[int]) -> list[list[ix.Index]]:
+    """Return lists of indices: where one is negative, all of some list are, and these have one atom less.
+
+    Args:
+        e: The index.
+        atom: A minimum or maximum in it.
+        signs: The directions in which the index moves with the atom.
+    """
+    arms = [ix.rewritten(e, lambda a, args, k=k: args[k] if a.key == atom.key else None) for k in range(2)]
+    grows = 1 if atom.kind == "max" else -1
+    if signs == {grows}:
+        return [arms]
+    if signs == {-grows}:
+        return [[arm] for arm in arms]
+    less = ix.sub(ix.sub(*atom.args), 1)  # negative where the first argument is the minimum
+    more = ix.sub(ix.sub(*atom.args[::-1]), 1)
+    return [[arms[0], less], [arms[1], more]] if atom.kind == "min" else [[arms[0], more], [arms[1], less]]
 
 
 def _occurrences(e: ix.Index) -> Iterator[tuple[ix.Atom, int]]:
@@ -106,11 +121,6 @@ def _occurrences(e: ix.Index) -> Iterator[tuple[ix.Atom, int]]:
         monotone = t.kind in ("div", "min", "max")
         inner = [(i, c) for a in t.args for i, c in ix.terms_of(a)]
         queue += [(i, 0 if not monotone else sign if c > 0 else -sign) for i, c in inner]
-
-
-def _with_argument(e: ix.Index, atom: ix.Atom, position: int) -> ix.Index:
-    """Return an index with one of an atom's arguments in its place."""
-    return ix.rewritten(e, lambda a, args: args[position] if a.key == atom.key else None)
 
 
 def _may_all_be_negative(case: Sequence[ix.Index]) -> bool:
