@@ -17,7 +17,7 @@ from autosched.analysis.affine import form_of_index
 from autosched.analysis.omega import System
 
 MOST_CASES = 128
-"""Combinations of arguments of minima and maxima that a proof may look at; most tiles need none, those of pyramids a few dozen."""
+"""Combinations of arguments of minima and maxima that a proof may look at; some tiles of pyramids need a few dozen."""
 SOLVER_BUDGET = 6_000
 """Rows that the Omega test may handle in one of them."""
 

@@ -1,0 +1,24 @@
+"""Changed schedule files are refused with a reason, or compute what the interpreter does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.schedule_files import PIPELINES, Tally, check_mutations
+
+
+def test_changed_schedule_files_are_refused_or_right() -> None:
+    tally = Tally()
+    for number in range(2 * len(PIPELINES)):
+        check_mutations(number, 30, tally, run=1)
+    assert tally.counts["files"] == 60 * len(PIPELINES)
+    assert tally.counts["refused"] > tally.counts["accepted"] > tally.counts["run"] >= len(PIPELINES)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("shard", range(20))
+def test_many_changed_schedule_files_are_refused_or_right(shard: int) -> None:
+    tally = Tally()
+    for number in range(20 * shard, 20 * shard + 20):
+        check_mutations(number, 100, tally)
+    assert tally.counts["run"] >= 20
