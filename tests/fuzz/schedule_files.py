@@ -153,7 +153,8 @@ def to_json_document(bound: BoundPipeline, schedule: Any) -> Document:
 def mutate(document: Document, rng: Rng) -> None:
     """Change one thing in the kernels of a schedule file."""
     changes = (_swap, _swap, _duplicate, _drop, _move, _number, _number, _word, _flag, _merge, _part, _regroup)
-    changes[int(rng.integers(len(changes)))](document["kernels"], rng)
+    if document["kernels"]:  # not if an earlier change dropped all of them
+        _pick(rng, changes)(document["kernels"], rng)
 
 
 def _nodes(node: Any, key: str = "kernels") -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, float32, uint8
+from autosched import Func, Input, Pipeline, Var, float32, select, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.codegen.cuda import print_cuda
@@ -164,6 +164,38 @@ def test_points_that_no_block_computes_are_complained_of() -> None:
         "kernel 0: base is stored, but its blocks may leave out points of y 0 to 31, which other kernels or the "
         "caller read; compute it at root"
     ]
+
+
+def chosen_by_coordinates(points: int) -> BoundPipeline:
+    """An output that another one reads at points which a comparison of coordinates chooses."""
+    c, image, f, g = Var("c"), Input("image", float32, 1), Func("f"), Func("g")
+    f[x] = image.clamped()[x] * 3
+    g[x, c] = f[select(x < c, c, x) // 4] + 1
+    return bind(Pipeline([f.over(x=(0, points)), g.over(x=(0, 26), c=(0, 3))]), {"image": (8,)})
+
+
+def test_tiles_that_begin_at_one_point_are_written_by_one_block_alone() -> None:
+    """All blocks begin at 0, as ``c`` may be chosen, and end further and further on: only the first of them writes."""
+    bound = chosen_by_coordinates(7)
+    g = kernel(bound, [root("g", "bx=7 tx=4 sc=3")], [replace(member(block("g", 1), "x", f="tx=7"), stored=True)])
+    g = replace(g, inlined=kernel(bound, [root("f", "bx=1 tx=7")], (), ["image_clamped"]).inlined)
+    (found,) = reasons(bound, schedule(bound, g), H200)
+    assert found.endswith(
+        "f is stored, but its blocks may leave out points of x 0 to 6, which other kernels or the caller read; "
+        "compute it at root"
+    )
+    one = replace(g, roots=(root("g", "bx=1 tx=26 sc=3"),))
+    assert_backends_agree(bound, lower(bound, legal(bound, one)))
+
+
+@pytest.mark.parametrize("target", ["h200", "cpu"])
+def test_random_schedules_store_what_a_comparison_chooses(target: str) -> None:
+    bound, rng = chosen_by_coordinates(7), np.random.default_rng(3)
+    drawn = {sample_schedule(bound, get_target(target), rng, varied=True) for _ in range(80)}
+    storing = sorted((s for s in drawn if any(m.stored for k in s.kernels for m in k.members)), key=repr)
+    assert storing
+    for found in storing[:4]:
+        assert_backends_agree(bound, lower(bound, found))
 
 
 def test_tiles_on_a_diagonal_have_no_owner() -> None:

@@ -98,6 +98,14 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         schedule(PRODUCT, kernel(PRODUCT, [root("dot.1", DOT_1)]), kernel(PRODUCT, [root("dot", DOT_0)]), COPY),
         "the stages of dot are computed out of order",
     ),
+    "stages of a kernel out of order": (
+        PRODUCT, schedule(PRODUCT, replace(DOT, roots=DOT.roots[::-1]), COPY),
+        r"kernel 0: dot is listed after dot\.1, but must run before it; list root stages in the order they run",
+    ),
+    "stages in the order of no kernel": (
+        PRODUCT, schedule(PRODUCT, replace(DOT, roots=DOT.roots[1:]), replace(DOT, roots=DOT.roots[:1]), COPY),
+        "the stages of dot are computed out of order",
+    ),
     "unknown Func": (
         BLUR, schedule(BLUR, *two_kernels(), Kernel((root("blurred", OUT),))),
         "kernel 2: it computes blurred, which the pipeline does not have",
@@ -248,6 +256,11 @@ def test_one_broken_rule_gives_its_reason(name: str) -> None:
     bound, wrong, reason = CASES[name]
     (found,) = reasons(bound, wrong, H200)
     assert re.search(f"{reason}$", found)
+
+
+def test_a_root_stage_that_is_listed_twice() -> None:
+    twice = schedule(PRODUCT, replace(DOT, roots=(*DOT.roots, DOT.roots[-1])), COPY)
+    assert "kernel 0: dot.1 is listed twice as a root stage" in reasons(PRODUCT, twice, H200)
 
 
 def test_the_error_holds_all_reasons_and_names_pipeline_and_target() -> None:

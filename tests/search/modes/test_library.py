@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import autosched
+from autosched import Func, Input, Pipeline, RDom, Var, float32
+from autosched.analysis.bind import bind
 from autosched.measure.problem import Problem
 from autosched.runtime.cache import clear_cache
 from autosched.schedule.sample import sample_schedule
@@ -126,3 +130,23 @@ def test_damaged(content: str, caplog: pytest.LogCaptureFixture) -> None:
     assert str(path) in caplog.text
     keep_tuned(BOUND, TARGET, ROOTS, MEASURED)
     assert find_tuned(BOUND, TARGET) is not None
+
+
+def test_one_that_is_illegal_by_now_is_searched_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    """As one is which an earlier release accepted: here, a Func's update stands before its definition."""
+    image, f, r = Input("image", float32, 1), Func("f"), RDom("r", k=5)
+    f[Var("x")] = 0.0
+    f[Var("x")] += image[Var("x") + r.k]
+    pipeline, shapes = Pipeline(f.over(x=(0, 60))), {"image": (64,)}
+    bound = bind(pipeline, shapes)
+    (roots,) = schedule_roots(bound, TARGET).kernels
+    wrong = Schedule.of(bound, [replace(roots, roots=roots.roots[::-1])])
+    keep_searched(bound, TARGET, {}, wrong, ORIGIN)
+    path = keep_tuned(bound, TARGET, wrong, MEASURED)
+    with caplog.at_level(logging.WARNING):
+        assert find_searched(bound, TARGET, {}) is None
+        assert find_tuned(bound, TARGET) is None
+    assert f"a schedule in {path} cannot be used and is searched for again: illegal schedule" in caplog.text
+    assert "f is listed after f.1, but must run before it" in caplog.text
+    found = autosched.schedule(pipeline, shapes, "h200", strategy="roots", reuse=True)
+    assert found.schedule.kernels == (roots,)
