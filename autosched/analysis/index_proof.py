@@ -98,7 +98,7 @@ def _alternatives(e: ix.Index, atom: ix.Atom, signs: set[int]) -> list[list[ix.I
         atom: A minimum or maximum in it.
         signs: The directions in which the index moves with the atom.
     """
-    arms = [ix.rewritten(e, lambda a, args, k=k: args[k] if a.key == atom.key else None) for k in range(2)]
+    arms = [_with_argument(e, atom, k) for k in range(2)]
     grows = 1 if atom.kind == "max" else -1
     if signs == {grows}:
         return [arms]
@@ -107,6 +107,11 @@ def _alternatives(e: ix.Index, atom: ix.Atom, signs: set[int]) -> list[list[ix.I
     less = ix.sub(ix.sub(*atom.args), 1)  # negative where the first argument is the minimum
     more = ix.sub(ix.sub(*atom.args[::-1]), 1)
     return [[arms[0], less], [arms[1], more]] if atom.kind == "min" else [[arms[0], more], [arms[1], less]]
+
+
+def _with_argument(e: ix.Index, atom: ix.Atom, position: int) -> ix.Index:
+    """Return an index with one of an atom's arguments in its place."""
+    return ix.rewritten(e, lambda a, args: args[position] if a.key == atom.key else None)
 
 
 def _occurrences(e: ix.Index) -> Iterator[tuple[ix.Atom, int]]:
