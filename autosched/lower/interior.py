@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from autosched.analysis import index as ix
+from autosched.lower.runs import Mask, Numbers, Runs, answers, runs_of
 from autosched.lower.scope import Condition
 
 MAX_BLOCKS = 1 << 22
 MOST = 0.75
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]]) -> dict[str, tuple[int, int]] | None:
@@ -22,14 +20,14 @@ def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]
     One body serves the whole box, so a condition must be decided in the same way in all of its blocks. Conditions that
     are decided in no block at all (they depend on data or on the thread alone) are left in the code and do not count;
     nor do those that every block decides, if at most the share `MOST` of them agree, as their code does not diverge
-    anyway. Exact for each condition over all threads of a block.
+    anyway. Exact for each condition over all threads of a block, where its answers do not change too often (`runs_of`).
 
     Args:
         conditions: What a kernel body could not decide.
         grid: Block loops as (name, extent).
     """
     extents = dict(grid)
-    reach = {name: np.full(n, n) for name, n in grid}
+    reach = {name: Runs.whole(n) for name, n in grid}
     joint: list[tuple[Condition, tuple[str, ...]]] = []
     for c in conditions:
         names = tuple(v for v in ix.loop_vars(c.index) if v in extents)
@@ -38,17 +36,16 @@ def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]
         if len(names) > 1:
             joint.append((c, names))
             continue
-        answers = _answers(c, {names[0]: np.arange(extents[names[0]])}, (extents[names[0]],))
-        ends = np.max([_run_ends(decided, answer) for decided, answer in answers], axis=0)
-        if _counts(answers, int((ends - np.arange(len(ends))).max()), len(ends)):
-            reach[names[0]] = np.minimum(reach[names[0]], ends)
+        runs = runs_of(c, names[0], extents[names[0]])
+        start, end = runs.longest()
+        if _counts(runs.ends > 0, end - start, runs.extent):
+            reach[names[0]] = reach[names[0]].shortened(runs)
     box = {}
-    for name, ends in reach.items():
-        lengths = ends - np.arange(len(ends))
-        start = int(np.argmax(lengths))
-        if lengths[start] == 0:
+    for name, runs in reach.items():
+        start, end = runs.longest()
+        if start == end:
             return None
-        box[name] = start, int(ends[start]) - 1
+        box[name] = start, end - 1
     for c, names in joint:
         shrunk = _shrink(c, names, box)
         if shrunk is None:
@@ -57,36 +54,26 @@ def interior_box(conditions: Iterable[Condition], grid: Sequence[tuple[str, int]
     return box
 
 
-def _run_ends(decided: Mask, answer: Numbers) -> Numbers:
-    """Return for each block where the run of blocks with its answer ends that starts at it, itself if undecided."""
-    blocks = np.arange(len(decided))
-    breaks = ~decided | np.concatenate(([True], answer[1:] != answer[:-1]))
-    following = np.append(np.where(breaks, blocks, len(blocks))[1:], len(blocks))
-    ends: Numbers = np.where(decided, np.minimum.accumulate(following[::-1])[::-1], blocks)
-    return ends
-
-
 def _shrink(c: Condition, names: Sequence[str], box: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]] | None:
     """Cut a box so that a condition on several block loops is decided throughout; leave it if it counts nowhere."""
     sizes = [box[n][1] - box[n][0] + 1 for n in names]
     if np.prod(sizes, dtype=np.int64) > MAX_BLOCKS:
         return box
     axes = np.meshgrid(*(np.arange(box[n][0], box[n][1] + 1) for n in names), indexing="ij", sparse=True)
-    answers = _answers(c, dict(zip(names, axes, strict=True)), tuple(sizes))
-    masks = [decided & (answer == _commonest(answer[decided])) for decided, answer in answers if decided.any()]
+    found = answers(c, {n: (at, at) for n, at in zip(names, axes, strict=True)}, tuple(sizes))
+    masks = [a.yes & (a.value == _commonest(a.value[a.yes])) for a in found if a.yes.any()]
     if any(mask.all() for mask in masks):
         return box
     slabs = [slab for mask in masks for slab in _slabs(mask)]
     axis, lo, hi = max(slabs, key=lambda slab: (slab[2] - slab[1] + 1) / sizes[slab[0]], default=(0, 0, -1))
-    if not _counts(answers, hi - lo + 1, sizes[axis]):
+    if not _counts(np.any([a.yes for a in found], axis=0), hi - lo + 1, sizes[axis]):
         return box
     start = box[names[axis]][0]
     return box | {names[axis]: (start + lo, start + hi)} if slabs else None
 
 
-def _counts(answers: Sequence[tuple[Mask, Numbers]], longest: int, blocks: int) -> bool:
-    """Whether the box is cut for a condition; ``longest`` run of ``blocks`` have one answer."""
-    decided = np.any([mask for mask, _ in answers], axis=0)
+def _counts(decided: Mask, longest: int, blocks: int) -> bool:
+    """Whether the box is cut for a condition that some blocks decide; ``longest`` run of ``blocks`` have one answer."""
     return bool(decided.any() and (not decided.all() or longest > MOST * blocks))
 
 
@@ -103,23 +90,6 @@ def _slabs(mask: Mask) -> list[tuple[int, int, int]]:
         if run is not None:
             slabs.append((axis, *run))
     return slabs
-
-
-def _answers(c: Condition, blocks: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[Mask, Numbers]]:
-    """Return the ways in which blocks may decide a condition: where they do, and the answer there."""
-    lo, hi = (np.broadcast_to(b, shape) for b in ix.bounds(c.index, {n: (at, at) for n, at in blocks.items()}))
-    yes = np.ones(shape, np.int64)
-    match c.kind:
-        case "sign":
-            return [(hi <= 0, yes), (lo >= 0, yes)]
-        case "nonnegative":
-            return [(lo >= 0, yes)]
-        case "split":
-            return [(hi < 0, yes), (lo >= 0, yes)]
-        case "nonzero":
-            return [(hi < 0, yes), (lo > 0, yes), ((lo == 0) & (hi == 0), yes)]
-        case _:
-            return [(lo // c.divisor == hi // c.divisor, lo // c.divisor)]
 
 
 def longest_run(mask: Mask) -> tuple[int, int] | None:
