@@ -46,7 +46,7 @@ class TableRows:
             reductions[:, :, 0] = 1
             terms = len(table.reduced)
             for k, loop in enumerate(table.reduced if terms <= MOST_REDUCTIONS else ()):
-                reductions[0, k, :2] = loop.extent, loop.values[0]
+                reductions[0, k, :2] = loop.extent, loop.lowest
                 reductions[0, k, 2:][table.known] = loop.change
             self.first.extend(np.array([self.constants.extend(constants)]))
             self.count.extend(np.array([len(constants)]))

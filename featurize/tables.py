@@ -111,8 +111,7 @@ class OffsetTable(LoopedAccesses):
         left = every % self.quotients
         times = np.full(len(start), again, np.int64)
         for k, byte in moves.items():
-            values = visit.loops[k].values
-            counts = np.bincount((values - values[0]) * byte % SECTOR_BYTES)
+            counts = _bytes_in_sector(visit.loops[k].extent, byte)
             along = np.flatnonzero(counts)
             counts = counts[along]
             start = (start[:, None] + along).reshape(-1) % SECTOR_BYTES
@@ -130,6 +129,14 @@ class OffsetTable(LoopedAccesses):
         remainders[:, self.known] = alike[:, c + 1 : -1]
         summed = np.bincount(inverse, weights=times, minlength=len(first)).astype(np.int64)
         return Entries(alike[:, :c].astype(bool), alike[:, c], remainders, summed, alike[:, -1])
+
+
+def _bytes_in_sector(iterations: int, byte: int) -> Ints:
+    """Return how many iterations of a loop that moves an address by so many bytes reach each byte of a sector."""
+    bytes_ = np.arange(SECTOR_BYTES) * (byte % SECTOR_BYTES) % SECTOR_BYTES
+    times, left = divmod(iterations, SECTOR_BYTES)
+    found: Ints = times * np.bincount(bytes_, minlength=SECTOR_BYTES)
+    return found + np.bincount(bytes_[:left], minlength=SECTOR_BYTES)
 
 
 def _any_twice(start: Ints, iteration: Ints) -> bool:

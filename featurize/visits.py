@@ -14,17 +14,13 @@ from autosched.featurize.nests import Bools, Ints, Tile
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop inside the thread: its values, and the change of each index a step."""
+    """A loop inside the thread: its lowest value, its iterations, and the change of each index a step."""
 
     name: Hashable
-    values: Ints
+    lowest: int
+    extent: int
     change: Ints
     is_reduction: bool
-
-    @property
-    def extent(self) -> int:
-        """Its iterations."""
-        return len(self.values)
 
 
 @dataclass(eq=False)
@@ -66,7 +62,7 @@ class LoopedAccesses:
         self.constants = offsets[:, self.known]
         self._own = self._change_with(self.dims)
         self.reduced = [
-            Loop((self.nest, name), np.arange(lo, hi + 1), self._change_with([name])[:, 0], True)
+            Loop((self.nest, name), lo, hi + 1 - lo, self._change_with([name])[:, 0], True)
             for name, lo, hi in self.reductions
         ]
 
@@ -88,12 +84,12 @@ class LoopedAccesses:
             reduces: Which of these are reductions.
             nest: A name for the nest.
         """
-        found = [Loop(around[k], np.arange(n), self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
+        found = [Loop(around[k], 0, n, self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
         found += [
             replace(loop, name=(nest, name)) for loop, (name, *_) in zip(self.reduced, self.reductions, strict=True)
         ]
         for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
-            found.append(Loop((nest, d), np.arange(n), self._own[:, k], False))
+            found.append(Loop((nest, d), 0, n, self._own[:, k], False))
         return found
 
     def canonical(self, every: Ints, rest: Ints | int) -> Ints:
@@ -164,7 +160,7 @@ class Visit:
         """
         shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
         at: Ints = np.indices(shape, np.int64).reshape(len(shape), math.prod(shape)).T
-        start = np.array([p.values[0] for p in self.loops], np.int64)
+        start = np.array([p.lowest for p in self.loops], np.int64)
         change = np.array([p.change for p in self.loops], np.int64).reshape(len(self.loops), len(self.accesses.rows))
         own = at[:, len(self.loops) - len(self.tile.serial) :]
         inside: Bools = np.all(own[:, None, :] < self.tile.limits[None], axis=2)
