@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isqrt
 
 import numpy as np
 
@@ -33,6 +34,8 @@ AHEAD_SHARE = 0.5
 """Share of the kernels with steps whose Members are loaded a step ahead, where that is legal."""
 ASYNCHRONOUS_SHARE = 0.25
 """Share of those that are copied past registers meanwhile, where that is."""
+LARGEST_TRIED = 1 << 17
+"""Numbers that are tried as divisors of a loop's extent, at most."""
 
 
 def streamed_kernel(
@@ -108,10 +111,16 @@ def _cut(terms: Sequence[Loop], rng: np.random.Generator) -> tuple[list[Loop], l
     walked, inner = list(terms[:whole]), []
     if whole < len(terms) and (whole == 0 or rng.random() < 0.5):
         n = terms[whole].extent
-        steps = int(rng.choice([d for d in range(1, n + 1) if n % d == 0]))
+        steps = int(rng.choice(_divisors(n)))
         walked.append(replace(terms[whole], extent=steps))
         inner.append(replace(terms[whole], extent=n // steps))
     return walked, inner
+
+
+def _divisors(n: int) -> list[int]:
+    """Return the divisors of a number, ascending; of one beyond 2**34, those up to `LARGEST_TRIED` and their partners."""
+    small = [d for d in range(1, min(isqrt(n), LARGEST_TRIED) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})
 
 
 def _hosted_deeper(m: Member, host: StageTiling, tiling: StageTiling) -> Member:

@@ -65,15 +65,17 @@ def tile_bounds(extent: int, tiled: int) -> tuple[int, int]:
     return low, max(extent // share, low)
 
 
-def tile_sizes(extent: int, tiled: int, *, powers: bool) -> Ints:
+def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
     """Return the tile sizes to try in one dimension, ``int64[sizes]``, ascending.
 
     Args:
         extent: Points of the dimension.
         tiled: Number of tiled dimensions.
         powers: Powers of two, as while stages are grouped, or every second size, as in the final tiling pass.
+        most: The largest size that a block can have.
     """
     low, high = tile_bounds(extent, tiled)
+    high = min(high, most)
     if powers:
         every = 2 ** np.arange(high.bit_length(), dtype=np.int64)
     else:
@@ -99,8 +101,7 @@ def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -
     for k, role in enumerate(roles):
         if role is not Role.THREADS:
             continue
-        sizes = tile_sizes(extents[k], tiled, powers=powers)
-        sizes = sizes[sizes <= max(target.max_block_dim)]
+        sizes = tile_sizes(extents[k], tiled, powers=powers, most=max(target.max_block_dim))
         n = len(threads)
         threads = np.repeat(threads, len(sizes), axis=0)
         threads[:, k] = np.tile(sizes, n)

@@ -69,8 +69,8 @@ def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
     loops = [(d.name, d.extent) for d in stage.reductions]
     for k, (name, extent) in enumerate(loops):
         inner = prod(n for _, n in loops[k + 1 :])
-        for part in (n for n in range(1, extent + 1) if extent % n == 0):
-            if part * inner <= MOST_TERMS and (part < extent or k == 0):
+        for part in (n for n in range(1, min(extent, MOST_TERMS // max(inner, 1)) + 1) if extent % n == 0):
+            if part < extent or k == 0:
                 outer = dict.fromkeys((d for d, _ in loops[:k]), 1)
                 choices.setdefault(part * inner, {**outer, name: part})
     picked = {min(choices, key=lambda n: (abs(n - wanted), n)) for wanted in TERMS_OF_STEP} if choices else set()

@@ -51,10 +51,12 @@ def test_bounds(extent: int, tiled: int, expected: tuple[int, int]) -> None:
 
 
 def test_powers_of_two_while_grouping_and_every_second_size_in_the_end() -> None:
-    assert tile_sizes(96, 2, powers=True).tolist() == [8, 16, 32]
-    assert tile_sizes(96, 2, powers=False).tolist() == list(range(8, 49, 2))
-    assert tile_sizes(50, 1, powers=True).tolist() == [1, 2, 4, 8, 16]
-    assert tile_sizes(50, 1, powers=False).tolist() == [1, *range(2, 26, 2)]
+    assert tile_sizes(96, 2, powers=True, most=1024).tolist() == [8, 16, 32]
+    assert tile_sizes(96, 2, powers=False, most=1024).tolist() == list(range(8, 49, 2))
+    assert tile_sizes(50, 1, powers=True, most=1024).tolist() == [1, 2, 4, 8, 16]
+    assert tile_sizes(50, 1, powers=False, most=1024).tolist() == [1, *range(2, 26, 2)]
+    assert tile_sizes(1 << 40, 1, powers=True, most=32).tolist() == [8, 16, 32]
+    assert tile_sizes(1 << 40, 1, powers=False, most=32).tolist() == list(range(8, 33, 2))
 
 
 def test_rows_hold_threads_then_serial_points() -> None:
