@@ -9,7 +9,7 @@ from importlib.resources import files
 from autosched.analysis.index import Index, substitute
 from autosched.analysis.naming import Namer
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
-from autosched.codegen.expressions import index_text, storage_type
+from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import (
     follows_data,
@@ -137,7 +137,8 @@ class _Printer:
             self.w.line(f"SHARED({storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset});")
         inner = 1
         for name, n in reversed([g for g in k.grid_loops if g[1] > 1]):
-            self.w.line(f"const int {name} = (int)(block / {inner} % {n});  // {n} blocks")
+            kind = counter_type(n - 1)
+            self.w.line(f"const {kind} {name} = ({kind})(block / {inner} % {n});  // {n} blocks")
             inner *= n
         self.statements(k.body)
         self.w.close()
@@ -176,7 +177,7 @@ class _Printer:
             return
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
-        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
+        self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
         self.statements(s.body)
         if s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s):
             self.w.line("ONE_BY_ONE;")
@@ -227,7 +228,8 @@ class _Printer:
 
     def _loop_around(self, s: For, body: Callable[[], None]) -> None:
         around, self._around = self._around, s
-        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
+        kind = counter_type(s.extent)
+        self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         body()
         if follows_data(s) or (around is not None and keeps_sums(s, around)):
             self.w.line("ONE_BY_ONE;")
@@ -279,12 +281,10 @@ class _Printer:
             self._loop_over_lanes(s.second, False)
 
     def _loop_over_lanes(self, s: For, in_vectors: bool) -> None:
-        start, *others = [index_text(first) for first in s.starts] or ["0"]
-        for first in others:
-            start = f"as_max_i32({start}, {first})"
-        end = str(s.extent)
-        for limit in s.limits:
-            end = f"as_min_i32({end}, {index_text(limit)})"
+        start = extreme_text("max", s.starts or (0,))
+        if any(map(is_wide, s.starts)):  # a lane's number is an int
+            start = f"(int)as_min_i64({s.extent}, {start})"
+        end = extreme_text("min", (s.extent, *s.limits))
         if in_vectors:
             self.w.line("#pragma omp simd")
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from autosched.codegen.expressions import local_type, storage_type
+from autosched.codegen.expressions import counter_type, local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
@@ -194,7 +194,8 @@ class _Printer:
             # Written out once for each point, guards would keep loads where they are; the registers of all blocks would
             # be those of these few, and compiling take up to a minute.
             self.w.line("ROLLED")
-        self.w.open(f"for (int {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
+        kind = counter_type(s.extent)
+        self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")
         self.statements(s.body)
         self.written_out = outer

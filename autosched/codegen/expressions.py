@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autosched.analysis import index as ix
 from autosched.codegen.divide import constant_division
 from autosched.codegen.prelude import float_literal
@@ -34,6 +36,11 @@ def local_type(d: DType) -> str:
     return "float" if d == float16 else C_TYPE[d.name]
 
 
+def counter_type(most: int) -> str:
+    """Return the C type of a loop variable that goes up to a number."""
+    return C_TYPE["int32" if most <= _INT_LIMIT else "int64"]
+
+
 def is_wide(e: ix.Index) -> bool:
     """Whether an index needs 64-bit arithmetic somewhere on the way."""
     if not isinstance(e, ix.Affine):
@@ -62,6 +69,15 @@ def index_text(e: ix.Index, wide: bool | None = None) -> str:
     if e.const:
         parts.append(f"- {-e.const}" if e.const < 0 else f"+ {e.const}")
     return " ".join(parts)
+
+
+def extreme_text(kind: str, indices: Sequence[ix.Index]) -> str:
+    """Return the ``min`` or ``max`` of indices as C text, in 64 bits where one of them needs these."""
+    wide = any(map(is_wide, indices))
+    text, *others = [index_text(e, wide) for e in indices]
+    for other in others:
+        text = f"as_{kind}_{'i64' if wide else 'i32'}({text}, {other})"
+    return text
 
 
 def _term_text(t: ix.Term, wide: bool) -> str:

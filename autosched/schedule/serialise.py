@@ -33,7 +33,7 @@ FORMAT = "autosched-schedule"
 VERSION = 1
 """Raised whenever a file of the last version would be misread."""
 
-LARGEST_EXTENT = (1 << 31) - 1
+LARGEST_EXTENT = (1 << 41) - 1
 LARGEST_COUNT = (1 << 63) - 1
 LARGEST_FILE = 1 << 26
 

@@ -88,7 +88,7 @@ def tilings(draw: st.DrawFn, func: str) -> StageTiling:
     """Loops of a stage in any number and order, as many in all as 64 bits can count."""
     number = draw(st.integers(0, len(BOUND.funcs[func].stages) - 1))
     dims = st.sampled_from([d.name for d in BOUND.stage(func, number).loops])
-    extents = st.integers(1, 64) | st.integers(1, 2**31 - 1)
+    extents = st.integers(1, 64) | st.integers(1, 2**41 - 1)
     loops = draw(st.lists(st.builds(Loop, dims, st.sampled_from(LoopKind), extents), max_size=4))
     while _points(loops) >= 2**63:
         loops.pop()
@@ -100,7 +100,7 @@ def members(draw: st.DrawFn) -> Member:
     func = draw(st.sampled_from(list(BOUND.funcs)))
     host = draw(tilings(draw(st.sampled_from(list(BOUND.funcs))))).stage
     level = draw(st.sampled_from((Level.BLOCK, Level.STREAM, Level.WARP, Level.THREAD)))
-    at = At(level, host, draw(st.integers(0, 2**31 - 1)))
+    at = At(level, host, draw(st.integers(0, 2**41 - 1)))
     order = draw(st.permutations(BOUND.funcs[func].dims))
     stages = tuple(draw(st.lists(tilings(func), min_size=1, max_size=2)))
     aligned = draw(
@@ -174,15 +174,15 @@ WRONG_IN_KERNEL = [
     ("roots[0].loops[0]", "y", "is 'y': give an object {...}"),
     ("roots[0].loops[1].dim", "z", "is 'z', which is no dimension of stage out: There is y, x"),
     ("roots[0].loops[1].kind", "vector", "is 'vector', which is no kind of loop: There is block, thread, serial, red"),
-    ("roots[0].loops[0].extent", 0, "is 0: give a whole number from 1 to 2147483647"),
-    ("roots[0].loops[0].extent", -4, "is -4: give a whole number from 1 to 2147483647"),
-    ("roots[0].loops[0].extent", 2**31, "is 2147483648: give a whole number from 1 to 2147483647"),
+    ("roots[0].loops[0].extent", 0, "is 0: give a whole number from 1 to 2199023255551"),
+    ("roots[0].loops[0].extent", -4, "is -4: give a whole number from 1 to 2199023255551"),
+    ("roots[0].loops[0].extent", 2**41, "is 2199023255552: give a whole number from 1 to 2199023255551"),
     ("roots[0].loops[0].extent", 4.0, "is 4.0: give a whole number"),
     ("roots[0].loops[0].extent", True, "is true: give a whole number"),
     ("roots[0].loops[0].extent", None, "is null: give a whole number"),
     ("members[0].stages", [], "is empty: a Member computes at least one stage"),
     ("members[0].stages[0].loops[0].dim", "r.k", "is 'r.k', which is no dimension of stage total: There is y, x"),
-    ("members[0].at.depth", -1, "is -1: give a whole number from 0 to 2147483647"),
+    ("members[0].at.depth", -1, "is -1: give a whole number from 0 to 2199023255551"),
     ("members[0].at.level", "root", "is 'root', which is no level of a Member: There is block, stream, warp, thread"),
     ("members[0].at.level", "BLOCK", "is 'BLOCK', which is no level of a Member"),
     ("members[0].at.host.func", "img", "is 'img', which is no Func of pipeline 'small'"),

@@ -126,7 +126,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     "unknown dimension": (BLUR, blur_of(out=f"{OUT} sz=1"), "out has no loop z; it has y, x"),
     "no root": (BLUR, schedule(BLUR, *two_kernels(), Kernel(())), "kernel 2: it has no root stage"),
     "extent 0": (BLUR, blur_of(out=f"{OUT} sx=0"), "loop x of out has extent 0"),
-    "extent too large": (BLUR, blur_of(out=f"{OUT} sx={1 << 31}"), "loop x of out has extent 2147483648"),
+    "extent too large": (BLUR, blur_of(out=f"{OUT} sx={1 << 41}"), "loop x of out has extent 2199023255552"),
     "pure loop as a reduction": (BLUR, blur_of(out=f"{OUT} ry=1"), "y of out is no reduction"),
     "carried loop on blocks": (
         PRODUCT,

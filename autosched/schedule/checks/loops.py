@@ -10,7 +10,8 @@ from autosched.schedule.across import accumulated, lane_loops
 from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
-LARGEST = 1 << 31
+LARGEST = 1 << 41
+"""More than a loop has over any region that can be bound (`autosched.analysis.bind.LARGEST_EXTENT`), tiles rounded up."""
 
 
 def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
