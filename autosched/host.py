@@ -74,7 +74,7 @@ def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | No
         simd_lanes=_simd_lanes(cpuinfo),
         l2_bytes_per_core=l2,
         last_level_bytes=max(last_level, l2 * cores),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=memory_bytes(),
         clock_hz=_clock_hz(sysfs),
         processor=_processor(cpuinfo),
     )
@@ -157,7 +157,8 @@ def _processor(cpuinfo: Path) -> str:
     return f"{vendor} {family} {unit}"
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Return the bytes of physical memory of this machine."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):  # not a name this system knows

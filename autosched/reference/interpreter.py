@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from autosched.errors import BoundsError
+from autosched.errors import BoundsError, InputError
+from autosched.host import memory_bytes
 from autosched.lang.expr import Scalar
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline, producers_of
@@ -34,7 +36,7 @@ def interpret(
 
     Raises:
         InputError: If an argument is missing, unknown or of the wrong type, or if a loop that carries a dependence is
-            longer than a million Python steps.
+            longer than a million Python steps, or if a Func over its domain does not fit this machine's memory.
         BoundsError: If an index reaches outside an input or cannot be bounded.
     """
     with np.errstate(all="ignore"):
@@ -107,6 +109,7 @@ def _compute_func(
     Points of an ``undef`` Func that no update writes hold 0; that they are never read is not checked here.
     """
     shape = tuple(high - low for low, high in domain)
+    _check_memory(stages[0].name, shape, sum(d.bytes_ for d in func.dtypes))
     buffer = Buffer(tuple(low for low, _ in domain), tuple(np.zeros(shape, d.numpy) for d in func.dtypes))
     sources[func] = buffer
     if stages[0].values:
@@ -114,6 +117,16 @@ def _compute_func(
     for stage in stages[1:]:
         if not stage.never_runs:
             run_update(stage, domain, bindings, sources)
+
+
+def _check_memory(name: str, shape: tuple[int, ...], element_bytes: int) -> None:
+    """Refuse arrays that this machine cannot hold."""
+    needed, held = prod(shape) * element_bytes, memory_bytes()
+    if needed > held:
+        raise InputError(
+            f"{name} needs {needed} bytes over {' x '.join(map(str, shape))} points, more than the {held} of this "
+            "machine; use smaller inputs or a smaller box"
+        )
 
 
 def _run_pure(

@@ -74,8 +74,8 @@ def check_launch(
     threads, count = block3[0] * block3[1] * block3[2], grid3[0] * grid3[1] * grid3[2]
     if threads > min(text.max_threads, _MAX_THREADS):
         raise LaunchError(f"{text.name}: {threads} threads a block, but it was compiled for {text.max_threads}")
-    if count >= _MAX_BLOCKS:
-        raise LaunchError(f"{text.name}: a grid of {count} blocks is too large to emulate")
+    if blocks is None and count >= _MAX_BLOCKS:
+        raise LaunchError(f"{text.name}: a grid of {count} blocks is too large to emulate; choose some of its blocks")
     if shared_bytes < 0:
         raise LaunchError(f"{text.name}: {shared_bytes} bytes of shared memory")
     return Configuration(grid3, block3, shared_bytes, _linear_blocks(text.name, grid3, count, blocks))
