@@ -6,7 +6,7 @@ are measured against this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
@@ -89,6 +89,7 @@ def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined:
 def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bool = False) -> tuple[Loop, ...]:
     """Return block, thread and reduction loops: 32 x 8 threads (on a CPU up to 256 x 4 lanes) on the inner dimensions.
 
+    Each thread has one point, or several where a grid cannot have so many blocks.
     ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
     """
     parallel = [d.name for d in stage.loops if d.parallel and not (shared and d.reduction)]
@@ -104,10 +105,24 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
         threads[vector] = min(_power_of_two_up_to(size[vector], wide), size[vector])
     if others:
         threads[others[0]] = _power_of_two_up_to(size[others[0]], tall)
-    blocks = [Loop(d, LoopKind.BLOCK, -(-size[d] // threads.get(d, 1))) for d in parallel]
+    serial = _serial_points(size, parallel, threads, vector, target)
+    tile = {d: threads.get(d, 1) * serial.get(d, 1) for d in parallel}
+    blocks = [Loop(d, LoopKind.BLOCK, -(-size[d] // tile[d])) for d in parallel]
     lanes = [Loop(d, LoopKind.THREAD, n) for d, n in threads.items()]
+    lanes += [Loop(d, LoopKind.SERIAL, n) for d, n in serial.items()]
     terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.loops if d.name not in parallel]
     return (*blocks, *lanes, *terms)
+
+
+def _serial_points(
+    size: Mapping[str, int], parallel: Sequence[str], threads: Mapping[str, int], vector: str | None, target: Target
+) -> dict[str, int]:
+    """Return points of a thread along the vector dimension: one, unless there would be more blocks than a grid has."""
+    blocks = _product(-(-size[d] // threads.get(d, 1)) for d in parallel)
+    if vector is None or blocks <= target.max_grid[0]:
+        return {}
+    most = -(-size[vector] // threads[vector])
+    return {vector: _power_of_two_up_to(most, 2 * -(-blocks // target.max_grid[0]))}
 
 
 def _power_of_two_up_to(extent: int, limit: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
@@ -24,6 +25,8 @@ from autosched.lang.pipeline import Pipeline
 LARGEST_EXTENT = 1 << 40
 LARGEST_INDEX = 1 << 30
 """Extent that an index which depends on data must stay below."""
+MOST_ITERATIONS = 1 << 60
+"""Iterations of all loops of a stage together; costs and counts of more would not fit 64 bits."""
 BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
 
 
@@ -37,7 +40,8 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
 
     Raises:
         InputError: For a missing, unknown or ill-formed shape, or a missing parameter value.
-        BoundsError: If a read leaves an input, naming stage, index expression and range.
+        BoundsError: If a read leaves an input, naming stage, index expression and range, or if a stage has more than
+            `MOST_ITERATIONS` iterations.
         DSLError: If no output box is declared and none can be deduced.
     """
     binder = Binder(pipeline, shapes, params or {})
@@ -238,6 +242,7 @@ class Binder:
             funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
             _check_size(funcs[self.names[id(f)]], f)
             for stage in (s.stage for s in self.stages[f] if not s.stage.is_empty):
+                _check_iterations(funcs[self.names[id(f)]], stage)
                 check_wrapping(stage, loop_ranges(stage, funcs[self.names[id(f)]], box))
             if not f.definitions[0].values:
                 check_undefined(funcs[self.names[id(f)]], f.location)
@@ -363,6 +368,18 @@ def _check_size(func: BoundFunc, f: Func) -> None:
         total *= n
     if total >= MOST_BYTES:
         raise BoundsError(f"{func.name!r} is needed over {func.region}: too large", location=f.location)
+
+
+def _check_iterations(func: BoundFunc, stage: BoundStage) -> None:
+    """Refuse a stage that no machine could run to its end."""
+    pure = dict(zip(func.dims, func.extents, strict=True))
+    extents = {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
+    if prod(extents.values()) > MOST_ITERATIONS:
+        loops = ", ".join(f"{name} of {n}" for name, n in extents.items())
+        raise BoundsError(
+            f"stage {stage.func!r} has more than {MOST_ITERATIONS} iterations: {loops}", location=stage.location,
+            hint="use smaller inputs, domains or reductions",
+        )  # fmt: skip
 
 
 def _constant(i: ix.Index) -> int:

@@ -118,7 +118,7 @@ def _cut(terms: Sequence[Loop], rng: np.random.Generator) -> tuple[list[Loop], l
 
 
 def _divisors(n: int) -> list[int]:
-    """Return the divisors of a number, ascending; of one beyond 2**34, those up to `LARGEST_TRIED` and their partners."""
+    """Return the divisors of a number, ascending; beyond 2**34, those up to `LARGEST_TRIED` and their partners."""
     small = [d for d in range(1, min(isqrt(n), LARGEST_TRIED) + 1) if n % d == 0]
     return sorted({*small, *(n // d for d in small)})
 

@@ -274,6 +274,14 @@ def test_empty_output_box() -> None:
         bound(f, {"img": (8, 8)}, y=(0, 8), x=(4, img.shape[1] - 4))
 
 
+def test_more_iterations_than_64_bits_count() -> None:
+    f, r = Func("f"), RDom("r", i=1 << 32, j=1 << 32)
+    f[x] = a.cast("int64", 0)
+    f[x] += a.cast("int64", (r.i + r.j + x) % 5)
+    with pytest.raises(BoundsError, match=r"stage 'f' has more than \d+ iterations: x of 3, r.i of 4294967296, r.j of"):
+        bound(f, {}, x=(0, 3))
+
+
 def test_sizes_beyond_64_bits() -> None:
     f = func(a.cast(float32, x))
     with pytest.raises(BoundsError, match=r"'f' is needed over .*: too large"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.types import LoopKind
 from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
-from autosched.target import get_target, target_names
+from autosched.target import Target, get_target, target_names
 from tests.schedule.building import blur
 from tests.schedule.corner_cases import CORNER_CASES
 
@@ -81,3 +83,18 @@ def test_a_filter_behind_an_inlined_copy_is_not_computed_again_at_every_use_of_t
     bound = bind(a.Pipeline(funcs[-1].over(x=(0, image.shape[0]))), {"image": (1000,)}, {})
     computed = [r.tiling.stage.func for k in schedule_roots(bound, get_target("h200")).kernels for r in k.roots]
     assert computed == ["blur_0", "blur_1", "copy_2"]
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.name in ("cpu", "H200")], ids=lambda t: t.name)
+def test_threads_have_several_points_where_a_grid_cannot_have_so_many_blocks(target: Target) -> None:
+    f, x, y = a.Func("f"), a.Var("x"), a.Var("y")
+    f[y, x] = a.cast("uint8", (x + y) % 251)
+    bound = bind(a.Pipeline([f.over(y=(0, 1 << 22), x=(0, 1 << 24))]), {})
+    roomy = replace(target, memory_bytes=1 << 60)
+    schedule = schedule_roots(bound, roomy)
+    assert reasons(bound, schedule, roomy) == []
+    loops = schedule.kernels[0].roots[0].tiling.loops
+    assert [p.dim for p in loops if p.kind is LoopKind.SERIAL] == ["x"]
+    few = bind(a.Pipeline([f.over(y=(0, 1 << 10), x=(0, 1 << 10))]), {})
+    loops = schedule_roots(few, roomy).kernels[0].roots[0].tiling.loops
+    assert [p.dim for p in loops if p.kind is LoopKind.SERIAL] == []

@@ -11,7 +11,7 @@ from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
 LARGEST = 1 << 41
-"""More than a loop has over any region that can be bound (`autosched.analysis.bind.LARGEST_EXTENT`), tiles rounded up."""
+"""More than a loop over a region has (`autosched.analysis.bind.LARGEST_EXTENT`), tiles rounded up."""
 
 
 def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
