@@ -291,6 +291,16 @@ def test_endless_and_huge_domains_are_refused() -> None:
         interpret(Pipeline(g.over(x=(0, 1))), {"word": np.zeros(1, np.int32)})
 
 
+def test_funcs_that_memory_cannot_hold_are_refused_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.reference.interpreter.memory_bytes", lambda: 1 << 20)
+    f = Func("f")
+    f[x] = a.cast("float64", x % 5)
+    reason = "f needs 1048584 bytes over 131073 points, more than the 1048576 of this machine; use smaller"
+    with pytest.raises(InputError, match=reason):
+        a.interpret(Pipeline(f.over(x=(0, (1 << 17) + 1))), {})
+    assert a.interpret(Pipeline(f.over(x=(0, 1 << 17))), {})["f"].size == 1 << 17
+
+
 def test_empty_boxes_are_refused() -> None:
     f = Func("f")
     f[x] = src[x]

@@ -111,13 +111,13 @@ def _cut(terms: Sequence[Loop], rng: np.random.Generator) -> tuple[list[Loop], l
     walked, inner = list(terms[:whole]), []
     if whole < len(terms) and (whole == 0 or rng.random() < 0.5):
         n = terms[whole].extent
-        steps = int(rng.choice(_divisors(n)))
+        steps = int(rng.choice(divisors(n)))
         walked.append(replace(terms[whole], extent=steps))
         inner.append(replace(terms[whole], extent=n // steps))
     return walked, inner
 
 
-def _divisors(n: int) -> list[int]:
+def divisors(n: int) -> list[int]:
     """Return the divisors of a number, ascending; beyond 2**34, those up to `LARGEST_TRIED` and their partners."""
     small = [d for d in range(1, min(isqrt(n), LARGEST_TRIED) + 1) if n % d == 0]
     return sorted({*small, *(n // d for d in small)})

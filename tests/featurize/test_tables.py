@@ -130,3 +130,21 @@ def test_a_nest_inside_one_thread_moves_with_the_loops_around_it() -> None:
     assert sum(t for t, f in zip(found.times.tolist(), found.full.tolist(), strict=True) if f[0]) == 4
     every = table.entries(visit, [], STEPS, Counting.EVERY)
     assert every.times.sum() == 12
+
+
+@given(st.integers(1, 200), st.integers(-9, 9), st.integers(1, 3))
+@settings(deadline=None)
+def test_long_reductions_reach_the_bytes_of_a_sector_in_turn(extra: int, step: int, lanes: int) -> None:
+    """One of 20,000 periods more has the same addresses, each so many times more often."""
+    filtered = group(row(r=step), row(x=1))
+    few, many = (
+        entries(OffsetTable(filtered, "f", ("y", "x"), (("r", 0, n - 1),)), tile(1, lanes), Counting.DISTINCT)
+        for n in (64 + extra, 64 + extra + 32 * 20_000)
+    )
+    assert few.start.tolist() == many.start.tolist()
+    assert many.times.sum() - few.times.sum() == (32 * 20_000 * lanes if step else 0)
+
+
+def test_billions_of_terms_take_no_array() -> None:
+    table = OffsetTable(group(row(r=1), row(x=1)), "f", ("y", "x"), (("r", 0, 1 << 40),))
+    assert entries(table, tile(1, 2), Counting.DISTINCT).times.sum() == 2 * ((1 << 40) + 1)

@@ -214,5 +214,6 @@ def test_arguments_are_checked() -> None:
     cannot_launch((2, 1, 1), (1, 1, 65), "block")
     cannot_launch((2, 1), (32, 1, 1), "three sizes")
     cannot_launch((1 << 28, 1, 1), (32, 1, 1), "too large to emulate")
+    kernel.launch((1 << 28, 1, 1), (32, 1, 1), 0, [a, b, 1.0], blocks=[(1, 0, 0)])
     cannot_launch((2, 1, 1), (32, 1, 1), "bytes of shared memory", shared=-1)
     cannot_launch((2, 1, 1), (32, 1, 1), "is not in the grid", blocks=[(2, 0, 0)])

@@ -13,6 +13,7 @@ from autosched.analysis.bound import BoundPipeline
 from autosched.apps.registry import load_apps
 from autosched.errors import ScheduleError
 from autosched.schedule.sample import SampleStats, sample_schedule
+from autosched.schedule.sample_stream import divisors
 from autosched.schedule.types import Kernel, Level, LoopKind, Schedule
 from autosched.schedule.validate import reasons
 from autosched.target import get_target
@@ -117,3 +118,15 @@ def test_tilings_vary() -> None:
 def test_a_pipeline_that_fits_no_device_says_so() -> None:
     with pytest.raises(ScheduleError, match=r"its arrays need .* bytes, more than the"):
         sample(blur(400_000, 200_000), 0)
+
+
+@pytest.mark.parametrize("n", [1, 12, 97, 3600, 1 << 34, (1 << 17) ** 2 - 1])
+def test_divisors_up_to_the_square_of_those_tried(n: int) -> None:
+    found = divisors(n)
+    assert found == sorted(found) and found[0] == 1 and found[-1] == n
+    assert all(n % d == 0 for d in found)
+    assert set(range(1, min(n, 4000) + 1)) & set(found) == {d for d in range(1, min(n, 4000) + 1) if n % d == 0}
+
+
+def test_divisors_of_the_longest_loops() -> None:
+    assert divisors(1 << 40) == [1 << k for k in range(41) if k <= 17 or k >= 23]

@@ -174,6 +174,11 @@ def column_sums(rows: int, columns: int) -> BoundPipeline:
     return bind(Pipeline(total.over(x=(0, columns)), name="columns"), {"a": (rows, columns)})
 
 
+def test_steps_of_a_long_reduction() -> None:
+    stage = column_sums(3 << 38, 64).stage("total", 1)
+    assert [dict(terms) for terms in steps_of(stage)] == [{"r.y": n} for n in (8, 16, 32)]
+
+
 def searches(bound: BoundPipeline, *, shared: bool) -> list[StepSearch]:
     """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
     (place,) = places(bound, schedule_roots(bound, H200))
