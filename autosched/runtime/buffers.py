@@ -16,8 +16,8 @@ Role = Literal["input", "output"]
 DTypeLike = DType | str | type | np.dtype[Any]
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
-_COPY_TO_CPU = "copy it with {fix}, or run the pipeline with target='cuda'"
-_COPY_TO_GPU = "copy it with {fix}, or compile the pipeline with backend='cpu'"
+_RUN_ON_GPU = ", or run the pipeline with target='cuda'"
+_RUN_ON_CPU = ", or compile the pipeline with backend='cpu'"
 
 
 def as_host_array(
@@ -39,18 +39,18 @@ def as_host_array(
     Raises:
         InputError: If the value is no array, lies elsewhere, or has another dtype, shape or layout.
     """
-    argument = _Argument(value, name, role)
+    argument = _Argument(value, name, as_dtype(dtype), shape, role, "cpu")
     device = argument.require_device()
     if device.kind != "cpu":
         fix = f"{name}.cpu()" if is_torch(value) else f"cupy.asnumpy({name})"
-        argument.refuse(f"an array on {device}", "an array in host memory", _COPY_TO_CPU.format(fix=fix))
+        argument.refuse(f"an array on {device}", "an array in host memory", f"copy it with {fix}", _RUN_ON_GPU)
     if is_torch(value):
         argument.check_torch()
-        argument.check_form(_torch_dtype_name(value), dtype, tuple(value.shape), shape, value.is_contiguous())
+        argument.check_form(_torch_dtype_name(value), tuple(value.shape), value.is_contiguous())
         array: np.ndarray[Any, Any] = value.numpy()
     else:
         array = argument.numpy_view()
-        argument.check_form(str(array.dtype), dtype, array.shape, shape, array.flags.c_contiguous)
+        argument.check_form(str(array.dtype), array.shape, array.flags.c_contiguous)
     if not array.flags.aligned:
         argument.refuse("an array at an odd address", "elements at multiples of their size", f"pass {name}.copy()")
     if role == "output" and not array.flags.writeable:
@@ -88,21 +88,21 @@ def as_device_array(
     """
     import cupy
 
-    argument = _Argument(value, name, role)
+    argument = _Argument(value, name, as_dtype(dtype), shape, role, "cuda")
     found = argument.require_device()
     if found.kind == "cpu" and upload and role == "input":
         return cupy.asarray(as_host_array(value, name, dtype, shape))
     if found.kind != "cuda":
         fix = f"{name}.cuda()" if is_torch(value) else f"cupy.asarray({name})"
-        argument.refuse(f"an array on {found}", "an array on the GPU", _COPY_TO_GPU.format(fix=fix))
+        argument.refuse(f"an array on {found}", "an array on the GPU", f"copy it with {fix}", _RUN_ON_CPU)
     if is_torch(value):
         argument.check_torch()
-        argument.check_form(_torch_dtype_name(value), dtype, tuple(value.shape), shape, value.is_contiguous())
+        argument.check_form(_torch_dtype_name(value), tuple(value.shape), value.is_contiguous())
         # Not by DLPack: it would make CuPy's stream wait, and we run on PyTorch's own stream.
         array = cupy_view(value.data_ptr(), as_dtype(dtype).numpy, tuple(value.shape), value, found.index)
     else:
         array = argument.cupy_view()
-        argument.check_form(str(array.dtype), dtype, array.shape, shape, array.flags.c_contiguous)
+        argument.check_form(str(array.dtype), array.shape, array.flags.c_contiguous)
     if device is not None and array.device.id != device:
         fix = f"{name}.to('cuda:{device}')" if is_torch(value) else f"copy it under cupy.cuda.Device({device})"
         argument.refuse(f"an array on cuda:{array.device.id}", f"all arrays on cuda:{device}", fix)
@@ -218,16 +218,50 @@ def _refuse_scalar(name: str, number: float, element: DType, reason: str) -> NoR
 
 
 class _Argument:
-    """A value that a caller passed for a named array, and the checks all kinds of arrays share."""
+    """A value that a caller passed for a named array, and the checks all kinds of arrays share.
 
-    def __init__(self, value: Any, name: str, role: Role) -> None:
+    Args:
+        value: The caller's value.
+        name: The array's name in the pipeline.
+        dtype: Element type it must have.
+        shape: Shape it must have; any when left out.
+        role: Whether it is read or written.
+        place: Where the pipeline runs: "cpu" or "cuda".
+    """
+
+    def __init__(
+        self, value: Any, name: str, dtype: DType, shape: Sequence[int] | None, role: Role, place: str
+    ) -> None:
         self.value = value
         self.name = name
+        self.dtype = dtype
+        self.shape = None if shape is None else tuple(shape)
         self.role = role
+        self.place = place
 
-    def refuse(self, got: str, expected: str, fix: str) -> NoReturn:
-        """Raise the error that names the array, what it is, what it should be, and the way out."""
-        raise InputError(f"{self.role} {self.name!r}: got {got}, expected {expected}; {fix}")
+    def refuse(self, got: str, expected: str, fix: str, other: str = "", *, shared: bool = False) -> NoReturn:
+        """Raise the error that names the array, what it is, what it should be, and the way out.
+
+        Args:
+            got: What the array is.
+            expected: What it should be.
+            fix: How to make an input that is right.
+            other: Another way out.
+            shared: Whether what ``fix`` makes shares the array's memory. Where it does not, a result written to it
+                would not reach the array, so that outputs get other advice.
+        """
+        if self.role == "output" and not shared:
+            fix = self._new_output()
+        raise InputError(f"{self.role} {self.name!r}: got {got}, expected {expected}; {fix}{other}")
+
+    def _new_output(self) -> str:
+        shape = f"{self.name}.shape" if self.shape is None else str(self.shape)
+        if is_torch(self.value):
+            device = ", device='cuda'" if self.place == "cuda" else ""
+            made = f"torch.empty({shape}, dtype=torch.{self.dtype}{device})"
+        else:
+            made = f"{'cupy' if self.place == 'cuda' else 'np'}.empty({shape}, np.{self.dtype.numpy.name})"
+        return f"leave out= away, or pass {made} and copy the result from there"
 
     def require_device(self) -> Device:
         """Return where the value lies; refuse what is no array."""
@@ -246,29 +280,22 @@ class _Argument:
         if layout != "strided":
             self.refuse(f"a tensor of layout {layout}", "a dense one", f"pass {name}.to_dense()")
         if tensor.requires_grad:
-            self.refuse("a tensor that requires grad", "one outside autograd", f"pass {name}.detach()")
+            self.refuse("a tensor that requires grad", "one outside autograd", f"pass {name}.detach()", shared=True)
         if tensor.is_neg() or tensor.is_conj():
             fix = f"pass {name}.resolve_neg().resolve_conj()"
             self.refuse("a tensor with a pending negation or conjugation", "plain memory", fix)
 
-    def check_form(
-        self,
-        got_dtype: str,
-        dtype: DTypeLike,
-        got_shape: tuple[int, ...],
-        shape: Sequence[int] | None,
-        contiguous: bool,
-    ) -> None:
+    def check_form(self, got_dtype: str, got_shape: tuple[int, ...], contiguous: bool) -> None:
         """Refuse another dtype, another shape, or elements that do not follow one another in C order."""
-        name, expected = self.name, as_dtype(dtype)
+        name, expected = self.name, self.dtype
         torch_like = is_torch(self.value)
         if got_dtype != str(expected.numpy):
             fix = f"{name}.to(torch.{expected})" if torch_like else f"{name}.astype(np.{expected.numpy.name})"
             if expected.kind == "b":
                 fix = f"{name} != 0"
             self.refuse(f"dtype {got_dtype}", f"dtype {expected}", f"pass {fix}")
-        if shape is not None and got_shape != tuple(shape):
-            self.refuse(f"shape {got_shape}", f"shape {tuple(shape)}", _shape_fix(name, got_shape, tuple(shape)))
+        if self.shape is not None and got_shape != self.shape:
+            self.refuse(f"shape {got_shape}", f"shape {self.shape}", _shape_fix(name, got_shape, self.shape))
         if not contiguous:
             module = "cupy" if is_cupy(self.value) else "np"
             fix = f"{name}.contiguous()" if torch_like else f"{module}.ascontiguousarray({name})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array as python_array
+import re
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,39 @@ def test_an_output_must_be_writable() -> None:
     with pytest.raises(InputError, match=r"output 'a': got a read-only array, expected one that can be written"):
         as_host_array(READ_ONLY, "a", float32, (3, 4), role="output")
     as_host_array(DlpackOnly(torch.zeros(3, 4)), "a", float32, (3, 4), role="output")[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        (np.zeros((4, 3), np.float32).T, "np.empty((3, 4), np.float32)"),
+        (np.zeros((3, 8), np.float32)[:, ::2], "np.empty((3, 4), np.float32)"),
+        (np.zeros((4, 3), np.float32), "np.empty((3, 4), np.float32)"),
+        (np.zeros((3, 4, 1), np.float32), "np.empty((3, 4), np.float32)"),
+        (ZEROS.astype(np.float64), "np.empty((3, 4), np.float32)"),
+        (READ_ONLY, "np.empty((3, 4), np.float32)"),
+        (np.frombuffer(bytearray(49), np.uint8)[1:].view(np.float32).reshape(3, 4), "np.empty((3, 4), np.float32)"),
+        (np.ma.masked_array(ZEROS, ZEROS > 0), "np.empty((3, 4), np.float32)"),
+        ([[0.0] * 4] * 3, "np.empty((3, 4), np.float32)"),
+        (FakeGpuArray(), "np.empty((3, 4), np.float32)"),
+        (torch.zeros(4, 3).t(), "torch.empty((3, 4), dtype=torch.float32)"),
+        (torch.zeros(3, 4).double(), "torch.empty((3, 4), dtype=torch.float32)"),
+        (torch.zeros(3, 4).to_sparse(), "torch.empty((3, 4), dtype=torch.float32)"),
+        (torch.zeros(3, 4, dtype=torch.complex64).conj().imag, "torch.empty((3, 4), dtype=torch.float32)"),
+        (torch.zeros(3, 4, device="meta"), "torch.empty((3, 4), dtype=torch.float32)"),
+    ],
+)  # fmt: skip
+def test_no_copy_of_an_output_is_advised(value: object, made: str) -> None:
+    """It would take the result, and the array would stay as it was."""
+    with pytest.raises(InputError) as caught:
+        as_host_array(value, "a", float32, (3, 4), role="output")
+    assert f"; leave out= away, or pass {made} and copy the result from there" in str(caught.value)
+    assert not re.search(r"\ba\.|asarray|contiguous\(|ascontiguous|asnumpy", str(caught.value))
+
+
+def test_an_output_outside_autograd_shares_memory() -> None:
+    with pytest.raises(InputError, match=r"output 'a': got a tensor that requires grad.*pass a\.detach\(\)"):
+        as_host_array(torch.zeros(3, 4, requires_grad=True), "a", float32, (3, 4), role="output")
 
 
 def test_devices_are_told_apart() -> None:

@@ -194,7 +194,8 @@ class Launch:
             found = f"{value.size} of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
             raise InputError(f"{where} is an array of {param.count} elements of {param.dtype}, not {found}")
         if not value.flags.c_contiguous or not value.flags.aligned:
-            raise InputError(f"{where} is not C-contiguous: pass numpy.ascontiguousarray(...)")
+            fix = "a new array from numpy.empty" if param.kind == "out" else "numpy.ascontiguousarray(...)"
+            raise InputError(f"{where} is not C-contiguous: pass {fix}")
         if param.kind == "out" and not value.flags.writeable:
             raise InputError(f"{where} is written by the kernel, but the array is read-only")
         return value
