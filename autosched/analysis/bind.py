@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
@@ -14,14 +15,15 @@ from autosched.analysis.dependence import update_dependences
 from autosched.analysis.integer_widths import resolve_integer_widths
 from autosched.analysis.regions import Region, footprint_region, join, loop_ranges, with_fixed
 from autosched.analysis.specialise import Specialiser
-from autosched.analysis.to_index import rvar_range, to_index
+from autosched.analysis.to_index import Near, index_operands, rvar_range, to_index
 from autosched.analysis.undefined import check_undefined
 from autosched.analysis.wrapping import check_wrapping
 from autosched.errors import BoundsError, DSLError, InputError
-from autosched.lang.expr import Expr, Load, Scalar, Var, walk
+from autosched.lang.expr import Binary, Cast, Expr, Load, Scalar, Unary, Var, walk
 from autosched.lang.func import Definition, Func, Input
 from autosched.lang.pipeline import Pipeline
 
+_NOWHERE: Near = MappingProxyType({})
 LARGEST_EXTENT = 1 << 40
 LARGEST_INDEX = 1 << 30
 """Extent that an index which depends on data must stay below."""
@@ -45,6 +47,21 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
         DSLError: If no output box is declared and none can be deduced.
     """
     binder = Binder(pipeline, shapes, params or {})
+    try:
+        return _bound(binder)
+    except (BoundsError, DSLError):
+        if not binder.follows_coordinates():
+            raise
+        narrow = NarrowBinder(pipeline, shapes, params or {})
+        try:
+            return _bound(narrow)
+        except (BoundsError, DSLError):
+            pass
+        raise  # what is wrong without ranges of coordinates, which is what most pipelines have
+
+
+def _bound(binder: Binder) -> BoundPipeline:
+    pipeline = binder.pipeline
     boxes = {o.func: binder.declared_box(o.func) for o in pipeline.outputs}
     missing = [f for f, box in boxes.items() if box is None]
     if missing:
@@ -85,6 +102,7 @@ class Binder:
         self.names |= {id(i): i.name for i in pipeline.inputs}
         sources: list[Func | Input] = [*pipeline.funcs, *pipeline.inputs]
         self._sources = {self.names[id(s)]: s for s in sources}
+        self._near: dict[Func, Near] = {}
         self._within = {f: self._boundary(f) for f in pipeline.funcs}
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
@@ -122,11 +140,22 @@ class Binder:
                 )
         return tuple(found.get(d) for d in func.dims)
 
+    def follows_coordinates(self) -> bool:
+        """Whether an index is the result of an operation on coordinates that has no range without theirs."""
+        return any(
+            _is_bare(e, s.stage.memo)
+            for f in self.pipeline.funcs
+            for s in self.stages[f]
+            for root in (*s.stage.indices, *(i for load in s.loads for i in load.indices))
+            for e in walk(root)
+        )
+
     def _stage(self, func: Func, number: int) -> _Stage:
         return self._made(func, number, self.specialiser.definition(func.definitions[number]))
 
     def _made(self, func: Func, number: int, bound: Definition) -> _Stage:
         """Analyse a definition in which shapes and parameters are constants."""
+        near = self._near.get(func, _NOWHERE)
         d = func.definitions[number]
         indices, values, rvars = bound.indices, bound.values, bound.rvars
         memo: dict[int, ix.Index] = {}
@@ -148,21 +177,21 @@ class Binder:
         )
         loops += tuple(LoopDim(r.name, True, r.name in parallel, *ranges[r.name]) for r in rvars)
         loads = tuple(_loads((*values, *indices)))
-        store = tuple(to_index(e, memo) for e in indices)
+        store = tuple(to_index(e, memo, near) for e in indices)
         stage = BoundStage(
             func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
-            footprints=tuple(self._footprints(loads, memo)), associative=associative, owns_point=owns,
+            footprints=tuple(self._footprints(loads, memo, near)), associative=associative, owns_point=owns,
             location=d.location, memo=memo, names=self.names, combine=combine,
         )  # fmt: skip
         return _Stage(store, stage, loads, bound)
 
-    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index]) -> list[Footprint]:
+    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near) -> list[Footprint]:
         """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
         found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
         for load in loads:
             dims = found.setdefault(self.names[id(load.source)], [{} for _ in load.indices])
             for extremes, e in zip(dims, load.indices, strict=True):
-                i = to_index(e, memo)
+                i = to_index(e, memo, near)
                 linear = ix.key(ix.sub(i, i.const)) if isinstance(i, ix.Affine) else ""
                 lo, hi = extremes.get(linear, (i, i))
                 extremes[linear] = (min(lo, i, key=_constant), max(hi, i, key=_constant))
@@ -199,6 +228,7 @@ class Binder:
                 continue
             shell = self._shell(func, regions[func])
             regions[func] = with_fixed(shell, regions[func])
+            self.narrow(func, regions[func])
             for s in self.stages[func]:
                 if s.stage.is_empty:
                     continue
@@ -212,6 +242,9 @@ class Binder:
                         _check_region(s, source, needed)
                     regions[source] = join(regions.get(source), needed)
         return regions
+
+    def narrow(self, func: Func, region: Region) -> None:
+        """Take what is known of a Func's coordinates into its indices: here nothing."""
 
     def check_reads(self, regions: Mapping[Func | Input, Region]) -> None:
         """Raise `BoundsError` for the first read that leaves an input."""
@@ -317,6 +350,30 @@ class Binder:
                                 hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, or "
                                 "shrink the output box (over)",
                             )
+
+
+class NarrowBinder(Binder):
+    """Converts the indices of each Func anew once its region is known, so that they have the ranges of coordinates.
+
+    A typed operation is exact where it cannot wrap in this region, as ``cast(uint32, x)`` without negative coordinates,
+    and one on bits has the range of its operands there, as ``x ^ 1``.
+    """
+
+    def narrow(self, func: Func, region: Region) -> None:
+        """Convert the indices of a Func for coordinates of a region."""
+        near = dict(zip(func.dims, region, strict=True))
+        self._near[func] = near
+        self.stages[func] = tuple(self._made(func, k, s.definition) for k, s in enumerate(self.stages[func]))
+        self.fixed[func] = self._fixed(func)
+
+
+def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
+    """Whether an operation is data to indices, though an operand is no data but follows a Var."""
+    if not isinstance(e, Binary | Unary | Cast) or id(e) not in memo:
+        return False
+    terms = ix.terms_of(memo[id(e)])
+    own = len(terms) == 1 and isinstance(terms[0][0], ix.Atom) and terms[0][0].payload is e
+    return own and any(v.lo <= -ix.UNBOUNDED for c in index_operands(e) for v in ix.loop_vars(memo[id(c)]).values())
 
 
 def _check_region(s: _Stage, source: Func, region: Region) -> None:

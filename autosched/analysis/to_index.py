@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from autosched.analysis import index as ix
+from autosched.analysis.bit_ranges import bitwise_range, shift_range
 from autosched.analysis.conditions import compared, facts_of, refined
 from autosched.analysis.exact_integers import is_exact_integer
-from autosched.analysis.float_range import converted_range
+from autosched.analysis.float_range import converted_integers, converted_range
 from autosched.lang.dtypes import uint64
 from autosched.lang.expr import Binary, Cast, Const, Expr, RVar, Select, Unary, Var, operands_first
 
 _EXACT: Mapping[str, Callable[[ix.Index, ix.Index], ix.Index]] = {
     "add": ix.add, "sub": ix.sub, "mul": ix.multiply, "min": ix.minimum, "max": ix.maximum,
 }  # fmt: skip
-_INTEGER = frozenset({*_EXACT, "floordiv", "mod", "and", "shl", "shr"})
+_INTEGER = frozenset({*_EXACT, "floordiv", "mod", "and", "or", "xor", "shl", "shr"})
 _INT64_END = 1 << 63
 Memo = dict[int, ix.Index]
+Near = Mapping[str, ix.Interval]
 NEAR = 1 << 16
 
 
-def to_index(e: Expr, memo: Memo | None = None) -> ix.Index:
+def to_index(e: Expr, memo: Memo | None = None, near: Near = MappingProxyType({})) -> ix.Index:
     """Convert an integer expression; `Var` and `RVar` become loop variables of their names.
 
     Shapes and integer parameters must have been replaced by constants. What depends on data becomes a ``data`` atom
@@ -30,10 +33,11 @@ def to_index(e: Expr, memo: Memo | None = None) -> ix.Index:
         e: The expression; it must live as long as the memo.
         memo: Indices converted before, by ``id``. Data atoms are numbered within it, so that indices which read data
             can be compared only if they share one.
+        near: Ranges of pure loops by name, where they are known. The index holds for these only.
     """
     memo = {} if memo is None else memo
-    for node in operands_first([e], memo, _operands):
-        memo[id(node)] = _converted(node, memo)
+    for node in operands_first([e], memo, index_operands):
+        memo[id(node)] = _converted(node, memo, near)
     return memo[id(e)]
 
 
@@ -43,19 +47,21 @@ def rvar_range(r: RVar) -> tuple[int, int]:
     return int(r.lower.value), int(r.upper.value) - 1
 
 
-def _operands(e: Expr) -> Sequence[Expr]:
+def index_operands(e: Expr) -> Sequence[Expr]:
     """Return the operands whose indices are needed for that of ``e``."""
     match e:
         case Binary(op=op) if op in _INTEGER and e.dtype.is_int:
             return e.a, e.b
         case Unary() | Cast() if e.dtype.is_int and e.a.dtype.is_int:
             return (e.a,)
+        case Cast() if e.dtype.is_int and e.a.dtype.is_float:
+            return converted_integers(e.a)
         case Select() if e.dtype.is_int:
             return e.t, e.f, *compared(e.cond)
     return ()
 
 
-def _converted(e: Expr, memo: Memo) -> ix.Index:
+def _converted(e: Expr, memo: Memo, near: Near) -> ix.Index:
     match e:
         case Const():
             return int(e.value)
@@ -65,12 +71,15 @@ def _converted(e: Expr, memo: Memo) -> ix.Index:
             lo, hi = rvar_range(e)
             return ix.Affine(((ix.LoopVar(e.name, lo, hi), 1),), 0)
         case Binary(op=op) if op in _INTEGER and e.dtype.is_int:
-            exact = _binary(op, memo[id(e.a)], memo[id(e.b)])
-            return _data(e, memo, *_masked(e, memo)) if exact is None else _unless_wrapping(e, exact, memo)
+            exact = _binary(op, memo[id(e.a)], memo[id(e.b)], e.dtype.bits)
+            if exact is None:
+                return _data(e, memo, *_masked(e, memo, near))
+            return _unless_wrapping(e, exact, memo, near)
         case Unary() | Cast() if e.dtype.is_int and e.a.dtype.is_int:
-            return _unless_wrapping(e, _unary(e, memo[id(e.a)]), memo)
+            return _unless_wrapping(e, _unary(e, memo[id(e.a)]), memo, near)
         case Cast() if e.dtype.is_int:
-            return _data(e, memo, *converted_range(e.a, e.dtype))
+            known = {id(i): _stored(i, _range(memo[id(i)], near)) for i in index_operands(e)}
+            return _data(e, memo, *converted_range(e.a, e.dtype, known))
         case Select() if e.dtype.is_int:
             arms = memo[id(e.t)], memo[id(e.f)]
             (tl, th), (fl, fh) = (
@@ -80,8 +89,8 @@ def _converted(e: Expr, memo: Memo) -> ix.Index:
     return _data(e, memo, e.dtype.min_value, e.dtype.max_value)
 
 
-def _binary(op: str, a: ix.Index, b: ix.Index) -> ix.Index | None:
-    """Return ``a op b`` as an exact index, or None where indices cannot express it."""
+def _binary(op: str, a: ix.Index, b: ix.Index, bits: int) -> ix.Index | None:
+    """Return ``a op b`` as an exact index, or None where indices cannot express it; ``bits`` is the type's width."""
     if op in _EXACT:
         return _EXACT[op](a, b)
     if not isinstance(b, int):
@@ -92,9 +101,9 @@ def _binary(op: str, a: ix.Index, b: ix.Index) -> ix.Index | None:
     found: ix.Index | None = None
     match op:
         case "shl":
-            found = ix.scale(a, 1 << b)
+            found = ix.scale(a, 1 << b % bits)
         case "shr":
-            found = ix.floordiv(a, 1 << b)
+            found = ix.floordiv(a, 1 << b % bits)
         case "and" if b >= 0 and b & (b + 1) == 0:  # a mask of low bits
             found = ix.mod(a, b + 1)
         case "floordiv":
@@ -116,32 +125,55 @@ def _unary(e: Unary | Cast, a: ix.Index) -> ix.Index:
     return found
 
 
-def _masked(e: Binary, memo: Memo) -> ix.Interval:
+def _masked(e: Binary, memo: Memo, near: Near) -> ix.Interval:
     """Return the range of a remainder, quotient, shift or mask that depends on data."""
-    (al, ah), (bl, bh) = ix.interval(memo[id(e.a)]), ix.interval(memo[id(e.b)])
+    a, b = _range(memo[id(e.a)], near), _range(memo[id(e.b)], near)
     lo, hi = e.dtype.min_value, e.dtype.max_value
-    if e.op == "mod":  # has the sign of the divisor, or is 0
-        return min(max(lo, bl + 1), 0), max(min(hi, bh - 1), 0)
-    if e.op == "and" and (al >= 0 or bl >= 0):
-        return 0, min(h for h, low in ((ah, al), (bh, bl)) if low >= 0)
-    return lo, hi
+    match e.op:
+        case "mod":  # has the sign of the divisor, or is 0
+            least, most = min(max(lo, b[0] + 1), 0), max(min(hi, b[1] - 1), 0)
+            return (0, min(most, a[1])) if a[0] >= 0 and b[0] >= 0 else (least, most)
+        case "floordiv":
+            found = _quotients(a, b)
+        case "and" | "or" | "xor":
+            found = bitwise_range(e.op, a, b)
+        case _:
+            found = shift_range(e.op, a, b, e.dtype.bits)
+    return found if lo <= found[0] and found[1] <= hi else (lo, hi)
 
 
-def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo) -> ix.Index:
+def _range(i: ix.Index, near: Near) -> ix.Interval:
+    return ix.bounds(i, near) if near else ix.interval(i)
+
+
+def _stored(e: Expr, found: ix.Interval) -> ix.Interval:
+    """Return the range of an exact integer that its type may not hold."""
+    lo, hi = e.dtype.min_value, e.dtype.max_value
+    return found if lo <= found[0] and found[1] <= hi else (min(lo, found[0]), max(hi, found[1]))
+
+
+def _quotients(a: ix.Interval, b: ix.Interval) -> ix.Interval:
+    """Return the range of a floor division, which gives 0 where the divisor is 0."""
+    parts = [(lo, hi) for lo, hi in ((b[0], min(b[1], -1)), (max(b[0], 1), b[1])) if lo <= hi]
+    ends = [p // q for p in a for part in parts for q in part] + [0] * (b[0] <= 0 <= b[1])
+    return min(ends), max(ends)
+
+
+def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo, near: Near) -> ix.Index:
     """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap.
 
-    The dimensions of a Func have no range yet: coordinates up to `NEAR` must not wrap. Whether those of the regions do
-    is checked when they are known; see `wrapping`.
+    Dimensions without a range in ``near`` may be anything: coordinates up to `NEAR` must not wrap. Whether those of the
+    regions do is checked when they are known; see `wrapping`.
     """
     lo, hi = ix.interval(exact)
     full = e.dtype.min_value, e.dtype.max_value
     fits = full[0] <= lo and hi <= full[1]
-    if any(c.dtype == uint64 and ix.interval(memo[id(c)])[1] >= _INT64_END for c in _operands(e)):
+    if any(c.dtype == uint64 and ix.interval(memo[id(c)])[1] >= _INT64_END for c in index_operands(e)):
         return _data(e, memo, *((lo, hi) if fits else full))  # generated code computes indices in signed integers
     if e.weak or fits or is_exact_integer(e):
         return exact
     unbounded = [v.name for v in ix.loop_vars(exact).values() if v.lo <= -ix.UNBOUNDED]
-    lo, hi = ix.bounds(exact, dict.fromkeys(unbounded, (-NEAR, NEAR)))
+    lo, hi = ix.bounds(exact, {name: near.get(name, (-NEAR, NEAR)) for name in unbounded})
     return exact if full[0] <= lo and hi <= full[1] else _data(e, memo, *full)
 
 

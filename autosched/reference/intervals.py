@@ -1,6 +1,6 @@
 """Interval arithmetic on the values of scalar operations: what bounds a data-dependent index.
 
-Integer results that leave their type wrap, so they become the type's whole range; so do operations that have no rule.
+Integer results that leave their type wrap, so they become the type's whole range.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS
+from autosched.reference.bit_intervals import bit_interval, shift_interval
 
 Number = int | float
 
@@ -50,7 +51,10 @@ def unary(op: str, a: Interval, dtype: DType) -> Interval:
     if op == "abs":
         ends = (abs(a.low), abs(a.high))
         return _fit(Interval(0 if a.low <= 0 <= a.high else min(ends), max(ends), a.nan), dtype)
-    return whole(dtype)
+    if dtype.is_int:
+        inverted = 0 if dtype.kind == "i" else dtype.max_value + 1
+        return Interval(inverted - 1 - a.high, inverted - 1 - a.low)
+    return BOOLEAN
 
 
 def binary(op: str, a: Interval, b: Interval, dtype: DType, *, exact: bool) -> Interval:
@@ -59,9 +63,10 @@ def binary(op: str, a: Interval, b: Interval, dtype: DType, *, exact: bool) -> I
         return BOOLEAN
     if dtype.is_float:
         return _float_binary(op, a, b, dtype)
-    rule = _INTEGER.get(op)
-    found = rule(a, b) if rule is not None else None
-    return whole(dtype) if found is None else found if exact else _fit(found, dtype)
+    if dtype.kind == "b":
+        return BOOLEAN
+    found = _on_bits(op, a, b, dtype) if op in _ON_BITS else _INTEGER[op](a, b)
+    return found if exact else _fit(found, dtype)
 
 
 def call(name: str, a: Interval, dtype: DType) -> Interval:
@@ -105,44 +110,40 @@ def _corners(op: Callable[[Number, Number], Number], a: Interval, b: Interval) -
     return Interval(min(ends), max(ends))
 
 
-def _floordiv(a: Interval, b: Interval) -> Interval | None:
-    return None if b.low <= 0 <= b.high else _corners(lambda p, q: p // q, a, b)
+def _floordiv(a: Interval, b: Interval) -> Interval:
+    """Return the range of quotients; those by 0 are 0."""
+    negative, positive = Interval(b.low, min(b.high, -1)), Interval(max(b.low, 1), b.high)
+    found = [_corners(lambda p, q: p // q, a, part) for part in (negative, positive) if part.low <= part.high]
+    if b.low <= 0 <= b.high:
+        found.append(Interval(0, 0))
+    return Interval(min(i.low for i in found), max(i.high for i in found))
 
 
 def _mod(a: Interval, b: Interval) -> Interval:
     if a.low >= 0 and a.high < b.low:
         return a
+    if a.low >= 0 and b.low >= 0:
+        return Interval(0, max(min(a.high, b.high - 1), 0))
     return Interval(min(b.low + 1, 0), max(b.high - 1, 0))
 
 
-def _and(a: Interval, b: Interval) -> Interval | None:
-    limits = [i.high for i in (a, b) if i.low >= 0]
-    return Interval(0, min(limits)) if limits else None
+_ON_BITS = frozenset({"and", "or", "xor", "shl", "shr"})
 
 
-def _or(a: Interval, b: Interval) -> Interval | None:
-    if a.low < 0 or b.low < 0:
-        return None
-    return Interval(0, (1 << int(max(a.high, b.high)).bit_length()) - 1)
+def _on_bits(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
+    left, right = (int(a.low), int(a.high)), (int(b.low), int(b.high))
+    if op in ("shl", "shr"):
+        return Interval(*shift_interval(op, left, right, dtype.bits))
+    return Interval(*bit_interval(op, left, right))
 
 
-def _shr(a: Interval, b: Interval) -> Interval | None:
-    if not 0 <= b.low <= b.high < 8:  # beyond, counts may have been masked
-        return Interval(min(a.low, 0), max(a.high, 0))
-    return _corners(lambda p, q: int(p) >> int(q), a, b)
-
-
-def _shl(a: Interval, b: Interval) -> Interval | None:
-    return _corners(lambda p, q: int(p) << int(q), a, b) if 0 <= b.low <= b.high < 8 else None
-
-
-_INTEGER: dict[str, Callable[[Interval, Interval], Interval | None]] = {
+_INTEGER: dict[str, Callable[[Interval, Interval], Interval]] = {
     "add": lambda a, b: Interval(a.low + b.low, a.high + b.high),
     "sub": lambda a, b: Interval(a.low - b.high, a.high - b.low),
     "mul": lambda a, b: _corners(lambda p, q: p * q, a, b),
     "min": lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
     "max": lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
-    "floordiv": _floordiv, "mod": _mod, "and": _and, "or": _or, "xor": _or, "shr": _shr, "shl": _shl,
+    "floordiv": _floordiv, "mod": _mod,
 }  # fmt: skip
 
 _FLOAT: dict[str, np.ufunc] = {

@@ -87,7 +87,28 @@ i8, u8, i16, u16, i32, u32, i64, f32 = (data(d) for d in (int8, uint8, int16, ui
         (i32 & 12, 0, 12),
         (u8 & i32, 0, 255),
         (u8 & i16, 0, 255),
-        (i32 & -4, -(1 << 31), (1 << 31) - 1),
+        (i32 & -4, -(1 << 31), (1 << 31) - 4),
+        (u8 | 3, 3, 255),
+        (u8 & 12 | 1, 1, 13),
+        (a.cast(int32, u8) ^ (i32 % 16), 0, 255),
+        (~(i32 % 7), -7, -1),
+        (i32 % 16 - 8 | i32 % 4 - 4, -4, -1),
+        (i32 % 1000 >> (u8 & 3), 0, 999),
+        (i32 % 1000 >> a.cast(int32, 33), 0, 499),
+        (i32 % 8 << (u8 & 3), 0, 56),
+        (1 << (u8 & 3), 1, 8),
+        (i32 % 8 << u8, -(1 << 31), (1 << 31) - 1),
+        (i32 % 100 // a.max(u8, 3), 0, 33),
+        (i32 % 100 // u8, 0, 99),
+        (i32 % 100 // a.cast(int32, i8), -99, 99),
+        (i32 % 10 % u8, 0, 9),
+        (a.cast(int32, a.cast(float32, i32 % 10) * 0.5 + a.cast(float32, u8)), 0, 259),
+        (a.cast(int32, (a.cast(float32, u8) + a.cast(float32, u16)) / 2), 0, 32895),
+        (a.cast(int32, -a.cast(float32, u8)), -255, 0),
+        (a.cast(int32, abs(a.cast(float32, i8))), 0, 128),
+        (a.cast(int32, a.select(f32 > 0.0, a.cast(float32, u8), 1000.0)), 0, 1000),
+        (a.cast(int32, 1000.0 / a.cast(float32, a.max(u8, 4))), 0, 250),
+        (a.cast(int32, 1000.0 / a.cast(float32, u8)), -(1 << 31), (1 << 31) - 1),
         (a.cast(int32, u8) + 3, 3, 258),
         (a.cast(int32, u8) * -2, -510, 0),
         (a.cast(int32, u8) << 3, 0, 255 * 8),
@@ -208,7 +229,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 def expression(draw: Draw, depth: int) -> Expr:
     """Return an integer expression over x and data, of any type."""
-    kind = draw(st.integers(0, 11)) if depth else draw(st.integers(0, 2))
+    kind = draw(st.integers(0, 13)) if depth else draw(st.integers(0, 2))
     if kind <= 1:
         return x + draw(st.integers(-3, 3))
     if kind == 2:
@@ -233,6 +254,12 @@ def expression(draw: Draw, depth: int) -> Expr:
             return draw(st.sampled_from([lambda p: p >> 2, lambda p: p & 13, lambda p: p & 7, lambda p: p << 1]))(e)
         case 10:
             return a.clamp(e, abs(n), abs(n) + 4)
+        case 12:
+            other = expression(draw, depth - 1)
+            bits = [lambda p, q: p & q, lambda p, q: p | q, lambda p, q: p ^ q]
+            return draw(st.sampled_from([*bits, lambda p, q: p >> q, lambda p, q: p << q]))(e, other)
+        case 13:
+            return a.cast(int32, a.cast(float32, e) / (abs(n) + 1) + a.cast(float32, expression(draw, depth - 1)))
     bound, other = abs(n), expression(draw, depth - 1)
     condition = draw(st.sampled_from([e < bound, e >= bound, (e > bound) & (e <= bound + 9), ~(e == bound), other > e]))
     return a.select(condition, e, other)
@@ -266,6 +293,18 @@ def test_random_expressions_have_sound_ranges_and_exact_indices(e: Expr, seed: i
     assert lo <= min(expected) and max(expected) <= hi
     if not any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in ix.atoms(index)):
         assert (np.broadcast_to(ix.evaluate(index, {"x": np.arange(-7, WIDTH)}), expected.shape) == expected).all()
+
+
+def test_a_shift_takes_a_parameter_modulo_the_width() -> None:
+    n, f, values = Param("n", int32), Func("f"), np.arange(0, 1 << 20, 4099, dtype=np.int32)
+    table, at = Input("table", int32, 1), Input("at", int32, 1)
+    f[x] = table[(at[x] & 0xFFFFF) >> n]
+    pipeline = Pipeline(f.over(x=(0, len(values))))
+    stage = bind(pipeline, {"table": (1 << 12,), "at": values.shape}, {"n": 40}).stage("f", 0)
+    load = next(load for load, source in stage.loads if source == "table")
+    assert ix.interval(stage.index_of(load.indices[0])) == (0, (1 << 12) - 1)
+    found = interpret(pipeline, {"table": np.arange(1 << 12, dtype=np.int32), "at": values}, {"n": 40})["f"]
+    assert (found == values >> 8).all()
 
 
 @pytest.mark.parametrize(("dtype", "reached"), [(int32, (7, 11)), (int64, (7, 11)), (uint8, FULL[uint8])], ids=str)
