@@ -122,7 +122,7 @@ def test_funcs_read_only_by_empty_loops_are_not_computed() -> None:
         (a.cast(int32, byte[x]) // 16 - a.cast(int32, byte[x + 1]) // 64, (-3, 15)),
         (a.cast(int32, byte[x]) >> 4, (0, 15)),
         (word[x] & 7, (0, 7)),
-        (a.cast(int32, byte[x]) | 256, (0, 511)),
+        (a.cast(int32, byte[x]) | 256, (256, 511)),
         (word[x] % 10, (0, 9)),
         (a.cast(int32, byte[x]) % 1000, (0, 255)),
         (a.abs(a.clamp(word[x], -9, 4)), (0, 9)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from types import MappingProxyType
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
@@ -23,7 +22,6 @@ from autosched.lang.expr import Binary, Cast, Expr, Load, Scalar, Unary, Var, wa
 from autosched.lang.func import Definition, Func, Input
 from autosched.lang.pipeline import Pipeline
 
-_NOWHERE: Near = MappingProxyType({})
 LARGEST_EXTENT = 1 << 40
 LARGEST_INDEX = 1 << 30
 """Extent that an index which depends on data must stay below."""
@@ -50,7 +48,7 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
     try:
         return _bound(binder)
     except (BoundsError, DSLError):
-        if not binder.follows_coordinates():
+        if not binder.needs_coordinates():
             raise
         narrow = NarrowBinder(pipeline, shapes, params or {})
         try:
@@ -140,8 +138,8 @@ class Binder:
                 )
         return tuple(found.get(d) for d in func.dims)
 
-    def follows_coordinates(self) -> bool:
-        """Whether an index is the result of an operation on coordinates that has no range without theirs."""
+    def needs_coordinates(self) -> bool:
+        """Whether an index holds an operation that has a range only where those of coordinates are known."""
         return any(
             _is_bare(e, s.stage.memo)
             for f in self.pipeline.funcs
@@ -155,7 +153,7 @@ class Binder:
 
     def _made(self, func: Func, number: int, bound: Definition) -> _Stage:
         """Analyse a definition in which shapes and parameters are constants."""
-        near = self._near.get(func, _NOWHERE)
+        near = self._near.get(func)
         d = func.definitions[number]
         indices, values, rvars = bound.indices, bound.values, bound.rvars
         memo: dict[int, ix.Index] = {}
@@ -185,7 +183,7 @@ class Binder:
         )  # fmt: skip
         return _Stage(store, stage, loads, bound)
 
-    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near) -> list[Footprint]:
+    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[Footprint]:
         """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
         found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
         for load in loads:
@@ -368,12 +366,15 @@ class NarrowBinder(Binder):
 
 
 def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
-    """Whether an operation is data to indices, though an operand is no data but follows a Var."""
+    """Whether an operation is data to indices that has a range only where those of coordinates are known."""
     if not isinstance(e, Binary | Unary | Cast) or id(e) not in memo:
         return False
     terms = ix.terms_of(memo[id(e)])
     own = len(terms) == 1 and isinstance(terms[0][0], ix.Atom) and terms[0][0].payload is e
-    return own and any(v.lo <= -ix.UNBOUNDED for c in index_operands(e) for v in ix.loop_vars(memo[id(c)]).values())
+    shifted = isinstance(e, Binary) and e.op == "shl"
+    return own and (
+        shifted or any(v.lo <= -ix.UNBOUNDED for c in index_operands(e) for v in ix.loop_vars(memo[id(c)]).values())
+    )
 
 
 def _check_region(s: _Stage, source: Func, region: Region) -> None:

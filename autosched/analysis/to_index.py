@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from autosched.analysis import index as ix
 from autosched.analysis.bit_ranges import bitwise_range, shift_range
@@ -23,7 +22,7 @@ Near = Mapping[str, ix.Interval]
 NEAR = 1 << 16
 
 
-def to_index(e: Expr, memo: Memo | None = None, near: Near = MappingProxyType({})) -> ix.Index:
+def to_index(e: Expr, memo: Memo | None = None, near: Near | None = None) -> ix.Index:
     """Convert an integer expression; `Var` and `RVar` become loop variables of their names.
 
     Shapes and integer parameters must have been replaced by constants. What depends on data becomes a ``data`` atom
@@ -33,7 +32,8 @@ def to_index(e: Expr, memo: Memo | None = None, near: Near = MappingProxyType({}
         e: The expression; it must live as long as the memo.
         memo: Indices converted before, by ``id``. Data atoms are numbered within it, so that indices which read data
             can be compared only if they share one.
-        near: Ranges of pure loops by name, where they are known. The index holds for these only.
+        near: Ranges of pure loops by name, where they are known. The index holds for these only. Left shifts by data
+            have a range only with them.
     """
     memo = {} if memo is None else memo
     for node in operands_first([e], memo, index_operands):
@@ -61,7 +61,7 @@ def index_operands(e: Expr) -> Sequence[Expr]:
     return ()
 
 
-def _converted(e: Expr, memo: Memo, near: Near) -> ix.Index:
+def _converted(e: Expr, memo: Memo, near: Near | None) -> ix.Index:
     match e:
         case Const():
             return int(e.value)
@@ -125,7 +125,7 @@ def _unary(e: Unary | Cast, a: ix.Index) -> ix.Index:
     return found
 
 
-def _masked(e: Binary, memo: Memo, near: Near) -> ix.Interval:
+def _masked(e: Binary, memo: Memo, near: Near | None) -> ix.Interval:
     """Return the range of a remainder, quotient, shift or mask that depends on data."""
     a, b = _range(memo[id(e.a)], near), _range(memo[id(e.b)], near)
     lo, hi = e.dtype.min_value, e.dtype.max_value
@@ -137,13 +137,15 @@ def _masked(e: Binary, memo: Memo, near: Near) -> ix.Interval:
             found = _quotients(a, b)
         case "and" | "or" | "xor":
             found = bitwise_range(e.op, a, b)
+        case "shl" if near is None:  # clamps of tables of powers stay in the kernels of pipelines that need no range
+            found = lo, hi
         case _:
             found = shift_range(e.op, a, b, e.dtype.bits)
     return found if lo <= found[0] and found[1] <= hi else (lo, hi)
 
 
-def _range(i: ix.Index, near: Near) -> ix.Interval:
-    return ix.bounds(i, near) if near else ix.interval(i)
+def _range(i: ix.Index, near: Near | None) -> ix.Interval:
+    return ix.bounds(i, near or {})
 
 
 def _stored(e: Expr, found: ix.Interval) -> ix.Interval:
@@ -159,7 +161,7 @@ def _quotients(a: ix.Interval, b: ix.Interval) -> ix.Interval:
     return min(ends), max(ends)
 
 
-def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo, near: Near) -> ix.Index:
+def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo, near: Near | None) -> ix.Index:
     """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap.
 
     Dimensions without a range in ``near`` may be anything: coordinates up to `NEAR` must not wrap. Whether those of the
@@ -173,7 +175,7 @@ def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo, near: Near) -> ix.Ind
     if e.weak or fits or is_exact_integer(e):
         return exact
     unbounded = [v.name for v in ix.loop_vars(exact).values() if v.lo <= -ix.UNBOUNDED]
-    lo, hi = ix.bounds(exact, {name: near.get(name, (-NEAR, NEAR)) for name in unbounded})
+    lo, hi = ix.bounds(exact, {name: (near or {}).get(name, (-NEAR, NEAR)) for name in unbounded})
     return exact if full[0] <= lo and hi <= full[1] else _data(e, memo, *full)
 
 

@@ -95,8 +95,6 @@ i8, u8, i16, u16, i32, u32, i64, f32 = (data(d) for d in (int8, uint8, int16, ui
         (i32 % 16 - 8 | i32 % 4 - 4, -4, -1),
         (i32 % 1000 >> (u8 & 3), 0, 999),
         (i32 % 1000 >> a.cast(int32, 33), 0, 499),
-        (i32 % 8 << (u8 & 3), 0, 56),
-        (1 << (u8 & 3), 1, 8),
         (i32 % 8 << u8, -(1 << 31), (1 << 31) - 1),
         (i32 % 100 // a.max(u8, 3), 0, 33),
         (i32 % 100 // u8, 0, 99),
@@ -155,6 +153,20 @@ def test_ranges(e: Expr, low: int, high: int) -> None:
 )
 def test_ranges_behind_comparisons(e: Expr, low: int, high: int) -> None:
     assert interval(e) == (low, high)
+
+
+def test_left_shifts_by_data_have_a_range_where_coordinates_have() -> None:
+    for e, wanted in ((i32 % 8 << (u8 & 3), (0, 56)), (1 << (u8 & 3), (1, 8)), (i32 % 8 << u8, FULL[int32])):
+        assert ix.interval(to_index(e)) == FULL[int32]
+        assert ix.interval(to_index(e, near={})) == wanted
+
+
+def test_coordinates_whose_range_is_known() -> None:
+    near = {"x": (0, 9)}
+    assert ix.interval(to_index(x ^ 1, near=near)) == (0, 9)
+    assert ix.key(to_index(a.cast(uint8, x) + 3, near=near)) == "(x+3)"
+    assert ix.interval(to_index(a.cast(uint8, x - 1) + 3, near=near)) == FULL[uint8]
+    assert ix.interval(to_index(a.cast(int32, a.cast(float32, x) * 0.5), near=near)) == (0, 4)
 
 
 def test_alike_reads_are_the_same_data() -> None:
