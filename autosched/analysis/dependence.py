@@ -163,12 +163,15 @@ class Iteration:
 
     Args:
         system: Where the variables are.
-        is_fixed: Whether an atom has one value while loops of the given names stand still.
+        is_fixed: Whether an atom has one value while loops of the given names stand still; asked beside ``common``.
         common: Has the loops in which the iteration agrees with another one, and what depends on those alone.
     """
 
     def __init__(
-        self, system: System, is_fixed: Callable[[ix.Atom, Collection[str]], bool], common: Iteration | None = None
+        self,
+        system: System,
+        is_fixed: Callable[[ix.Atom, Collection[str]], bool] | None = None,
+        common: Iteration | None = None,
     ) -> None:
         self._system = system
         self._is_fixed = is_fixed
@@ -195,7 +198,7 @@ class Iteration:
         return total, index.const
 
     def _atom(self, atom: ix.Atom) -> int:
-        if self._common is not None and self._is_fixed(atom, self._common.variables):
+        if self._common is not None and self._is_fixed is not None and self._is_fixed(atom, self._common.variables):
             return self._common._atom(atom)
         known = self._atoms.get(atom.key)
         if known is None:
@@ -224,7 +227,7 @@ class Iteration:
         return v
 
 
-def _is_fixed_by(atom: ix.Atom, loops: Collection[str], func: Func) -> bool:
+def _is_fixed_by(atom: ix.Atom, loops: Collection[str], func: Func | None) -> bool:
     """Whether an atom has one value while the given loops stand still: it reads neither other loops nor ``func``."""
     for term in (atom, *(t for a in atom.args for t in ix.atoms(a))):
         if isinstance(term, ix.LoopVar):
