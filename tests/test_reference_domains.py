@@ -301,10 +301,10 @@ def test_funcs_that_memory_cannot_hold_are_refused_before_they_are_allocated(mon
     assert a.interpret(Pipeline(f.over(x=(0, 1 << 17))), {})["f"].size == 1 << 17
 
 
-def test_empty_boxes_are_refused() -> None:
+def test_boxes_of_negative_extent_are_refused() -> None:
     f = Func("f")
     f[x] = src[x]
-    with pytest.raises(BoundsError, match="output 'f' is empty: x runs from 3 to 1"):
+    with pytest.raises(BoundsError, match="output 'f' has a negative extent: x runs from 3 to 1"):
         interpret(Pipeline(f.over(x=(3, src.shape[0] - 3))), {"src": np.zeros(4, np.float32)})
 
 

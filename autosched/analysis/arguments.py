@@ -21,7 +21,7 @@ def checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, .
     """Return the shape of every input.
 
     Raises:
-        InputError: If a shape is missing, unknown, of the wrong rank, empty, or larger than memory can be.
+        InputError: If a shape is missing, unknown, of the wrong rank, negative, or larger than memory can be.
     """
     known = {i.name: i for i in pipeline.inputs}
     unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
@@ -40,8 +40,8 @@ def _shape(i: Input, given: Sequence[int]) -> tuple[int, ...]:
         raise InputError(f"input {i.name!r} needs {i.ndim} dimensions ({', '.join(i.dims)}), got shape {shape}")
     total = i.dtype.bytes_
     for n in shape:
-        total *= n
-    if any(n <= 0 for n in shape) or total >= MOST_BYTES:
+        total *= max(n, 1)  # an empty array is limited as others are
+    if any(n < 0 for n in shape) or total >= MOST_BYTES:
         raise InputError(f"input {i.name!r} has impossible shape {shape}")
     return shape
 

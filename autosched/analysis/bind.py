@@ -8,11 +8,12 @@ from math import prod
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
+from autosched.analysis.argument_reduction import check_argument_reduction
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
 from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
 from autosched.analysis.dependence import update_dependences
 from autosched.analysis.integer_widths import resolve_integer_widths
-from autosched.analysis.regions import Region, footprint_region, join, loop_ranges, with_fixed
+from autosched.analysis.regions import Region, footprint_region, is_empty, join, loop_ranges, with_fixed
 from autosched.analysis.specialise import Specialiser
 from autosched.analysis.to_index import Near, index_operands, rvar_range, to_index
 from autosched.analysis.undefined import check_undefined
@@ -118,9 +119,10 @@ class Binder:
                 raise DSLError(
                     f"the box of output {func.name!r} in {dim} is not known with the shapes", location=func.location
                 )
-            if hi <= lo:
+            if hi < lo:
                 raise InputError(
-                    f"output {func.name!r} is empty: {dim} ranges over [{lo}, {hi}) for shapes {dict(self.shapes)}"
+                    f"output {func.name!r} has a negative extent: {dim} ranges over [{lo}, {hi}) for shapes "
+                    f"{dict(self.shapes)}"
                 )
             box.append((lo, hi - 1))
         return tuple(box)
@@ -131,11 +133,6 @@ class Binder:
         for dim, (low, high) in func.boundary_ranges.items():
             lo, hi = (int(ix.interval(to_index(self.specialiser(e)))[0]) for e in (low, high))
             found[dim] = lo, hi - 1
-            if hi <= lo:
-                raise InputError(
-                    f"the boundary condition {self.names[id(func)]!r} has the empty range [{lo}, {hi}) in {dim} for "
-                    f"shapes {dict(self.shapes)}"
-                )
         return tuple(found.get(d) for d in func.dims)
 
     def needs_coordinates(self) -> bool:
@@ -147,6 +144,15 @@ class Binder:
             for root in (*s.stage.indices, *(i for load in s.loads for i in load.indices))
             for e in walk(root)
         )
+
+    def _check_boundary(self, func: Func) -> None:
+        """Refuse a boundary condition that has points but nothing to read there."""
+        for dim, within in zip(func.dims, self._within[func], strict=True):
+            if within is not None and within[1] < within[0]:
+                raise InputError(
+                    f"the boundary condition {self.names[id(func)]!r} has the empty range [{within[0]}, "
+                    f"{within[1] + 1}) in {dim} for shapes {dict(self.shapes)}"
+                )
 
     def _stage(self, func: Func, number: int) -> _Stage:
         return self._made(func, number, self.specialiser.definition(func.definitions[number]))
@@ -222,8 +228,9 @@ class Binder:
         """Return the region of every Func and what is read of every input for the given output boxes."""
         regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}
         for func in reversed(self.pipeline.funcs):
-            if func not in regions:  # not asked for, or only read inside loops that never run
+            if func not in regions or is_empty(regions[func]):  # only read inside loops that never run
                 continue
+            self._check_boundary(func)
             shell = self._shell(func, regions[func])
             regions[func] = with_fixed(shell, regions[func])
             self.narrow(func, regions[func])
@@ -238,7 +245,8 @@ class Binder:
                     needed = footprint_region(footprint, env)
                     if isinstance(source, Func):
                         _check_region(s, source, needed)
-                    regions[source] = join(regions.get(source), needed)
+                    known = regions.get(source)
+                    regions[source] = needed if known is None or is_empty(known) else join(known, needed)
         return regions
 
     def narrow(self, func: Func, region: Region) -> None:
@@ -261,8 +269,8 @@ class Binder:
         funcs = {}
         outputs = {o.func for o in self.pipeline.outputs}
         readers: dict[Func, list[str]] = {f: [] for f in self.pipeline.funcs}
-        needed = [f for f in self.pipeline.funcs if f in regions]
-        for f in needed:
+        needed = [f for f in self.pipeline.funcs if f in regions and (f in outputs or not is_empty(regions[f]))]
+        for f in (f for f in needed if not is_empty(regions[f])):
             for s in self.stages[f]:
                 for footprint in s.stage.footprints:
                     source = self._sources[footprint.source]
@@ -270,13 +278,15 @@ class Binder:
                         readers[source].append(self.names[id(f)])
         for f in needed:
             box: Box = tuple((int(lo), int(hi)) for lo, hi in regions[f])
-            funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
-            _check_size(funcs[self.names[id(f)]], f)
-            for stage in (s.stage for s in self.stages[f] if not s.stage.is_empty):
-                _check_iterations(funcs[self.names[id(f)]], stage)
-                check_wrapping(stage, loop_ranges(stage, funcs[self.names[id(f)]], box))
+            shell = funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
+            _check_size(shell, f)
+            for stage in (s for s in shell.stages if not s.is_empty):
+                _check_iterations(shell, stage)
+                check_wrapping(stage, loop_ranges(stage, shell, box))
+            if not is_empty(box):
+                check_argument_reduction(shell)
             if not f.definitions[0].values:
-                check_undefined(funcs[self.names[id(f)]], f.location)
+                check_undefined(shell, f.location)
         cropped = self._cropped_outputs(funcs, boxes)
         inputs = {i.name: BoundInput(i.name, i.dtype, self.shapes[i.name]) for i in self.pipeline.inputs}
         return BoundPipeline(
@@ -290,7 +300,7 @@ class Binder:
         """Give exact integers of every stage the width that they need; return whether any changed."""
         changed = False
         for func in self.pipeline.funcs:
-            if func not in regions:
+            if func not in regions or is_empty(regions[func]):
                 continue
             shell = self._shell(func, regions[func])
             stages = list(self.stages[func])
@@ -317,21 +327,25 @@ class Binder:
             self.fixed[copy] = (None,) * f.ndim
             self._crops.append(copy)
             whole = funcs[name]
-            funcs[name] = replace(whole, is_output=False, consumers=(*whole.consumers, copy.name))
+            readers = whole.consumers if is_empty(box) else (*whole.consumers, copy.name)
+            funcs[name] = replace(whole, is_output=False, consumers=readers)
             funcs[copy.name] = self._shell(copy, box, is_output=True)
             cropped[name] = copy.name
         return cropped
 
     def _shell(self, func: Func, region: Region, is_output: bool = False, consumers: tuple[str, ...] = ()) -> BoundFunc:
+        stages = tuple(s.stage for s in self.stages[func])
+        if is_empty(region):
+            stages = tuple(replace(s, skipped=True) for s in stages)
         return BoundFunc(
             name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
-            stages=tuple(s.stage for s in self.stages[func]), region=region, fixed=self.fixed[func],
+            stages=stages, region=region, fixed=self.fixed[func],
             is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
             within=self._within.get(func, ()),
         )  # fmt: skip
 
     def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
-        for f in (f for f in self.pipeline.funcs if f in regions):
+        for f in (f for f in self.pipeline.funcs if f in regions and not is_empty(regions[f])):
             for s in self.stages[f]:
                 if s.stage.is_empty:
                     continue
@@ -343,7 +357,8 @@ class Binder:
                         if lo < 0 or hi >= n:
                             raise BoundsError(
                                 f"stage {s.stage.func!r} reads input {i.name!r} out of range: index {e!r} in dimension "
-                                f"{axis} ({i.dims[axis]}) reaches [{lo}, {hi}], but the input has [0, {n - 1}]",
+                                f"{axis} ({i.dims[axis]}) reaches [{lo}, {hi}], but the input "
+                                + (f"has [0, {n - 1}]" if n else "is empty there"),
                                 location=s.stage.location,
                                 hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, or "
                                 "shrink the output box (over)",

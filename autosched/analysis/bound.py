@@ -69,7 +69,8 @@ class BoundStage:
     ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
     ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
     only where they write. Where ``combine`` has an operator for each value, the update is atomic: a value is combined
-    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere.
+    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere. ``skipped`` marks
+    the stages of a Func without points.
     """
 
     func: str
@@ -95,8 +96,8 @@ class BoundStage:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether a reduction loop has no iterations, so that the stage does nothing."""
-        return any(d.reduction and d.extent == 0 for d in self.loops)
+        """Whether a loop has no iterations, so that the stage does nothing."""
+        return self.skipped or any(d.reduction and d.extent == 0 for d in self.loops)
 
     def loop(self, name: str) -> LoopDim:
         """Return the loop of that name."""
@@ -137,6 +138,7 @@ class BoundStage:
 
     names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
     combine: tuple[str, ...] = ()
+    skipped: bool = False
 
 
 @dataclass(frozen=True)

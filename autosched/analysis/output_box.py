@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import Box
-from autosched.errors import BoundsError, DSLError
+from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.func import Func, Input
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _at_own_point(f: Func, memo: dict[int, ix.Index], indices: Sequence[object])
 def _is_valid(binder: Binder, func: Func, box: Box) -> bool:
     try:
         binder.check_reads(binder.regions({func: box}))
-    except BoundsError:
+    except (BoundsError, InputError):  # a read outside, or a boundary condition without a range
         return False
     return True
 

@@ -57,6 +57,11 @@ def join(a: Region | None, b: Region) -> Region:
     return b if a is None else tuple(hull(pair) for pair in zip(a, b, strict=True))
 
 
+def is_empty(region: Region) -> bool:
+    """Whether a region of integers has no points."""
+    return any(hi < lo for lo, hi in region)
+
+
 def with_fixed(func: BoundFunc, region: Region) -> Region:
     """Widen a required region to what the Func's updates write and read of it wherever it is needed."""
     return tuple(r if f is None else hull((r, f)) for r, f in zip(region, func.fixed, strict=True))

@@ -123,9 +123,11 @@ def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
 
 def _unrolled(kind: str, value: Expr, over: RDom) -> Expr:
     points = list(itertools.product(*(_constant_range(v) for v in over.vars)))
-    if not 0 < len(points) <= MAX_UNROLLED_POINTS:
+    if not points:
+        return _identity(kind, value.dtype)
+    if len(points) > MAX_UNROLLED_POINTS:
         raise DSLError(
-            f"{kind} over {len(points)} points cannot be unrolled (1 to {MAX_UNROLLED_POINTS} can)",
+            f"{kind} over {len(points)} points cannot be unrolled (up to {MAX_UNROLLED_POINTS} can)",
             location=caller_location(),
             hint="leave out unroll=True",
         )
@@ -197,7 +199,10 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
 
 
 def argmax(e: ExprLike, over: RDom, *, name: str | None = None) -> tuple[Expr, ...]:
-    """Return ``(coordinates..., value)`` of the first largest ``e``, coordinates as int32 in domain order."""
+    """Return ``(coordinates..., value)`` of the first largest ``e``, coordinates as int32 in domain order.
+
+    A domain without points is refused with a `BoundsError` when shapes are bound.
+    """
     return _arg_reduce("max", e, over, name)
 
 

@@ -69,7 +69,7 @@ def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
     """Return what can be said of a validated schedule's program before its kernels are lowered; see `lower`."""
     bound = as_scheduled(bound, schedule)
     names = bound.identifiers
-    stored = schedule.stored
+    stored = schedule.stored | {n for n in bound.outputs.values() if 0 in bound.funcs[n].extents}
     arrays = global_arrays(bound, names, [n for n in bound.funcs if n in stored])
     namer = Namer()
     roots = ("_".join(names[f] for f in k.root_funcs) for k in schedule.kernels)

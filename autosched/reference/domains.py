@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from autosched.errors import BoundsError
-from autosched.lang.expr import Expr
+from autosched.lang.expr import Cast, Expr, RVar, Select
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
+from autosched.reference.buffers import LoopKey
 from autosched.reference.intervals import Interval
-from autosched.reference.program import Bindings
+from autosched.reference.numbering import loop_key
+from autosched.reference.program import Bindings, known_integer
 from autosched.reference.ranges import Ranges
 from autosched.reference.stage import Box, Stage
 
@@ -39,8 +41,9 @@ def derive_domains(
     """
     domains: dict[Func, Box] = dict(boxes)
     for func in reversed(pipeline.funcs):
-        if func not in domains:
+        if func not in domains or _is_empty(domains[func]):
             continue  # read only by loops that never run
+        _check_arguments(stages[func], bindings)
         domains[func] = _extended_by_updates(stages[func][1:], domains[func], bindings)
         _check_size(pipeline.name_of(func), func, domains[func])
         for stage in stages[func]:
@@ -62,7 +65,8 @@ def _require_producers(stage: Stage, domains: dict[Func, Box], bindings: Binding
         for axis, (index, r) in enumerate(zip(load.indices, reached, strict=True)):
             _check_bounded(stage, f"reads {source.name!r}", index, source.dims[axis], r)
         box = tuple((int(r.low), int(r.high) + 1) for r in reached)
-        domains[source] = _hull(domains[source], box) if source in domains else box
+        known = domains.get(source)
+        domains[source] = box if known is None or _is_empty(known) else _hull(known, box)
 
 
 def _extended_by_updates(updates: Sequence[Stage], domain: Box, bindings: Bindings) -> Box:
@@ -97,6 +101,39 @@ def _touched(stage: Stage, domain: Box, bindings: Bindings) -> Box:
 
 def _hull(a: Box, b: Box) -> Box:
     return tuple((min(p, r), max(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
+
+
+def _is_empty(box: Box) -> bool:
+    return any(low >= high for low, high in box)
+
+
+def _check_arguments(stages: Sequence[Stage], bindings: Bindings) -> None:
+    """Refuse argmin and argmax over no iterations: updates of coordinates that are at first those of the domain."""
+    if len(stages) != 2 or not stages[1].never_runs or len(stages[0].values) != len(stages[1].reduction) + 1:
+        return
+    pure, update = stages
+    for value, first, (key, steps) in zip(update.values, pure.values, update.reduction, strict=False):
+        if _chosen_loop(update, value) != key or pure.numbering.loops[first] or pure.numbering.sources[first]:
+            return
+        if known_integer(pure.numbering.nodes[first], bindings) != steps.start:
+            return
+    raise BoundsError(
+        f"{pure.name} is an argmin or argmax over a domain without points, where there are no coordinates",
+        location=update.definition.location,
+        hint="pass larger inputs, or a reduction domain with points",
+    )
+
+
+def _chosen_loop(stage: Stage, n: int) -> LoopKey | None:
+    """Return the loop whose variable a selection may put into a component."""
+    numbering = stage.numbering
+    if not isinstance(numbering.nodes[n], Select):
+        return None
+    n = numbering.operands[n][1]
+    while isinstance(numbering.nodes[n], Cast):
+        (n,) = numbering.operands[n]
+    node = numbering.nodes[n]
+    return loop_key(node) if isinstance(node, RVar) else None
 
 
 def _is_bounded(r: Interval) -> bool:

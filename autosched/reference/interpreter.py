@@ -112,6 +112,8 @@ def _compute_func(
     _check_memory(stages[0].name, shape, sum(d.bytes_ for d in func.dtypes))
     buffer = Buffer(tuple(low for low, _ in domain), tuple(np.zeros(shape, d.numpy) for d in func.dtypes))
     sources[func] = buffer
+    if 0 in shape:
+        return
     if stages[0].values:
         _run_pure(stages[0], domain, buffer, bindings, sources)
     for stage in stages[1:]:
@@ -150,9 +152,9 @@ def _output_boxes(pipeline: Pipeline, bindings: Bindings) -> dict[Func, Box]:
         if o.box is not None:
             boxes[o.func] = tuple((known_integer(a, bindings), known_integer(b, bindings)) for a, b in o.box)
         for dim, (low, high) in zip(o.func.dims, boxes[o.func], strict=True):
-            if low >= high:
+            if low > high:
                 raise BoundsError(
-                    f"output {pipeline.name_of(o.func)!r} is empty: {dim} runs from {low} to {high}",
+                    f"output {pipeline.name_of(o.func)!r} has a negative extent: {dim} runs from {low} to {high}",
                     location=o.func.location,
                     hint="pass larger inputs or declare another box",
                 )

@@ -32,12 +32,15 @@ class CpuExecutable:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.source: CSource = print_c(program)
+        self._scratch = threading.local()
+        self._entry: Any = None
+        if not program.kernels:  # of arrays without elements
+            return
         self.library = compile_shared_library(self.source.text, "c")
         with openmp_threads_sleep():
             self._entry = ctypes.CDLL(str(self.library))[ENTRY]
         self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._entry.restype = None
-        self._scratch = threading.local()
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
         """Compute the outputs in place.
@@ -47,6 +50,8 @@ class CpuExecutable:
             outputs: Arrays to fill, by public name.
             scalars: Values of the pipeline's run-time parameters.
         """
+        if self._entry is None:
+            return
         base = self._workspace().ctypes.data
         address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
         address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}

@@ -281,6 +281,8 @@ def _key(inputs: Form | None, outputs: Mapping[str, Any] | None, call: Call) -> 
 
 def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
     printed = list(kernels)
+    if not printed:  # of arrays without elements
+        return []
     processes = 1 if len(printed) <= _ONE_PROCESS_UP_TO else None
     names = [k.name for k in printed]
     cubins: list[Cubin] = []

@@ -238,6 +238,8 @@ class LaunchSequence:
         return CapturedGraph(graph, self._driver, device, (memory, keep_alive, self))
 
     def _run_directly(self, call: PreparedCall, device: int, caller: Caller) -> None:
+        if not self._steps:
+            return
         memory = self._workspaces.for_stream(device, caller)
         place = (device, stream_key(caller.stream), memory.ptr if memory else 0)
         key = (place, call.key)

@@ -259,7 +259,7 @@ class _Reader:
     def _check_problem(self, shapes: Node, params: Node) -> None:
         """Check shapes and parameters, which are for people: a schedule may be tried on others."""
         for name, node in zip(self.bound.inputs, shapes.fields(*self.bound.inputs), strict=True):
-            extents = [e.integer(1, LARGEST_COUNT) for e in node.items()]
+            extents = [e.integer(0, LARGEST_COUNT) for e in node.items()]
             rank = len(self.bound.inputs[name].shape)
             if len(extents) != rank:
                 raise node.error(f"has {len(extents)} extents: input {name!r} has {rank} dimensions")

@@ -206,7 +206,7 @@ WRONG_AT_TOP = [
     ),
     ("shapes.image", [1], "shapes has an unknown key 'image': did you mean 'img'? There is img"),
     ("shapes.img", [70], "shapes.img has 1 extents: input 'img' has 2 dimensions"),
-    ("shapes.img[0]", 0, "shapes.img[0] is 0: give a whole number"),
+    ("shapes.img[0]", -1, "shapes.img[0] is -1: give a whole number"),
     ("params.shift", 1.5, "params.shift is 1.5: give a whole number"),
 ]
 MISSING = [
