@@ -77,3 +77,23 @@ def test_coordinates_that_wrap_are_refused() -> None:
     g[x] = table[a.cast(a.uint32, x)]
     with pytest.raises(a.BoundsError, match=r"index uint32\(x\) in dimension 0 \(x\) reaches \[0, 4294967295\]"):
         agree(g.over(x=(-1, 20)), {"table": TABLE})
+
+
+@pytest.mark.parametrize("start", [0, 1 << 31, 1 << 33, 1 << 39])
+def test_flat_indices_of_large_images(start: int) -> None:
+    """A window of a flat index into rows of 37, where 32 bits do not hold it."""
+    image, k, first = a.Input("image", a.float32, 2), a.Var("k"), start // 37
+    values = np.arange(20 * 37, dtype=np.float32).reshape(20, 37)
+    f = a.Func("f")
+    f[k] = image[k // 37 - first, k % 37]
+    found = agree(f.over(k=(37 * first, 37 * first + 700)), {"image": values})
+    assert (found["f"] == values.ravel()[:700]).all()
+
+
+def test_an_image_of_more_than_32_bits_of_points() -> None:
+    image, k, f = a.Input("image", a.uint8, 2), a.Var("k"), a.Func("f")
+    f[k] = image[k // 65537, k % 65537]
+    found = a.schedule(
+        a.Pipeline(f.over(k=(0, 65536 * 65537))), {"image": (65536, 65537)}, "h200", strategy="roots", reuse=False
+    )
+    assert "(long long)k_b" in found.source()
