@@ -66,8 +66,10 @@ def drawn_index(draw: random.Random, variables: list[ix.Index]) -> ix.Index:
             found = ix.add(found, ix.scale(v, draw.choice((-6, -3, -2, -1, 1, 1, 2, 3, 4, 6))))
     kind = draw.random()
     if kind < 0.25:
-        return ix.mod(found, draw.randrange(2, 8))
-    return ix.floordiv(found, draw.randrange(2, 5)) if kind < 0.4 else found
+        found = ix.mod(found, draw.randrange(2, 8))
+    elif kind < 0.4:
+        found = ix.floordiv(found, draw.randrange(2, 5))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(4))

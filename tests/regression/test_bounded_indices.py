@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,12 +21,12 @@ I = (X * 7919 - 60000).astype(np.int32)  # noqa: E741
 B, C = (X * 37 % 256).astype(np.uint8), (X * 91 % 256).astype(np.uint8).view(np.int8)
 WIDE = B.astype(np.int32)
 
-CASES: dict[str, tuple[Expr, np.ndarray]] = {  # type: ignore[type-arg]
+CASES: dict[str, tuple[Expr, np.ndarray[Any, Any]]] = {
     "neighbours that change places": (x ^ 1, X ^ 1),
     "odd coordinates": (x | 1, X | 1),
     "unsigned parameter": (x + p32, X + 5),
     "unsigned parameter of 64 bits": (x + p64, X + 6),
-    "unsigned constant": (x + np.uint32(5), X + 5),
+    "unsigned constant": (x + a.cast(a.uint32, 5), X + 5),
     "unsigned data": (x + a.cast(a.uint32, b[x]), X + WIDE),
     "unsigned coordinate": (a.cast(a.uint32, x), X),
     "16-bit coordinate": (a.cast(a.uint16, x) * 2, X * 2),
@@ -53,7 +55,7 @@ def test_bounded(name: str) -> None:
     index, wanted = CASES[name]
     f = a.Func("f")
     f[x] = table[index]
-    inputs = {"table": TABLE, "i": I, "b": B, "c": C}
+    inputs: dict[str, np.ndarray[Any, Any]] = {"table": TABLE, "i": I, "b": B, "c": C}
     params = {"p": 5, "q": 6, "n": 40}
     pipeline = a.Pipeline(f.over(x=(0, 20)))
     given = {s.name: inputs[s.name] for s in pipeline.inputs}
