@@ -221,7 +221,7 @@ def _product_bounds(ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
         (lo.interval[0] if isinstance(lo, Affine) else lo, hi.interval[1] if isinstance(hi, Affine) else hi)
         for lo, hi in ranges
     )
-    corners = [a * c, a * d, b * c, b * d]
+    corners = [multiply(a, c), multiply(a, d), multiply(b, c), multiply(b, d)]
     lo, hi = corners[0], corners[0]
     for x in corners[1:]:
         lo, hi = minimum(lo, x), maximum(hi, x)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.analysis.index_arrays import added, larger, multiplied, smaller
 from autosched.analysis.index_terms import (
     Affine,
     Atom,
@@ -51,7 +52,7 @@ def add(a: Number, b: Number) -> Any:
     if isinstance(b, Affine):
         a, b = b, a
     if not isinstance(a, Affine):
-        return a + b
+        return added(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a + b
     if not isinstance(b, Affine):
         return Affine(a.terms, a.const + int(b)) if b else a
     return _sum(a, b, 1)
@@ -77,17 +78,17 @@ def weighted_sum(const: int, parts: Iterable[tuple[Number, int]]) -> Any:
                 known = terms.get(t.key)
                 terms[t.key] = (t, c * k + known[1]) if known else (t, c * k)
         elif isinstance(e, np.ndarray):
-            arrays = arrays + c * e
+            arrays = add(arrays, scale(e, c))
         else:
             const += c * int(e)
     found: Number = _make(terms, const)
-    return found if isinstance(arrays, int) else arrays + found
+    return found if isinstance(arrays, int) else add(arrays, found)
 
 
 def scale(a: Number, c: int) -> Any:
     """Return ``a * c`` for an integer ``c``."""
     if not isinstance(a, Affine):
-        return a * c
+        return multiplied(a, c) if isinstance(a, np.ndarray) else a * c
     if c == 0:
         return 0
     return a if c == 1 else Affine(tuple((t, k * c) for t, k in a.terms), a.const * c)
@@ -110,7 +111,9 @@ def multiply(a: Number, b: Number) -> Any:
         return _atom("prod", (x, y), None, f"{x.key}*{y.key}", (min(corners), max(corners)))
     if isinstance(a, Affine):
         return scale(a, int(b))
-    return scale(b, int(a)) if isinstance(b, Affine) else a * b
+    if isinstance(b, Affine):
+        return scale(b, int(a))
+    return multiplied(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a * b
 
 
 def _split(a: Affine, c: int) -> tuple[Index, Index]:
@@ -198,7 +201,7 @@ def _follows(a: Index, b: Index, depth: int = 4) -> bool:
 def minimum(a: Number, b: Number) -> Any:
     """Return the smaller of two indices."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.minimum(a, b)
+        return smaller(a, b)
     if not isinstance(a, Affine) and not isinstance(b, Affine):
         return min(a, b)
     lo, hi = interval(sub(a, b))
@@ -220,7 +223,7 @@ def minimum(a: Number, b: Number) -> Any:
 def maximum(a: Number, b: Number) -> Any:
     """Return the larger of two indices."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.maximum(a, b)
+        return larger(a, b)
     if not isinstance(a, Affine) and not isinstance(b, Affine):
         return max(a, b)
     lo, hi = interval(sub(a, b))
