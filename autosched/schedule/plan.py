@@ -173,7 +173,8 @@ class KernelPlan:
     those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
     each thread holds in registers all the time. Where a window slides, there are ``warm_up`` steps more, which fill it.
 
-    ``owned`` says which points of Members that are stored to global memory too a block writes there.
+    ``owned`` says which points of Members that are stored to global memory too a block writes there; ``unowned`` holds
+    the reason for those whose blocks have no such points of their own, which makes the kernel illegal.
     """
 
     bound: BoundPipeline
@@ -187,6 +188,7 @@ class KernelPlan:
     repeated: range = range(0)
     warm_up: int = 0
     owned: Mapping[str, Owned] = field(default_factory=dict)
+    unowned: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def streamed(self) -> Nest | None:

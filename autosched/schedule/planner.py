@@ -15,7 +15,7 @@ from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
 from autosched.schedule.known import known
-from autosched.schedule.owned import owned_part
+from autosched.schedule.owned import Owned, owned_part
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.sliding import Sliding, Window
 from autosched.schedule.thread_groups import lanes_of, same_points, share_threads, threads_of
@@ -33,8 +33,7 @@ def plan_kernel(
         block_ranges: Narrower inclusive ranges of block loops by name (the interior of a split kernel).
 
     Raises:
-        ScheduleError: If a Member's region does not follow from its host, or which block owns which part of one that is
-            stored does not follow from the blocks.
+        ScheduleError: If a Member's region does not follow from its host.
     """
     bound = with_staged(bound.computed, kernel.staged)
     if not block_ranges:
@@ -50,7 +49,19 @@ def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple
     if block_ranges:  # a range of one block is no variable, so that what all of them own is needed
         whole = plan_kernel(bound, kernel).owned
         return replace(plan, owned={f: whole[f].narrowed(block_ranges) for f in stored})
-    return replace(plan, owned={f: owned_part(plan.allocations[f].base, plan.grid, f) for f in stored})
+    return _with_owners(plan, stored)
+
+
+def _with_owners(plan: KernelPlan, stored: Sequence[str]) -> KernelPlan:
+    """Return a plan with what blocks own of Members that are stored, and why they own nothing of others."""
+    owned: dict[str, Owned] = {}
+    unowned: dict[str, str] = {}
+    for func in stored:
+        try:
+            owned[func] = owned_part(plan.allocations[func].base, plan.grid, func)
+        except ScheduleError as e:
+            unowned[func] = str(e)
+    return replace(plan, owned=owned, unowned=unowned)
 
 
 class _Planner:

@@ -316,8 +316,11 @@ class _Sampler:
         probe = Member(tilings, at, order, stored, self._aligned(func, at.level))
         try:
             plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
+            problem = next(iter(plan.unowned.values()), "")
         except ScheduleError as e:
-            self.stats.rejected[f"{at.level.name}: {e}"] += 1
+            problem = str(e)
+        if problem:
+            self.stats.rejected[f"{at.level.name}: {problem}"] += 1
             return False
         extents = dict(zip(order, plan.allocations[func.name].extents, strict=True))
         rejected = ""

@@ -101,6 +101,7 @@ def _kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target, plan: 
     except ScheduleError as e:
         return [str(e)]
     found = list(members.members_cover_their_region(plan))
+    found = found or list(members.stored_tiles_have_owners(plan))
     found = found or list(members.stored_members_leave_nothing_out(plan))
     found = found or list(members.thread_members_stay_in_registers(plan))
     found = found or list(members.unrolled_code_is_small(plan))

@@ -204,6 +204,21 @@ def test_tiles_on_a_diagonal_have_no_owner() -> None:
         owned_part({"y": loop.index(), "x": loop.index()}, [loop], "f")
 
 
+def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
+    """Its plan is made all the same, as those of all kernels that a search compares."""
+    image, base, few, out = Input("image", float32, 2), Func("base"), Func("few"), Func("out")
+    base[y, x] = image[y, x] * 3.0
+    few[y, x] = base[x, x] + image[y, x]
+    out[y, x] = base[y, x] + few[y, x]
+    bound = bind(Pipeline([out.over(y=(0, 32), x=(0, 32))]), {"image": (32, 32)})
+    m = replace(member(block("few", 2), "yx", base="tx=16 ty=16"), stored=True)
+    first = kernel(bound, [root("few", "by=4 bx=2 tx=16 ty=8")], [m])
+    found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=2 tx=16 ty=8")])), H200)
+    assert found == [
+        "kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"
+    ]
+
+
 def test_random_schedules_of_pyramids_store_members() -> None:
     bound = pyramid(45, 77)
     rng = np.random.default_rng(5)

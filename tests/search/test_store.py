@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched import Func, Input, Pipeline, RDom, float32
+from autosched import Func, Input, Pipeline, RDom, float32, select
 from autosched.analysis.bind import bind
 from autosched.analysis.bound import BoundPipeline
 from autosched.lang.expr import Expr
@@ -16,6 +16,7 @@ from autosched.search.beam import BeamSearch
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
 from autosched.search.settings import SearchSettings
+from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import x, y
@@ -83,3 +84,16 @@ def test_a_reader_of_one_point_may_store_too() -> None:
         found = BeamSearch(evaluator, np.random.default_rng(seed)).run()
         schedule, _ = next(iter(legal_schedules(evaluator, found)))
         assert_backends_agree(bound, lower(bound, schedule))
+
+
+def test_tiles_on_a_diagonal_are_not_stored() -> None:
+    """One block loop moves several dimensions of what its blocks would store: no block owns a point."""
+    image, f, g = Input("image", float32, 2), Func("f"), Func("g")
+    edge = image.clamped()
+    f[y, x] = edge[y, x - 1] + edge[y, x + 1]
+    g[y, x] = f[select(y < x, x, y) // 8, x]
+    bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 256)), g.over(y=(0, 256), x=(0, 256))]), {"image": (64, 256)})
+    found = STRATEGIES["beam"].search(bound, H200).best
+    assert reasons(bound, found, H200) == []
+    assert stored(found) == []
+    assert_backends_agree(bound, lower(bound, found))

@@ -154,6 +154,11 @@ def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
             yield f"{t.stage} is computed inside one thread and cannot have thread loops"
 
 
+def stored_tiles_have_owners(plan: KernelPlan) -> Iterator[str]:
+    """Tiles of stored Members lie beside each other along block loops of their own, so that one block owns a point."""
+    yield from plan.unowned.values()
+
+
 def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
     """What blocks own of their tiles is together all of a Func that is stored to global memory."""
     for nest, _ in _member_nests(plan):
