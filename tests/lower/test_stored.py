@@ -214,9 +214,7 @@ def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
     m = replace(member(block("few", 2), "yx", base="tx=16 ty=16"), stored=True)
     first = kernel(bound, [root("few", "by=4 bx=2 tx=16 ty=8")], [m])
     found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=2 tx=16 ty=8")])), H200)
-    assert found == [
-        "kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"
-    ]
+    assert found == ["kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"]
 
 
 def test_random_schedules_of_pyramids_store_members() -> None:
