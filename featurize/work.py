@@ -104,10 +104,20 @@ class WorkTable:
 
     def branching(self, stage: BoundStage, inlined: frozenset[str]) -> int:
         """Return the Strahler number of a stage's expressions: registers needed to evaluate it without sharing."""
-        key = stage.func, stage.number, inlined
-        if key not in self._branching:
-            self._branching[key] = max((self._strahler(v, stage, inlined) for v in stage.values), default=1)
-        return self._branching[key]
+        known = self._branching
+        stack = [stage]
+        while stack:
+            s = stack[-1]
+            below = (n for n in s.sources if n in inlined and (n, 0, inlined) not in known)
+            pending = [self.bound.funcs[n].stages[0] for n in below]
+            if pending:
+                stack += pending
+                continue
+            stack.pop()
+            if (s.func, s.number, inlined) not in known:
+                numbers = (self._strahler(v, s, inlined) for v in s.values)
+                known[s.func, s.number, inlined] = max(numbers, default=1)
+        return known[stage.func, stage.number, inlined]
 
     def _strahler(self, root: Expr, stage: BoundStage, inlined: frozenset[str]) -> int:
         done: dict[int, int] = {}
@@ -119,7 +129,7 @@ class WorkTable:
                 continue
             if isinstance(e, Load):
                 source = stage.names[id(e.source)]
-                done[id(e)] = self.branching(self.bound.funcs[source].stages[0], inlined) if source in inlined else 1
+                done[id(e)] = self._branching[source, 0, inlined] if source in inlined else 1
                 continue
             below = children(e)
             pending = [c for c in below if id(c) not in done]

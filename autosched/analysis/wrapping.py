@@ -22,20 +22,19 @@ def check_wrapping(stage: BoundStage, env: Mapping[str, Range]) -> None:
     Raises:
         BoundsError: If arithmetic that indices took to be exact could wrap.
     """
-    for root in (*stage.indices, *(i for load, _ in stage.loads for i in load.indices)):
-        for e in walk(root):
-            if e.weak or not isinstance(e, Binary | Unary | Cast) or id(e) not in stage.memo or is_exact_integer(e):
-                continue
-            index = stage.memo[id(e)]
-            if _fits(ix.interval(index), e.dtype.min_value, e.dtype.max_value):
-                continue
-            lo, hi = ix.bounds(index, env)
-            if not _fits((lo, hi), e.dtype.min_value, e.dtype.max_value):
-                raise BoundsError(
-                    f"stage {stage.func!r}: {e!r} in an index reaches [{lo}, {hi}], more than {e.dtype} holds",
-                    location=stage.location,
-                    hint="compute it in int64, or in uint32 where it is meant to wrap",
-                )
+    for e in walk(*stage.indices, *(i for load, _ in stage.loads for i in load.indices)):
+        if e.weak or not isinstance(e, Binary | Unary | Cast) or id(e) not in stage.memo:
+            continue
+        index = stage.memo[id(e)]
+        if _fits(ix.interval(index), e.dtype.min_value, e.dtype.max_value):
+            continue
+        lo, hi = ix.bounds(index, env)
+        if not _fits((lo, hi), e.dtype.min_value, e.dtype.max_value) and not is_exact_integer(e):
+            raise BoundsError(
+                f"stage {stage.func!r}: {e!r} in an index reaches [{lo}, {hi}], more than {e.dtype} holds",
+                location=stage.location,
+                hint="compute it in int64, or in uint32 where it is meant to wrap",
+            )
 
 
 def _fits(interval: ix.Interval, least: int, most: int) -> bool:

@@ -380,10 +380,10 @@ def operands_first(
             yield node
 
 
-def walk(e: Expr) -> Iterator[Expr]:
-    """Yield every node once, parents before children; shared nodes are visited once."""
+def walk(*roots: Expr) -> Iterator[Expr]:
+    """Yield every node under some roots once, parents before children; shared nodes are visited once."""
     seen: set[int] = set()
-    stack = [e]
+    stack = [*reversed(roots)]
     while stack:
         node = stack.pop()
         if id(node) in seen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import networkx as nx
 
@@ -94,6 +94,13 @@ class Pipeline:
             returned = _returned_names(self.name_of(o.func), o.func, True)
             names += returned[1:] or returned
         return tuple(names)
+
+    def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
+        """Return the pipeline as data: pickling nodes inside each other would not reach the bottom of deep ones."""
+        from autosched.lang.serialise import to_data, with_locations
+
+        places = [(f.location, *(d.location for d in f.definitions)) for f in self.funcs]
+        return with_locations, (to_data(self), places)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self.funcs)} Funcs, outputs {', '.join(self.output_names)})"

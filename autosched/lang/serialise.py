@@ -7,6 +7,7 @@ they are no part of what is computed, and a line may move.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autosched.errors import DSLError, InputError
@@ -29,6 +30,7 @@ from autosched.lang.expr import (
     operands_first,
 )
 from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.location import SourceLocation
 from autosched.lang.pipeline import Pipeline, rvars_of
 
 VERSION = 1
@@ -55,6 +57,20 @@ def from_data(document: Mapping[str, Any]) -> Pipeline:
         raise InputError(f"these are no data of a pipeline: {error!r}") from error
     if pipeline.hash != expected:
         raise InputError(f"the data of pipeline {pipeline.name!r} were changed: they do not fit their hash")
+    return pipeline
+
+
+def with_locations(document: Document, places: Sequence[Sequence[SourceLocation | None]]) -> Pipeline:
+    """Return the pipeline of data, its Funcs at the lines of source where they were made and defined.
+
+    Args:
+        document: What `to_data` returned.
+        places: For each Func, in the pipeline's order, its location and those of its definitions.
+    """
+    pipeline = from_data(document)
+    for func, (made, *defined) in zip(pipeline.funcs, places, strict=True):
+        func.location = made
+        func._definitions = [replace(d, location=at) for d, at in zip(func.definitions, defined, strict=True)]
     return pipeline
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,14 @@ class Point:
     memo: dict[int, Value] = field(default_factory=dict)
 
 
+_Steps = Generator[tuple[Expr, Point], Value, Value]
+"""Lowers one expression: yields the operands whose values it needs, is sent these, and returns its own."""
+_IndexSteps = Generator[tuple[Expr, Point], Value, ix.Index]
+_Found = TypeVar("_Found")
+
+
 class ValueLowerer:
-    """Lowers the expressions of one kernel body."""
+    """Lowers the expressions of one kernel body; their depth, inlined Funcs counted in, is limited by memory alone."""
 
     def __init__(self, body: BodyBuilder) -> None:
         self.body = body
@@ -37,69 +43,99 @@ class ValueLowerer:
     def value(self, e: Expr, p: Point) -> Value:
         """Return the value of an expression at a point."""
         known = p.memo.get(id(e))
-        if known is not None:
-            return known
-        for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # Python's recursion would not reach the bottom
-            self._bound(inner, p)
-        return self._bound(e, p)
+        return self._finished(self._bound(e, p)) if known is None else known
 
-    def _bound(self, e: Expr, p: Point) -> Value:
+    def symbolic(self, i: ix.Index, p: Point) -> ix.Index:
+        """Return one of the stage's symbolic indices at a point."""
+        return self._finished(self._symbolic(i, p))
+
+    def _finished(self, steps: Generator[tuple[Expr, Point], Value, _Found]) -> _Found:
+        """Return the result of some steps; operands are lowered from a stack, not by recursion."""
+        stack: list[Generator[tuple[Expr, Point], Value, Any]] = [steps]
+        found: Any = None
+        while True:
+            try:
+                e, p = stack[-1].send(found)
+            except StopIteration as end:
+                stack.pop()
+                found = end.value
+                if not stack:
+                    return found  # type: ignore[no-any-return]
+            else:
+                found = p.memo.get(id(e))
+                if found is None:
+                    stack.append(self._bound(e, p))
+
+    def _bound(self, e: Expr, p: Point) -> _Steps:
         """Lower an expression, under a name where that is better, and remember it."""
-        value = self._lower(e, p)
+        for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # the deepest one first
+            yield inner, p
+        value = yield from self._lower(e, p)
         if isinstance(value, Op) and p.stage.graph.deserves_name(e):
             value = self.body.out.let(value, "t")
         p.memo[id(e)] = value
         return value
 
-    def index(self, e: Expr, p: Point) -> ix.Index:
+    def _index(self, e: Expr, p: Point) -> _IndexSteps:
         """Return an integer expression at a point as an exact index."""
-        return self.symbolic(p.stage.index_of(e), p)
+        return self._symbolic(p.stage.index_of(e), p)
 
-    def symbolic(self, i: ix.Index, p: Point) -> ix.Index:
-        """Return one of the stage's symbolic indices at a point."""
-
-        def on_data(t: ix.Atom) -> object:
-            value = self.value(t.payload, p)
+    def _symbolic(self, i: ix.Index, p: Point) -> _IndexSteps:
+        chosen: dict[str, object] = {}
+        for t in ix.inner_first(i):
             if t.kind == "select":
-                if isinstance(value, ConstValue):
-                    return bool(value.value), ""
-                ref = self.body.out.let(value, "inside")
-                return ref, _text(ref)
-            ref = self.body.out.let(value, "at")
-            if isinstance(ref, ConstValue):
-                return int(ref.value)
-            return ix.data(ref, *t.interval, text=_text(ref))
-
-        found: ix.Index = ix.substitute(i, p.at, on_data)
+                value = yield t.payload, p
+                chosen[t.key] = self._condition(value)
+            elif t.kind == "data":
+                value = yield t.payload, p
+                chosen[t.key] = self._from_data(value, t)
+        found: ix.Index = ix.substitute(i, p.at, lambda t: chosen[t.key])
         return found
 
-    def _lower(self, e: Expr, p: Point) -> Value:
+    def _condition(self, value: Value) -> tuple[object, str]:
+        if isinstance(value, ConstValue):
+            return bool(value.value), ""
+        ref = self.body.out.let(value, "inside")
+        return ref, _text(ref)
+
+    def _from_data(self, value: Value, t: ix.Atom) -> ix.Index:
+        ref = self.body.out.let(value, "at")
+        if isinstance(ref, ConstValue):
+            return int(ref.value)
+        return ix.data(ref, *t.interval, text=_text(ref))
+
+    def _lower(self, e: Expr, p: Point) -> _Steps:
         if e.weak and e.dtype.kind == "i":
-            return self._from_index(self.index(e, p), e)
+            return self._from_index((yield from self._index(e, p)), e)
         match e:
             case Const():
                 return ConstValue(e.value, e.dtype)
             case Param():
                 return self.body.scalar(e.name, e.dtype)
             case Load():
-                return self._load(e, p)
+                return (yield from self._load(e, p))
             case Cast(a=a) if a.weak and a.dtype.kind == "i":
-                return self._from_index(self.index(a, p), e)
+                return self._from_index((yield from self._index(a, p)), e)
             case Cast(a=Cast(a=a, dtype=through)) if through == int64 and a.weak and a.dtype.kind == "i":
-                return self._from_index(self.index(a, p), e)
+                return self._from_index((yield from self._index(a, p)), e)
             case Cast(a=a):
-                inner = self.value(a, p)
+                inner = yield a, p
                 return inner if inner.dtype == e.dtype else Op("cast", (inner,), e.dtype)
             case Binary() if e.op in COMPARISONS and e.a.weak and e.a.dtype.kind == "i" and e.b.weak:
-                return self.compare(e.op, self.index(e.a, p), self.index(e.b, p))
+                left = yield from self._index(e.a, p)
+                return self.compare(e.op, left, (yield from self._index(e.b, p)))
             case Binary():
-                return fold(Op(e.op, (self.value(e.a, p), self.value(e.b, p)), e.dtype))
+                first = yield e.a, p
+                return fold(Op(e.op, (first, (yield e.b, p)), e.dtype))
             case Unary():
-                return fold(Op(e.op, (self.value(e.a, p),), e.dtype))
+                return fold(Op(e.op, ((yield e.a, p),), e.dtype))
             case Select():
-                return self._select(e, p)
+                return (yield from self._select(e, p))
             case Call():
-                return Op(e.name, tuple(self.value(a, p) for a in e.args), e.dtype)
+                args = []
+                for a in e.args:
+                    args.append((yield a, p))
+                return Op(e.name, tuple(args), e.dtype)
         raise TypeError(f"{type(e).__name__} must have been replaced when shapes were bound")
 
     def _from_index(self, i: ix.Index, e: Expr) -> Value:
@@ -130,32 +166,35 @@ class ValueLowerer:
             self.body.out.require(Condition("nonzero", difference))
         return CompareIndex(op, a, b, bool_)
 
-    def _select(self, e: Select, p: Point) -> Value:
-        condition = self.value(e.cond, p)
+    def _select(self, e: Select, p: Point) -> _Steps:
+        condition = yield e.cond, p
         if isinstance(condition, ConstValue):
-            return self.value(e.t if condition.value else e.f, p)
+            return (yield (e.t if condition.value else e.f), p)
         if e.dtype == bool_:  # as logic, since gcc forms no vectors of choices between conditions
             condition = self.body.out.let(condition, "t")
-            chosen = fold(Op("and", (condition, self.value(e.t, p)), bool_))
-            other = fold(Op("and", (Op("not", (condition,), bool_), self.value(e.f, p)), bool_))
+            chosen = fold(Op("and", (condition, (yield e.t, p)), bool_))
+            other = fold(Op("and", (Op("not", (condition,), bool_), (yield e.f, p)), bool_))
             return fold(Op("or", (chosen, other), bool_))
-        return Op("select", (condition, self.value(e.t, p), self.value(e.f, p)), e.dtype)
+        first = yield e.t, p
+        return Op("select", (condition, first, (yield e.f, p)), e.dtype)
 
-    def _load(self, e: Load, p: Point) -> Value:
+    def _load(self, e: Load, p: Point) -> _Steps:
         name = p.stage.names[id(e.source)]
-        at = tuple(self.index(i, p) for i in e.indices)
+        at: list[ix.Index] = []
+        for i in e.indices:
+            at.append((yield from self._index(i, p)))
         if name in self.body.plan.inlined:
-            return self._inline(name, at, e.component)
+            return (yield from self._inline(name, at, e.component))
         return self.body.read(name, at, e.component, p)
 
-    def _inline(self, name: str, at: tuple[ix.Index, ...], component: int) -> Value:
+    def _inline(self, name: str, at: Sequence[ix.Index], component: int) -> _Steps:
         func = self.body.bound.funcs[name]
         key = ("inline", name, component, *(ix.key(i) for i in at))
         known = self.body.out.find(key)
         if known is not None:
             return known  # type: ignore[no-any-return]
         point = Point(func.stages[0], dict(zip(func.dims, at, strict=True)))
-        value = self.value(func.stages[0].values[component], point)
+        value = yield func.stages[0].values[component], point
         if isinstance(value, Ref | ConstValue):
             return value
         return self.body.out.let(value, name, key)

@@ -9,7 +9,7 @@ from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
 from autosched.analysis.specialise import Specialiser
 from autosched.lang.dtypes import float16, float32
-from autosched.lang.expr import Const, Expr, Load, children, rebuild
+from autosched.lang.expr import Const, Expr, Load, children, operands_first, rebuild
 from autosched.lang.func import Func
 from autosched.lang.show import SYMBOL, show
 
@@ -35,8 +35,9 @@ def _value(bound: BoundPipeline, stage: BoundStage) -> str:
 
 def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
     """Return the indices a stage writes to."""
-    funcs = [f for f in (*bound.pipeline.funcs, *bound.keep) if isinstance(f, Func)]
-    definition = next(f for f in funcs if bound.names[id(f)] == stage.func).definitions[stage.number]
+    funcs = (*bound.pipeline.funcs, *bound.keep)
+    found = next(f for f in funcs if isinstance(f, Func) and bound.names[id(f)] == stage.func)
+    definition = found.definitions[stage.number]
     return list(Specialiser(bound.shapes, bound.specialised).definition(definition).indices)
 
 
@@ -46,9 +47,15 @@ def _shown(stage: BoundStage, e: Expr) -> str:
 
 def _readable(names: Mapping[int, str], e: Expr) -> Expr:
     """Return ``e`` with Funcs under their unique names and constants without digits their type does not hold."""
+    done: dict[int, Expr] = {}
+    for node in operands_first([e], done):
+        done[id(node)] = _readable_node(names, rebuild(node, [done[id(c)] for c in children(node)]))
+    return done[id(e)]
+
+
+def _readable_node(names: Mapping[int, str], e: Expr) -> Expr:
     if isinstance(e, Const) and not e.weak and e.dtype in (float16, float32):
         return Const(float(str(e.dtype.numpy.type(e.value))), e.dtype, e.weak)
-    e = rebuild(e, [_readable(names, c) for c in children(e)])
     if not isinstance(e, Load) or e.source.name == names[id(e.source)]:
         return e
     source = copy.copy(e.source)

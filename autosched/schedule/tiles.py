@@ -24,13 +24,16 @@ def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> di
 def root_groups(func: BoundFunc) -> list[list[BoundStage]]:
     """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one."""
     groups: list[list[BoundStage]] = []
+    keeping = False  # whether the last group's stages do
     for stage in func.stages:
         if not stage.values or stage.is_empty:
             continue
-        if groups and all(owns_tile(func, s) for s in (*groups[-1], stage)):
+        own = owns_tile(func, stage)
+        if keeping and own:
             groups[-1].append(stage)
         else:
             groups.append([stage])
+        keeping = own
     return groups
 
 
