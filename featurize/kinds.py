@@ -50,6 +50,7 @@ class Kinds:
         self.bound = bound
         self.by_form = by_form
         self.work = work
+        self._owning: dict[tuple[str, int], bool] = {}
         stages = [s for f in bound.funcs.values() for s in f.stages]
         tiled = [sum(d.parallel for d in s.loops) for s in stages]
         inside = [len(member_dims(bound, StageId(s.func, s.number))) for s in stages]
@@ -178,9 +179,15 @@ class Kinds:
         if level == THREAD or func.name == self.bound.held:
             return ALWAYS
         together = [self.bound.stage(s.func, s.number) for s in stages]
-        if not all(owns_tile(func, s) for s in together) or not (len(together) > 1 or together[0].is_update):
+        if not all(self._owns_tile(func, s) for s in together) or not (len(together) > 1 or together[0].is_update):
             return NEVER
         return IF_SMALL
+
+    def _owns_tile(self, func: BoundFunc, stage: BoundStage) -> bool:
+        key = stage.func, stage.number
+        if key not in self._owning:
+            self._owning[key] = owns_tile(func, stage)
+        return self._owning[key]
 
     def accesses_at(self, place: int, group: AccessGroup, store: bool, memory: int, placed: bool) -> int:
         """Return the kind of a group of accesses in a nest, from a memory, with or without a place in it yet."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.search.cost import all_comparable, comparable
-from autosched.search.decide import Decider, start_state
+from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Child, Expander
 from autosched.search.hold import Held, held_decisions
@@ -124,7 +124,7 @@ class BeamSearch:
         decisions = self.expander.decider.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
         children: list[Child] = []
-        beam = [start_state()]
+        beam = [self.expander.decider.start_state()]
         for decision in decisions:
             late = self.late()
             if late and not needed:

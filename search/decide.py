@@ -69,9 +69,15 @@ class Decider:
         found: list[Decision] = []
         decided = 1 if self.settings.phases == 1 else 0
         for name, func in reversed(list(self.bound.funcs.items())):
+            if name in self.places.inlined_before:
+                continue
             found.append(Decision(name))
             found += [Decision(name, k) for k in range(decided, len(self.places.root_structures(func)))]
         return found
+
+    def start_state(self) -> State:
+        """Return the state in which nothing is decided but what is inlined anyway."""
+        return start_state(dict.fromkeys(sorted(self.places.inlined_before), Level.INLINE))
 
     def replaced(self, state: State, decision: Decision) -> tuple[int, ...]:
         """Return the positions of the kernels that every option of a decision replaces.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from autosched.analysis import index as ix
@@ -12,6 +13,7 @@ from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Columns, Spot, Structure, columns
 from autosched.schedule.tiles import root_groups
 from autosched.schedule.types import Level, StageId
+from autosched.search.effort import inlined_before
 
 
 class _Around(NamedTuple):
@@ -39,11 +41,31 @@ class Places:
     _uneven: dict[tuple[Structure, str], bool] = field(default_factory=dict)
     _next: dict[tuple[Structure, str, str], tuple[Structure, ...]] = field(default_factory=dict)
     _settled: dict[tuple[Structure, frozenset[str], frozenset[str]], Structure] = field(default_factory=dict)
+    _brought: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def bound(self) -> BoundPipeline:
         """The pipeline."""
         return self.featurizer.bound
+
+    @cached_property
+    def inlined_before(self) -> frozenset[str]:
+        """The Funcs that are inlined wherever they are read, without a decision (see `autosched.search.effort`)."""
+        return inlined_before(self.bound)
+
+    def _brought_by(self, func: str) -> frozenset[str]:
+        """Return the Funcs that are inlined without a decision wherever a Func is computed."""
+        found = self._brought.get(func)
+        if found is None:
+            before, reached = self.inlined_before, set[str]()
+            stack = [func] if before else []
+            while stack:
+                sources = {n for stage in self.bound.funcs[stack.pop()].stages for n in stage.sources}
+                fresh = (sources & before) - reached
+                reached |= fresh
+                stack += fresh
+            found = self._brought[func] = frozenset(reached)
+        return found
 
     def one(self, structure: Structure) -> Structure:
         """Return the one object that stands for all equal structures, so that comparing them is cheap."""
@@ -94,15 +116,17 @@ class Places:
         found = self._roots.get(func.name)
         if found is None:
             groups = [tuple(StageId(func.name, s.number) for s in g) for g in root_groups(func)]
-            found = self._roots[func.name] = [self.one(Structure(stages)) for stages in groups]
+            brought = self._brought_by(func.name)
+            found = self._roots[func.name] = [self.one(Structure(stages, (), brought)) for stages in groups]
         return found
 
     def inlined(self, structure: Structure, func: str) -> Structure:
         """Return a kernel with a Func inlined."""
         s = structure
-        return self._after(
-            s, "inline", func, lambda: [Structure(s.stages, s.spots, s.inlined | {func}, s.near, s.far)]
-        )[0]
+        more = self._brought_by(func) | {func}
+        return self._after(s, "inline", func, lambda: [Structure(s.stages, s.spots, s.inlined | more, s.near, s.far)])[
+            0
+        ]
 
     def at_block(self, structure: Structure, func: str) -> Structure:
         """Return a kernel that computes a Func once per block."""
@@ -139,7 +163,8 @@ class Places:
         )
 
     def _with(self, s: Structure, spot: Spot) -> Structure:
-        return Structure(s.stages, self._ordered((*s.spots, spot)), s.inlined, s.near, s.far)
+        inlined = s.inlined | self._brought_by(spot.func)
+        return Structure(s.stages, self._ordered((*s.spots, spot)), inlined, s.near, s.far)
 
     def _ordered(self, spots: Sequence[Spot]) -> tuple[Spot, ...]:
         if not self._order:

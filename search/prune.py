@@ -12,8 +12,8 @@ from autosched.featurize.kinds import BLOCK, THREAD
 from autosched.featurize.layout import Layout
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
-from autosched.schedule.checks.members import MAX_UNROLLED_LOADS
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+from autosched.schedule.tiles import MAX_UNROLLED_LOADS
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 

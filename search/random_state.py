@@ -19,7 +19,7 @@ from autosched.featurize.structure import Structure
 from autosched.schedule.types import Aligned, Level, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.align import with_alignment
-from autosched.search.decide import Decider, start_state
+from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import schedule_of
 from autosched.search.options import Option, TileOptions
@@ -64,7 +64,7 @@ class RandomStates:
 
     def draw(self, rng: np.random.Generator) -> State:
         """Return a complete state; it may still break a rule that only the scalar checks know. Its cost is NaN."""
-        state = start_state()
+        state = self._decider.start_state()
         for decision in self._decider.decisions():
             self._decider.prefetch([state], decision)
             options = self._decider.options(state, decision)

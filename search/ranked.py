@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
+from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.evaluate import Counts, Evaluator
 from autosched.search.finish import ordered
+from autosched.search.roots import schedule_roots
 from autosched.search.state import State
+from autosched.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,19 @@ class Found:
     def best(self) -> Schedule:
         """The schedule with the shortest predicted time."""
         return self.ranked[0].schedule
+
+
+def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> Found:
+    """Return the baseline's schedule as the result of a search.
+
+    Args:
+        bound: The pipeline.
+        target: Device limits.
+        note: Why there is no other, if others were asked for.
+    """
+    started = time.perf_counter()
+    ranked = Ranked(schedule_roots(bound, target), float("nan"))
+    return Found((ranked,), Counts(), time.perf_counter() - started, note=note)
 
 
 def costs_of(r: Ranked) -> dict[Kernel, float]:

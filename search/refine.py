@@ -72,6 +72,8 @@ class Refinement:
             for window in windows(self._evaluator.bound, before):
                 if self.late():
                     return reached
+                if window <= self.expander.decider.places.inlined_before:
+                    continue
                 key = self._key(reached[0], window)
                 if key not in tried:
                     tried.add(key)

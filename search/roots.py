@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.cost import operations
-from autosched.schedule.tiles import inlined_in, loop_sizes, root_groups
+from autosched.schedule.tiles import MAX_UNROLLED_LOADS, inlined_in, loop_sizes, root_groups
 from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
 from autosched.target import Target
 
@@ -51,7 +51,24 @@ def inlined_funcs(bound: BoundPipeline) -> set[str]:
         )
         if _should_inline(bound, func, loads[name] / max(_product(func.extents), 1)):
             inlined.add(name)
-    return inlined
+    return _within_loads(bound, inlined)
+
+
+def _within_loads(bound: BoundPipeline, inlined: set[str]) -> set[str]:
+    """Return those of the Funcs with which no stage loads more than `MAX_UNROLLED_LOADS`, unless it does so without them."""
+    kept = set(inlined)
+    through: dict[str, int] = {}  # loads of one evaluation
+    for name, func in bound.funcs.items():  # producers first
+        for stage in func.stages:
+            brought = {s: n * through[s] for s, n in stage.load_counts.items() if s in kept and s != name}
+            total = sum(stage.load_counts.values()) + sum(brought.values())
+            for source in sorted(brought, key=lambda s: (-brought[s], s)):
+                if total <= MAX_UNROLLED_LOADS:
+                    break
+                kept.remove(source)
+                total -= brought[source]
+            through[name] = max(through.get(name, 0), total)
+    return kept
 
 
 def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:

@@ -13,10 +13,10 @@ from autosched.search.alike import Alike
 from autosched.search.analytical import analytical_model
 from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel
-from autosched.search.evaluate import Counts, Verdicts
+from autosched.search.effort import TOO_LONG, affordable, is_too_long
+from autosched.search.evaluate import Verdicts
 from autosched.search.joins import searched_views
-from autosched.search.ranked import Found, Ranked
-from autosched.search.roots import schedule_roots
+from autosched.search.ranked import Found, baseline_alone
 from autosched.search.settings import SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
 from autosched.search.ways import Way, searched
@@ -51,9 +51,7 @@ class Roots:
         seed: int = 0, count: int = 1,
     ) -> Found:  # fmt: skip
         """Return the one schedule this strategy has; see `Strategy.search`."""
-        started = time.perf_counter()
-        ranked = Ranked(schedule_roots(bound, target), float("nan"))
-        return Found((ranked,), Counts(), time.perf_counter() - started)
+        return baseline_alone(bound, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,12 @@ class Beam:
         """
         started = time.perf_counter()
         model = cost or analytical_model(target)
-        views = searched_views(bound, target, self.settings)
+        if is_too_long(bound):
+            return baseline_alone(bound, target, TOO_LONG)
+        settings = affordable(self.settings, bound)
+        views = searched_views(bound, target, settings)
         alike: Alike[Verdicts] | None = Alike() if len(views) > 1 else None
-        ways = [Way(view, target, model, self.settings, seed, alike) for view in views]
+        ways = [Way(view, target, model, settings, seed, alike) for view in views]
         results = list(searched(ways, seconds, count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
         taken = time.perf_counter() - started

@@ -85,7 +85,8 @@ class WindowSearch:
         state, places = self.state, self.expander.decider.places
         open_ = set(touched(places, state, self.window))
         pieces = state.pieces
-        self.undecided = frozenset[str]().union(*(computed_in(pieces[k].structure) for k in open_))
+        computed = frozenset[str]().union(*(computed_in(pieces[k].structure) for k in open_))
+        self.undecided = computed - places.inlined_before
         self._held = held_decisions(places, state)
         self._accepted = {(p.structure, p.params) for p in pieces}
         kept = [k for k in range(len(pieces)) if k not in open_]

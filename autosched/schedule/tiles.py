@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.schedule.derived import reduction_is_unrolled
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Loop, LoopKind, StageId
 from autosched.target import Target
 
 MOST_CALLS = (1 << 31) - 1
 """Call counts stop here; chains of Funcs that each read two others would need astronomical numbers."""
+MAX_UNROLLED_LOADS = 2048
+"""Largest number of loads in a kernel whose loops are unrolled; compilers take seconds from here on, then minutes."""
 
 
 def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> dict[str, int]:
@@ -22,19 +26,29 @@ def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> di
 
 
 def root_groups(func: BoundFunc) -> list[list[BoundStage]]:
-    """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one."""
+    """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one.
+
+    Of very many, a kernel takes as many as compilers take: up to `MAX_UNROLLED_LOADS` with their reductions unrolled.
+    """
     groups: list[list[BoundStage]] = []
-    keeping = False  # whether the last group's stages do
+    keeping, loads = False, 0  # whether the last group's stages do, and how much they load
     for stage in func.stages:
         if not stage.values or stage.is_empty:
             continue
-        own = owns_tile(func, stage)
-        if keeping and own:
+        own, more = owns_tile(func, stage), _unrolled_loads(stage)
+        if keeping and own and loads + more <= MAX_UNROLLED_LOADS:
             groups[-1].append(stage)
+            loads += more
         else:
             groups.append([stage])
+            loads = more
         keeping = own
     return groups
+
+
+def _unrolled_loads(stage: BoundStage) -> int:
+    terms = prod(d.extent for d in stage.reductions)
+    return sum(stage.load_counts.values()) * (terms if reduction_is_unrolled(1, terms) else 1)
 
 
 def inlined_in(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> dict[str, int]:

@@ -18,10 +18,11 @@ from autosched.search.beam import BeamSearch
 from autosched.search.collecting import collecting_rarely
 from autosched.search.cost import CostModel, comparable
 from autosched.search.decide import Decider
+from autosched.search.effort import TOO_LONG, affordable, fewer_samples, is_too_long
 from autosched.search.evaluate import Evaluator
 from autosched.search.finish import legal_schedules
 from autosched.search.joins import searched_views
-from autosched.search.ranked import Found, Ranked
+from autosched.search.ranked import Found, Ranked, baseline_alone
 from autosched.search.roots import schedule_roots
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.state import State
@@ -94,7 +95,7 @@ def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[Sampler]:
     """Return a sampler for each way of computing a pipeline: as it is, and rewritten where that may pay."""
-    settings = beam or SearchSettings(joins=True)  # modes that draw samples ask the compiler what spills
+    settings = affordable(beam or SearchSettings(joins=True), bound)  # modes that draw ask the compiler what spills
     return [Sampler(view, target, model, settings) for view in searched_views(bound, target, settings)]
 
 
@@ -124,6 +125,10 @@ def draw_samples(
     """
     if samples < 1:
         raise InputError(f"samples is {samples}: give at least 1")
+    given = samplers[0].bound
+    if is_too_long(given):
+        return baseline_alone(given, samplers[0].target, TOO_LONG)
+    samples = fewer_samples(samples, given)
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
     found: list[Ranked] = []

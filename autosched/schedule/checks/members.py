@@ -11,14 +11,12 @@ from autosched.analysis.staging import staged_source
 from autosched.schedule.owned import left_out
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop
 from autosched.schedule.thread_groups import owns_tile
-from autosched.schedule.tiles import calls_through
+from autosched.schedule.tiles import MAX_UNROLLED_LOADS, calls_through
 from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageId, StageTiling
 from autosched.target import Target
 
 MAX_THREAD_ELEMENTS = 64
 """Largest number of register elements of one THREAD member."""
-MAX_UNROLLED_LOADS = 2048
-"""Largest number of loads in a kernel whose loops are unrolled; compilers take seconds from here on, then minutes."""
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -231,12 +229,18 @@ def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
     nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
     copies = {n.id: math.prod(loop.extent for loop in _unrolled_loops(n, nests)) for n in nests.values()}
     loads = {name: copies[name] * calls_through(plan.bound, [name], set(plan.inlined)) for name in nests}
-    if sum(loads.values()) > MAX_UNROLLED_LOADS:
+    if sum(loads.values()) > max(MAX_UNROLLED_LOADS, _fewest_loads(plan)):
         most = max(loads, key=loads.__getitem__)
         yield (
             f"unrolled, the kernel would have {sum(loads.values())} loads, more than {MAX_UNROLLED_LOADS}; "
             f"{loads[most]} of them are in {copies[most]} copies of {most}"
         )
+
+
+def _fewest_loads(plan: KernelPlan) -> int:
+    """Return the loads of a kernel that no other schedule divides further: of a single stage, in one copy."""
+    (first, *others) = [n for g in (*plan.steps, *plan.thread_nests) for n in g]
+    return 0 if others else sum(first.stage.load_counts.values())
 
 
 def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
