@@ -1,0 +1,174 @@
+"""Worker processes that judge programs: one that hangs or dies takes only its own program with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from fuzzing.check import DIED, HUNG, Failure, Outcome, check_program
+from fuzzing.program import Program
+from fuzzing.trials import Trial
+from fuzzing.witnesses import dirty_workspaces
+
+LIMIT_S = 120.0
+"""Seconds after which a program hangs."""
+ADDRESS_SPACE = 8 << 30
+TASKS_A_WORKER = 100
+"""Programs after which a process is replaced: C libraries that it has loaded stay."""
+ENVIRONMENT = {
+    "AUTOSCHED_COMPILE_JOBS": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program to judge.
+
+    Attributes:
+        program: The program.
+        trials: Its schedules.
+        legal: Whether a refusal is a failure.
+        key: What the caller calls it by.
+    """
+
+    program: Program
+    trials: tuple[Trial, ...]
+    legal: bool = False
+    key: Any = None
+
+
+@dataclass
+class Worker:
+    """A process and what it is at."""
+
+    process: BaseProcess
+    connection: Connection
+    cache: str
+    task: Task | None = None
+    begun: float = 0.0
+    done: int = 0
+
+    def begin(self, task: Task) -> None:
+        """Hand it a task."""
+        self.task, self.begun = task, time.monotonic()
+        self.connection.send(task)
+
+    def stop(self) -> None:
+        """End the process and remove its cache."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+
+@dataclass
+class Crew:
+    """Some worker processes.
+
+    Attributes:
+        jobs: How many.
+        limit_s: Seconds after which a program hangs.
+        judge: What a worker does with a task.
+    """
+
+    jobs: int = 1
+    limit_s: float = LIMIT_S
+    judge: Callable[[Task], Outcome] = field(default=lambda task: judge(task))
+    _workers: list[Worker] = field(default_factory=list)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+        self._workers.clear()
+
+    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome, float]]:
+        """Yield each task with its outcome and its seconds, in any order."""
+        waiting = iter(tasks)
+        while True:
+            while len(busy := [w for w in self._workers if w.task]) < self.jobs and (task := next(waiting, None)):
+                self._idle().begin(task)
+            if not busy:
+                return
+            nearest = min(w.begun for w in busy) + self.limit_s - time.monotonic()
+            wait([w.connection for w in busy], timeout=max(nearest, 0.0))
+            for worker in busy:
+                found = self._finished(worker)
+                if found is not None:
+                    yield found
+
+    def outcome(self, task: Task) -> Outcome:
+        """Return the outcome of one task."""
+        return next(self.outcomes([task]))[1]
+
+    def _finished(self, worker: Worker) -> tuple[Task, Outcome, float] | None:
+        task, seconds = worker.task, time.monotonic() - worker.begun
+        assert task is not None
+        if worker.connection.poll():
+            try:
+                outcome: Outcome = worker.connection.recv()
+            except EOFError:
+                worker.process.join()
+                outcome = _lost(DIED, _death(worker.process.exitcode))
+        elif seconds > self.limit_s:
+            outcome = _lost(HUNG, f"still running after {self.limit_s:g} s")
+        else:
+            return None
+        worker.task = None
+        worker.done += 1
+        if outcome.verdict in (DIED, HUNG) or worker.done >= TASKS_A_WORKER:
+            worker.stop()
+            self._workers.remove(worker)
+        return task, outcome, seconds
+
+    def _idle(self) -> Worker:
+        for worker in self._workers:
+            if worker.task is None:
+                return worker
+        ours, theirs = multiprocessing.Pipe()
+        cache = tempfile.mkdtemp(prefix="autosched-fuzzing-")
+        # Libraries are imported once, in this process, which starts no thread.
+        context = multiprocessing.get_context("fork")
+        process = context.Process(target=_work, args=(theirs, cache, self.judge), daemon=True)
+        process.start()
+        theirs.close()
+        self._workers.append(Worker(process, ours, cache))
+        return self._workers[-1]
+
+
+def judge(task: Task) -> Outcome:
+    """Return what comes of a program."""
+    return check_program(task.program, task.trials, legal=task.legal)
+
+
+def _work(connection: Connection, cache: str, judge: Callable[[Task], Outcome]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends its workers itself
+    os.environ.update(ENVIRONMENT, AUTOSCHED_CACHE_DIR=cache)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    dirty_workspaces()
+    with suppress(EOFError):
+        while True:
+            connection.send(judge(connection.recv()))
+
+
+def _lost(kind: str, message: str) -> Outcome:
+    return Outcome(kind, failures=(Failure(kind, message),))
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the process ended with {signal.Signals(-code).name}"
+    return f"the process ended with {code}"

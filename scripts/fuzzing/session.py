@@ -1,0 +1,119 @@
+"""A run over numbered programs that goes on where an earlier one ended."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fuzzing.check import DIED, FAILURES, HUNG, Failure, Outcome
+from fuzzing.crew import LIMIT_S, Crew, Task
+from fuzzing.families import FAMILIES, draw_family, write_program
+from fuzzing.program import Program
+from fuzzing.records import Records, Row
+from fuzzing.script import script
+from fuzzing.shrink import Budget, shrink
+from fuzzing.trials import SAMPLED, Trial, trials_of
+
+SCRIPTS_ALIKE = 3
+"""Failures of one signature that are shrunk; the others are counted."""
+SEEDS = 4
+"""Random schedules of a smaller program that are tried: another program is scheduled otherwise by the same seed."""
+
+
+@dataclass
+class Session:
+    """Judges numbered programs and keeps what came of them.
+
+    Attributes:
+        out: Directory of rows and scripts.
+        jobs: Worker processes.
+        limit_s: Seconds after which a program hangs.
+        budget: Makes the budget of shrinking.
+    """
+
+    out: Path
+    jobs: int = 1
+    limit_s: float = LIMIT_S
+    budget: Callable[[], Budget] = Budget
+    shrunk: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def run(self, numbers: Iterable[int]) -> Iterator[Row]:
+        """Judge the programs that are not judged yet; yield their rows as they are written."""
+        records = Records(self.out)
+        self.shrunk.update(r.signature for r in records.rows() if r.script)
+        done = records.done()
+        with Crew(self.jobs, self.limit_s) as crew, Crew(1, self.limit_s) as prober:
+            for task, outcome, seconds in crew.outcomes(task_of(n) for n in numbers if n not in done):
+                row = _row(task, outcome, seconds)
+                if outcome.failures:
+                    row = replace(row, script=self._kept(task, outcome.failures[0], prober))
+                records.append(row)
+                yield row
+
+    def _kept(self, task: Task, failure: Failure, prober: Crew) -> str:
+        """Write the script of a failure, shrunk unless there are some like it; return its path."""
+        self.shrunk[failure.signature] += 1
+        if self.shrunk[failure.signature] > SCRIPTS_ALIKE:
+            return ""
+        program = task.program
+        if failure.kind != HUNG:
+            program, failure = shrunk(task, failure, prober, self.budget())
+        path = self.out / f"program_{program.number}.py"
+        path.write_text(script(program, failure, draw_family(program.number)), encoding="utf-8")
+        return str(path)
+
+
+def task_of(number: int) -> Task:
+    """Return the task of a numbered program."""
+    family = draw_family(number)
+    return Task(write_program(family, number), trials_of(number), FAMILIES[family].legal, family)
+
+
+def shrunk(task: Task, failure: Failure, prober: Crew, budget: Budget) -> tuple[Program, Failure]:
+    """Return a smaller program that fails in the same way, and how it fails."""
+    last = [failure]
+
+    def fails(candidate: Program) -> bool:
+        found = prober.outcome(replace(task, program=candidate, trials=_again(failure, task.trials)))
+        alike = [f for f in found.failures if _same(f, failure)]
+        last[:] = alike[:1] or last
+        return bool(alike)
+
+    program = task.program
+    with contextlib.suppress(KeyboardInterrupt):  # what is found until then is kept
+        program = shrink(program, fails, budget)
+    return program, last[0]
+
+
+def _same(found: Failure, wanted: Failure) -> bool:
+    if wanted.kind == DIED:
+        return found.kind == DIED and found.message == wanted.message
+    return found.signature == wanted.signature
+
+
+def _again(failure: Failure, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """Return the trials that show a failure again: its own, random ones with some more seeds."""
+    if failure.kind == DIED:
+        return trials
+    if failure.trial is None:
+        return ()
+    if failure.trial.scheduler != SAMPLED:
+        return (failure.trial,)
+    return (failure.trial, *(replace(failure.trial, seed=k) for k in range(SEEDS)))
+
+
+def _row(task: Task, outcome: Outcome, seconds: float) -> Row:
+    first = outcome.failures[0] if outcome.failures else None
+    return Row(
+        number=task.program.number, family=task.key, verdict=outcome.verdict, seconds=round(seconds, 3),
+        reason=first.message if first else outcome.reason, trials={k: round(s, 3) for k, s in outcome.seconds.items()},
+        signature=first.signature if first else (),
+    )  # fmt: skip
+
+
+def failed(rows: Iterable[Row]) -> bool:
+    """Whether any program failed."""
+    return any(row.verdict in FAILURES for row in rows)

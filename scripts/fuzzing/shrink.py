@@ -1,0 +1,167 @@
+"""Makes a failing program smaller while it fails in the same way."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from fuzzing.program import VALUES, Program
+
+Fails = Callable[[Program], bool]
+SECONDS = 120.0
+PROBES = 300
+
+
+@dataclass
+class Budget:
+    """What shrinking may take."""
+
+    probes: int = PROBES
+    seconds: float = SECONDS
+
+    def __post_init__(self) -> None:
+        self._ends = time.monotonic() + self.seconds
+
+    def take(self) -> bool:
+        """Return whether one more trial may be made."""
+        self.probes -= 1
+        return self.probes >= 0 and time.monotonic() < self._ends
+
+
+def shrink(program: Program, fails: Fails, budget: Budget | None = None) -> Program:
+    """Return the smallest program found that still fails.
+
+    Args:
+        program: A program that fails.
+        fails: Whether a program fails in the same way; it may be given text that defines nothing sensible.
+        budget: Trials and time.
+    """
+    left = budget or Budget()
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        for candidates in (without_statements, without_outputs, simpler_expressions, smaller_numbers, simpler_values):
+            better = _descend(program, candidates, fails, left)
+            shrunk |= better is not program
+            program = better
+    return program
+
+
+def _descend(
+    program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, budget: Budget
+) -> Program:
+    """Take the first candidate that fails, as long as there is one."""
+    position = 0
+    while True:
+        for k, candidate in enumerate(candidates(program)):
+            if k < position:  # refused before, in a program that differs elsewhere
+                continue
+            if not budget.take():
+                return program
+            if fails(candidate):
+                program, position = candidate, k
+                break
+        else:
+            return program
+
+
+def without_statements(program: Program) -> Iterator[Program]:
+    """Yield the program without one statement, from the last to the first."""
+    body = ast.parse(program.text).body
+    for k in reversed(range(len(body))):
+        if not _defines(body[k], "pipeline", "shapes", "params"):
+            yield _with_body(program, body[:k] + body[k + 1 :])
+
+
+def without_outputs(program: Program) -> Iterator[Program]:
+    """Yield the program with one output less."""
+    tree = ast.parse(program.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List) and len(node.elts) > 1:
+            for k in range(len(node.elts)):
+                yield _edited(program, tree, node, ast.List(node.elts[:k] + node.elts[k + 1 :], ast.Load()))
+
+
+def simpler_expressions(program: Program) -> Iterator[Program]:
+    """Yield the program with one expression replaced by a part of it."""
+    tree = ast.parse(program.text)
+    for node in _values(tree):
+        for part in _parts(node):
+            yield _edited(program, tree, node, part)
+
+
+def smaller_numbers(program: Program) -> Iterator[Program]:
+    """Yield the program with one number nearer to zero."""
+    tree = ast.parse(program.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0:
+            for value in sorted({0, 1, node.value // 2, node.value - 1} - {node.value}):
+                yield _edited(program, tree, node, ast.Constant(value))
+
+
+def simpler_values(program: Program) -> Iterator[Program]:
+    """Yield the program with input values of a simpler kind."""
+    simplest = ("usual", "zeros")
+    for values in VALUES:
+        if values in simplest and program.values not in simplest:
+            yield replace(program, values=values)
+
+
+def _values(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the expressions that stand for values and indices, outermost first."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AugAssign) and not _defines(
+            statement, "pipeline", "shapes", "params"
+        ):
+            roots = [statement.value, *(t.slice for t in _targets(statement) if isinstance(t, ast.Subscript))]
+            for root in roots:
+                yield from (n for n in ast.walk(root) if isinstance(n, ast.expr))
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.BinOp(left, _, right):
+            return [left, right]
+        case ast.UnaryOp(_, operand):
+            return [operand]
+        case ast.Call(ast.Attribute(ast.Name("au"), name), arguments) if name not in ("cast", "undef"):
+            return [*arguments]
+        case ast.Call(ast.Attribute(ast.Name("au"), "cast"), [_, value]):
+            return [value]
+        case _:
+            return []
+
+
+def _targets(statement: ast.Assign | ast.AugAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _defines(statement: ast.stmt, *names: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id in names for t in statement.targets
+    )
+
+
+def _edited(program: Program, tree: ast.Module, node: ast.AST, by: ast.AST) -> Program:
+    """Return the program with one node of its tree replaced."""
+    position = next(k for k, n in enumerate(ast.walk(tree)) if n is node)
+    edited = copy.deepcopy(tree)
+    old = next(n for k, n in enumerate(ast.walk(edited)) if k == position)
+    return replace(
+        program, text=ast.unparse(ast.fix_missing_locations(_Replace(old, copy.deepcopy(by)).visit(edited))) + "\n"
+    )
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.new if node is self.old else super().visit(node)
+
+
+def _with_body(program: Program, body: list[ast.stmt]) -> Program:
+    return replace(program, text=ast.unparse(ast.Module(body, [])) + "\n")

@@ -1,0 +1,99 @@
+"""Trials: under which schedules a program is run."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+import autosched as au
+from autosched.analysis.bound import BoundPipeline
+from autosched.schedule.sample import sample_schedule
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.types import Schedule
+from autosched.schedule.validate import validate
+from autosched.target import Target, get_target
+from fuzzing.program import Built
+
+TARGETS = ("cpu", "h200")
+SAMPLED = "sampled"
+DRAWN = "drawn"
+DEFAULT = "default"
+STRATEGIES = ("roots", "beam", "sioutas", DRAWN)
+"""Names of `autosched.schedule`, and `DRAWN` for the default mode with few samples and the analytical model."""
+SAMPLES = 3
+DEFAULT_EVERY = 40
+"""One program in so many is scheduled with default options: 500 of 20,000."""
+
+
+class RoundTripError(AssertionError):
+    """A schedule is not read as it was written."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One schedule of a program.
+
+    Attributes:
+        target: Name of the target: ``cpu`` runs in C, ``h200`` in the emulator.
+        scheduler: `SAMPLED`, one of `STRATEGIES`, or `DEFAULT`.
+        seed: Source of randomness of the schedule and of the order of threads.
+    """
+
+    target: str
+    scheduler: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.target}, {self.scheduler}"
+
+
+def trials_of(number: int) -> tuple[Trial, ...]:
+    """Return the trials of a numbered program: a random schedule and a strategy's for each target."""
+    rng = random.Random(f"trials {number}")
+    default = rng.randrange(DEFAULT_EVERY) == 0
+    found = []
+    for target in TARGETS:
+        found.append(Trial(target, SAMPLED, rng.randrange(1 << 16)))
+        found.append(Trial(target, DEFAULT if default else rng.choice(STRATEGIES), rng.randrange(1 << 16)))
+    return tuple(found)
+
+
+def find_schedule(built: Built, bound: BoundPipeline, trial: Trial) -> Schedule:
+    """Return the schedule of a trial; a warning on the way is an error.
+
+    Raises:
+        AutoschedError: If there is none, or it is not legal.
+        RoundTripError: If its JSON form stands for another schedule.
+        Warning: If the search warns, as it does where it replaces a strategy that failed.
+    """
+    target = target_named(trial.target)
+    if trial.scheduler == SAMPLED:
+        found = sample_schedule(bound, target, np.random.default_rng(trial.seed), varied=True, lanes="exact")
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = _searched(built, trial)
+        validate(bound, found, target)
+    if from_json(to_json(bound, found), bound) != found:
+        raise RoundTripError("the schedule is not read from JSON as it was written")
+    return found
+
+
+def _searched(built: Built, trial: Trial) -> Schedule:
+    usual = built.pipeline, built.shapes, trial.target, built.params
+    if trial.scheduler == DEFAULT:
+        return au.schedule(*usual, seed=trial.seed, reuse=False).schedule
+    strategy = None if trial.scheduler == DRAWN else trial.scheduler
+    return au.schedule(
+        *usual, strategy=strategy, samples=SAMPLES, cost="analytical", seed=trial.seed, reuse=False
+    ).schedule
+
+
+@lru_cache
+def target_named(name: str) -> Target:
+    """Return a target of that name."""
+    return get_target(name)
