@@ -4,6 +4,7 @@
 # make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
 # make test-report    reports in headless Chromium (installs it with apt-get where it is missing)
 # make fuzz   the long runs: 2,000 random pipelines under random schedules, the largest apps (over 20 minutes on two cores)
+# make fuzz-programs  random programs under random and searched schedules; goes on where it was interrupted
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
@@ -33,7 +34,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test test-cluster test-report lint fuzz check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: demo test test-cluster test-report lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -65,6 +66,10 @@ lint: $(VENV)/.dev-installed
 
 fuzz: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n $(JOBS) -m fuzz
+
+# Several processes; each compiles most of its time.
+fuzz-programs: $(VENV)/.dev-installed
+	$(BIN)/python scripts/fuzz_programs.py --first $(or $(FIRST),0) --count $(or $(COUNT),20000) --jobs $(JOBS) --out $(or $(OUT),out/fuzzing)
 
 check-features: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_features.py

@@ -134,8 +134,4 @@ def place_of(error: BaseException) -> str:
 
 def points(bound: BoundPipeline) -> int:
     """Return how many evaluations computing every Func once takes."""
-    return sum(
-        prod(func.extents) * prod(d.extent for d in stage.reductions)
-        for func in bound.funcs.values()
-        for stage in func.stages
-    )
+    return sum(prod(d.extent for d in stage.loops) for func in bound.funcs.values() for stage in func.stages)

@@ -48,6 +48,14 @@ class Task:
     key: Any = None
 
 
+Judge = Callable[[Task], Outcome]
+
+
+def check_task(task: Task) -> Outcome:
+    """Return what comes of a program."""
+    return check_program(task.program, task.trials, legal=task.legal)
+
+
 @dataclass
 class Worker:
     """A process and what it is at."""
@@ -79,12 +87,12 @@ class Crew:
     Attributes:
         jobs: How many.
         limit_s: Seconds after which a program hangs.
-        judge: What a worker does with a task.
+        judge: What a worker does with a task; a function of a module.
     """
 
     jobs: int = 1
     limit_s: float = LIMIT_S
-    judge: Callable[[Task], Outcome] = field(default=lambda task: judge(task))
+    judge: Judge = check_task
     _workers: list[Worker] = field(default_factory=list)
 
     def __enter__(self) -> Crew:
@@ -140,8 +148,8 @@ class Crew:
                 return worker
         ours, theirs = multiprocessing.Pipe()
         cache = tempfile.mkdtemp(prefix="autosched-fuzzing-")
-        # Libraries are imported once, in this process, which starts no thread.
-        context = multiprocessing.get_context("fork")
+        # OpenMP does not work in a fork of a process that has used it.
+        context = multiprocessing.get_context("spawn")
         process = context.Process(target=_work, args=(theirs, cache, self.judge), daemon=True)
         process.start()
         theirs.close()
@@ -149,12 +157,7 @@ class Crew:
         return self._workers[-1]
 
 
-def judge(task: Task) -> Outcome:
-    """Return what comes of a program."""
-    return check_program(task.program, task.trials, legal=task.legal)
-
-
-def _work(connection: Connection, cache: str, judge: Callable[[Task], Outcome]) -> None:
+def _work(connection: Connection, cache: str, judge: Judge) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends its workers itself
     os.environ.update(ENVIRONMENT, AUTOSCHED_CACHE_DIR=cache)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fuzzing.check import DIED, FAILURES, HUNG, Failure, Outcome
+from fuzzing.check import DIED, FAILURES, HUNG, REFUSED_LEGAL, Failure, Outcome
 from fuzzing.crew import LIMIT_S, Crew, Task
 from fuzzing.families import FAMILIES, draw_family, write_program
 from fuzzing.program import Program
@@ -19,6 +19,8 @@ from fuzzing.trials import SAMPLED, Trial, trials_of
 
 SCRIPTS_ALIKE = 3
 """Failures of one signature that are shrunk; the others are counted."""
+NOT_SHRUNK = (HUNG, REFUSED_LEGAL)
+"""Each trial of a hanging program takes as long as a program may, and a part of a legal program need not be legal."""
 SEEDS = 4
 """Random schedules of a smaller program that are tried: another program is scheduled otherwise by the same seed."""
 
@@ -59,7 +61,7 @@ class Session:
         if self.shrunk[failure.signature] > SCRIPTS_ALIKE:
             return ""
         program = task.program
-        if failure.kind != HUNG:
+        if failure.kind not in NOT_SHRUNK:
             program, failure = shrunk(task, failure, prober, self.budget())
         path = self.out / f"program_{program.number}.py"
         path.write_text(script(program, failure, draw_family(program.number)), encoding="utf-8")

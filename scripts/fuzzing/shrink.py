@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from fuzzing.program import VALUES, Program
 
+_SOURCE = re.compile(r"[fkt]\d+")
 Fails = Callable[[Program], bool]
 SECONDS = 120.0
 PROBES = 300
@@ -43,7 +45,7 @@ def shrink(program: Program, fails: Fails, budget: Budget | None = None) -> Prog
     shrunk = True
     while shrunk:
         shrunk = False
-        for candidates in (without_statements, without_outputs, simpler_expressions, smaller_numbers, simpler_values):
+        for candidates in CANDIDATES:
             better = _descend(program, candidates, fails, left)
             shrunk |= better is not program
             program = better
@@ -102,12 +104,29 @@ def smaller_numbers(program: Program) -> Iterator[Program]:
                 yield _edited(program, tree, node, ast.Constant(value))
 
 
+def earlier_sources(program: Program) -> Iterator[Program]:
+    """Yield the program with one read or output of a Func replaced by that of an earlier one."""
+    tree = ast.parse(program.text)
+    made = [t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+    sources = [name for name in made if _SOURCE.fullmatch(name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in sources:
+            for name in sources[: sources.index(node.id)]:
+                yield _edited(program, tree, node, ast.Name(name, ast.Load()))
+
+
 def simpler_values(program: Program) -> Iterator[Program]:
     """Yield the program with input values of a simpler kind."""
     simplest = ("usual", "zeros")
     for values in VALUES:
         if values in simplest and program.values not in simplest:
             yield replace(program, values=values)
+
+
+CANDIDATES = (
+    without_statements, without_outputs, earlier_sources, simpler_expressions, smaller_numbers, simpler_values,
+)  # fmt: skip
+"""Ways of making a program smaller, those that save most first."""
 
 
 def _values(tree: ast.Module) -> Iterator[ast.expr]:

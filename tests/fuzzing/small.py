@@ -1,0 +1,38 @@
+"""A small program, and judges of worker processes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from fuzzing.check import RIGHT, WRONG, Failure, Outcome
+from fuzzing.crew import Task
+from fuzzing.program import Program
+
+TEXT = """\
+x = Var("x")
+a0 = Input("a0", "float32", 1)
+f0 = Func("f0")
+f0[x] = a0[x] + x // 3
+f1 = Func("f1")
+f1[x] = f0[x] * 2.5 + 7
+pipeline = Pipeline([f0.over(x=(0, 9)), f1.over(x=(0, 12))])
+shapes = {"a0": (17,)}
+params = {}
+"""
+
+
+def small(number: int = 0, text: str = TEXT) -> Program:
+    """Return the program under a number."""
+    return Program(text, number)
+
+
+def clumsy_judge(task: Task) -> Outcome:
+    """Die, hang or find something wrong, as the text of the program says."""
+    if "die" in task.program.text:
+        os._exit(3)
+    if "hang" in task.program.text:
+        time.sleep(60)
+    if "wrong" in task.program.text:
+        return Outcome(WRONG, failures=(Failure(WRONG, "all of it"),))
+    return Outcome(RIGHT)
