@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
 
 from fuzzing.expressions import Scope, expression, strong
 from fuzzing.stages import input_source, outputs, pointwise, source, stencil
@@ -15,9 +18,12 @@ SELECTS = (
     "x + 4 * y", "(x + 4 * y) // 3", "-x", "~x", "au.clamp(x - y, -1, 3)", "au.select(x == y, 0, x)",
 )  # fmt: skip
 FAR = (
-    "{f}[x // 4]", "{f}[2 * x]", "{f}[0]", "{f}[3]", "{f}[x + y]", "{f}[x - y]", "{f}[5 - x]", "{f}[x // 4] + {f}[0]",
-    "{f}[au.select(x < y, y, x) // 4]", "{f}[x] + {f}[x + 9]", "{f}[7 * x]", "{f}[y] * {f}[x]", "{f}[(x + y) // 2]",
+    "x // 4", "2 * x", "0", "3", "x + y", "x - y", "5 - x", "au.select(x < y, y, x) // 4", "x + 9", "7 * x", "y",
+    "(x + y) // 2", "au.max(x, y) // 4", "au.select(x < y, x, y) // 3", "(x + 2 * y) // 4",
+    "au.select(x < 2 * y, 2 * y, x)",
+    "au.abs(x - y) // 2", "au.select(x % 2 == 0, x // 2, y)", "au.min(x, y)", "(x // 4 + y) % 7",
 )  # fmt: skip
+"""Indices, of which many take all values of a range only together."""
 EXTENTS = ((7, 1), (26, 3), (13, 4), (5, 9), (16, 16), (1, 1), (20, 2))
 NAN_VALUES = (
     "au.min({a}, {b})", "au.max({a}, {b})", "0.0 - {a}", "-{a}", "{a} - {a}", "au.clamp({a}, -1.0, 1.0)", "{a} / {b}",
@@ -28,23 +34,33 @@ NAN_VALUES = (
 
 
 def far_reads(w: Writer) -> list[Source]:
-    """An output that others read at far, fixed and diagonal points."""
+    """An output that others read at far, fixed and diagonal points; often it holds what they read and no more."""
     image = input_source(w, w.pick(("float32", "uint8", "int32", "float64")), (w.pick((8, 5, 16, 1, 20)),))
     y, x = w.variables("y", "x")
     f = w.func()
     w.add(f"{f}[x] = {w.pick((f'{image.name}[x] * 3', f'{image.name}[x - 1] + {image.name}[x + 1]'))}")
-    w.output(f, ((0, w.pick((7, 1, 20, 33))),), (x,))
     found = [source(w, f, (x,))]
+    largest = 0
     for _ in range(w.pick((1, 1, 2, 3))):
-        g = w.func()
-        text = w.pick(FAR).format(f=w.pick(found).name if w.chance(30) else f)
-        flat = "y" not in text.replace(f, "") and w.chance(40)
-        w.add(f"{g}[{'x' if flat else 'x, y'}] = {text} + 1")
-        a, b = w.pick(EXTENTS)
-        w.output(g, ((0, a),) if flat else ((0, a), (0, b)), (x,) if flat else (x, y))
-        if flat:
-            found.append(source(w, g, (x,)))
+        g, index, (a, b) = w.func(), w.pick(FAR), w.pick(EXTENTS)
+        read = w.pick(found).name if w.chance(30) else f
+        w.add(f"{g}[x, y] = {read}[{index}] {w.pick(('+ 1', f'+ {read}[0]', f'* {read}[x]'))}")
+        w.output(g, ((0, a), (0, b)), (x, y))
+        largest = max(largest, largest_index(index, a, b))
+        if w.chance(30):
+            h = w.func()
+            w.add(f"{h}[x] = {f}[{w.pick(('x // 4', '2 * x', '5 - x', 'x'))}] - 2")
+            w.output(h, ((0, w.pick((1, 9, 20))),), (x,))
+            found.append(source(w, h, (x,)))
+    w.output(f, ((0, largest + 1 if w.chance(60) else w.pick((7, 1, 20, 33))),), (x,))
     return found
+
+
+def largest_index(text: str, a: int, b: int) -> int:
+    """Return the largest value of an index over a box, at least 0."""
+    grid = np.mgrid[:a, :b]
+    functions = SimpleNamespace(select=np.where, min=np.minimum, max=np.maximum, abs=np.abs)
+    return max(0, int(np.max(eval(text, {"au": functions, "x": grid[0], "y": grid[1]}))))
 
 
 def far_rows(w: Writer) -> list[Source]:
