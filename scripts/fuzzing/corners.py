@@ -41,13 +41,13 @@ def far_reads(w: Writer) -> list[Source]:
     w.add(f"{f}[x] = {w.pick((f'{image.name}[x] * 3', f'{image.name}[x - 1] + {image.name}[x + 1]'))}")
     found = [source(w, f, (x,))]
     largest = 0
-    for _ in range(w.pick((1, 1, 2, 3))):
+    for _ in range(w.pick((1, 1, 1, 2))):
         g, index, (a, b) = w.func(), w.pick(FAR), w.pick(EXTENTS)
         read = w.pick(found).name if w.chance(30) else f
-        w.add(f"{g}[x, y] = {read}[{index}] {w.pick(('+ 1', f'+ {read}[0]', f'* {read}[x]'))}")
+        w.add(f"{g}[x, y] = {read}[{index}] {w.pick(('+ 1', '+ 1', '- 2', f'+ {read}[0]', f'* {read}[x]'))}")
         w.output(g, ((0, a), (0, b)), (x, y))
         largest = max(largest, largest_index(index, a, b))
-        if w.chance(30):
+        if w.chance(20):
             h = w.func()
             w.add(f"{h}[x] = {f}[{w.pick(('x // 4', '2 * x', '5 - x', 'x'))}] - 2")
             w.output(h, ((0, w.pick((1, 9, 20))),), (x,))

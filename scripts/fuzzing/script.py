@@ -21,6 +21,8 @@ import sys
 
 {header}
 {program}
+shapes = {{i.name: shapes[i.name] for i in pipeline.inputs}}
+params = {{p.name: params[p.name] for p in pipeline.params}}
 inputs = {{{inputs}}}
 {judge}'''
 

@@ -17,7 +17,7 @@ f0[x] = a0[x] + x // 3
 f1 = Func("f1")
 f1[x] = f0[x] * 2.5 + 7
 pipeline = Pipeline([f0.over(x=(0, 9)), f1.over(x=(0, 12))])
-shapes = {"a0": (17,)}
+shapes = {"a0": (17,), "a9": (3,)}
 params = {}
 """
 
