@@ -11,6 +11,7 @@ a script program_N.py for each kind of failure, shrunk. See docs/testing.md.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the programs that the command line names."""
     args = parser().parse_args(arguments)
     numbers = range(args.first, args.first + args.count)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, workers end and caches are removed
     try:
         for row in Session(args.out, args.jobs, args.limit).run(numbers):
             if row.verdict in FAILURES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -84,10 +83,7 @@ def shrunk(task: Task, failure: Failure, prober: Crew, budget: Budget) -> tuple[
         last[:] = alike[:1] or last
         return bool(alike)
 
-    program = task.program
-    with contextlib.suppress(KeyboardInterrupt):  # what is found until then is kept
-        program = shrink(program, fails, budget)
-    return program, last[0]
+    return shrink(task.program, fails, budget), last[0]
 
 
 def _same(found: Failure, wanted: Failure) -> bool:
