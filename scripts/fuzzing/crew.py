@@ -153,6 +153,7 @@ class Crew:
         process = context.Process(target=_work, args=(theirs, cache, self.judge), daemon=True)
         process.start()
         theirs.close()
+        ours.recv()  # sent when everything is imported, which is no part of a program's time
         self._workers.append(Worker(process, ours, cache))
         return self._workers[-1]
 
@@ -162,6 +163,7 @@ def _work(connection: Connection, cache: str, judge: Judge) -> None:
     os.environ.update(ENVIRONMENT, AUTOSCHED_CACHE_DIR=cache)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     dirty_workspaces()
+    connection.send("ready")
     with suppress(EOFError):
         while True:
             connection.send(judge(connection.recv()))
