@@ -17,7 +17,7 @@ from autosched.reference.arguments import bind_arguments
 from autosched.reference.buffers import Array, Buffer, blocks, scope_of
 from autosched.reference.domains import derive_domains
 from autosched.reference.program import Bindings, Program, known_integer
-from autosched.reference.stage import Box, Stage, stages_of, with_integer_widths
+from autosched.reference.stage import Box, Stage, specialiser_of, stages_of, with_integer_widths
 from autosched.reference.updates import run_update
 
 
@@ -82,6 +82,7 @@ def _compute(
     boxes = _output_boxes(pipeline, bindings)
     stages = {f: stages_of(f, pipeline, bindings) for f in pipeline.funcs}
     domains = derive_domains(pipeline, stages, boxes, bindings)
+    specialiser = specialiser_of(pipeline, bindings)
     readers = {f: 0 for f in pipeline.funcs}
     for f in domains:
         for p in producers_of(f):
@@ -91,7 +92,7 @@ def _compute(
     for f in pipeline.funcs:
         if f not in domains:
             continue
-        widened = [with_integer_widths(s, domains[f], pipeline, bindings) for s in stages[f]]
+        widened = [with_integer_widths(s, domains[f], specialiser, bindings) for s in stages[f]]
         _compute_func(f, widened, domains[f], bindings, sources)
         for p in producers_of(f):
             if isinstance(p, Func):

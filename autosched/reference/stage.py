@@ -87,7 +87,13 @@ def _numbered(name: str, func: Func, definition: Definition, bindings: Bindings)
     )
 
 
-def with_integer_widths(stage: Stage, domain: Box, pipeline: Pipeline, bindings: Bindings) -> Stage:
+def specialiser_of(pipeline: Pipeline, bindings: Bindings) -> Specialiser:
+    """Return what puts shapes and the parameters that reach an index into definitions."""
+    reached = {p.name: bindings.params[p.name].item() for p in specialised_params(pipeline)}
+    return Specialiser(bindings.shapes, reached)
+
+
+def with_integer_widths(stage: Stage, domain: Box, specialiser: Specialiser, bindings: Bindings) -> Stage:
     """Return a stage in which every integer of coordinates has the width that its domain asks for.
 
     Widths are types, so that they follow from the same rules as in generated code.
@@ -95,8 +101,7 @@ def with_integer_widths(stage: Stage, domain: Box, pipeline: Pipeline, bindings:
     Raises:
         BoundsError: If no width holds one, or it is cut off when it is stored.
     """
-    reached = {p.name: bindings.params[p.name].item() for p in specialised_params(pipeline)}
-    bound = Specialiser(bindings.shapes, reached).definition(stage.definition)
+    bound = specialiser.definition(stage.definition)
     ranges = {v.name: (low, high - 1) for v, (low, high) in zip(stage.func.vars, domain, strict=True)}
     ranges |= {r.name: rvar_range(r) for r in bound.rvars}
     found = resolve_integer_widths(stage.func, bound, ranges)
