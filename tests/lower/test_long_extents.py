@@ -6,6 +6,7 @@ Arrays are files with holes: only what the chosen blocks touch is held in memory
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, cast, uint8
+from autosched import Func, Input, Pipeline, RDom, Var, cast, uint8
 from autosched.analysis.bind import bind
 from autosched.codegen.c import kernel_text
 from autosched.codegen.cuda import print_cuda
@@ -110,3 +111,16 @@ def test_ends_of_a_long_dimension(axis: int, target: str, tmp_path: Path) -> Non
         values = source[*moved[0]].astype(int) + source[*moved[1]].astype(int) * 3
         wanted = (values + (at[2] + 5 * at[1] + 7 * at[0]) % 251) % 256
         np.testing.assert_array_equal(found[window], wanted, err_msg=f"block {b}")
+
+
+@pytest.mark.parametrize(("terms", "kind"), [((1 << 31) - 1, "int"), (1 << 31, "long long"), (LONG, "long long")])
+def test_loops_are_counted_in_64_bits_where_they_are_longer_than_an_int_counts(terms: int, kind: str) -> None:
+    image, total = Input("image", uint8, 1), Func("total")
+    r = RDom("r", i=terms)
+    total[()] = cast("int64", 0)
+    total[()] += cast("int64", image[r.i])
+    bound = bind(Pipeline(total, name="long"), {"image": (terms,)})
+    for target in TARGETS.values():
+        (ir,) = lower(bound, schedule_roots(bound, target)).kernels
+        for text in (print_cuda(ir).body, kernel_text(ir)):
+            assert re.search(rf"for \({kind} (\w+) = 0; \1 < {terms}; \1\+\+\)", text)
