@@ -29,6 +29,8 @@ NAN_VALUES = (
     "au.min({a}, {b})", "au.max({a}, {b})", "0.0 - {a}", "-{a}", "{a} - {a}", "au.clamp({a}, -1.0, 1.0)", "{a} / {b}",
     'au.cast("int32", {a})', 'au.cast("uint8", {b})', "au.abs({a})", "{a} * 0.0", "au.select({a} < {b}, {a}, {b})",
     "au.max({a}, 0.0)", "au.min(-0.0, {b})", "{a} // {b}", "{a} % {b}", "au.sqrt({a})", "{a} != {a}", "-0.0 + {a}",
+    '0.0 - au.cast("float32", {b})', '-au.cast("float32", {b})', '-0.0 + au.cast("float32", {b})',
+    '0.0 * au.cast("float32", {b})', "0.0 - x", "-0.0 * (x + 1)",
     "au.absd({a}, {b})", "au.round({a})", "{a} + 0.0", "{a} - 0.0", "-(0.0 - {a})", "{a} == {b}", "au.fmod({a}, {b})",
 )  # fmt: skip
 
