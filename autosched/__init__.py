@@ -20,6 +20,7 @@ from autosched.errors import (
     LaunchError,
     MeasureError,
     ScheduleError,
+    SearchWarning,
 )
 from autosched.lang.dtypes import (
     bool_,
@@ -127,6 +128,7 @@ __all__ = [
     "RDom",
     "ScheduleError",
     "ScheduledPipeline",
+    "SearchWarning",
     "Target",
     "Var",
     "abs",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from autosched.lang.location import SourceLocation
 
 
@@ -67,6 +69,29 @@ class DeviceLostError(LaunchError):
 
 class DatabaseError(AutoschedError):
     """A results database cannot be opened, read or written."""
+
+
+class SearchWarning(UserWarning):
+    """The search for a schedule failed inside, and the schedule of another strategy is used instead.
+
+    Results are right all the same; the schedule may be slower than it could be.
+
+    Args:
+        error: What the search raised.
+        seed: Seed of the search.
+        path: File with the pipeline, its shapes and the traceback, to attach to a report.
+        used: Strategy whose schedule is used.
+    """
+
+    def __init__(self, error: Exception, seed: int, path: Path, used: str) -> None:
+        self.error = error
+        self.seed = seed
+        self.path = path
+        self.used = used
+        super().__init__(
+            f"the search failed with {type(error).__name__}: {error} (seed {seed}); the schedule is that of strategy "
+            f"{used!r}. Please report this, with the file {path}, which holds the pipeline"
+        )
 
 
 def render(message: str, location: SourceLocation | None, hint: str | None) -> str:

@@ -55,7 +55,7 @@ def inlined_funcs(bound: BoundPipeline) -> set[str]:
 
 
 def _within_loads(bound: BoundPipeline, inlined: set[str]) -> set[str]:
-    """Return those of the Funcs with which no stage loads more than `MAX_UNROLLED_LOADS`, unless it does so without them."""
+    """Return those of the Funcs with which no stage loads more than `MAX_UNROLLED_LOADS`, nor more than without any."""
     kept = set(inlined)
     through: dict[str, int] = {}  # loads of one evaluation
     for name, func in bound.funcs.items():  # producers first

@@ -15,6 +15,7 @@ from autosched.measure.keys import digest
 from autosched.model.shipped import SUFFIX, find_weights, shipped_weights
 from autosched.schedule.types import Schedule
 from autosched.search.cost import CostModel
+from autosched.search.modes.fallback import find_otherwise, warn_of_failure
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched
 from autosched.search.modes.mend import with_mended
 from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model
@@ -105,7 +106,7 @@ def find_schedule(
             schedule, origin, trials = known
             return Answer(schedule, origin, trials=trials)
     started = time.perf_counter()
-    model, found = _search(bound, target, request, progress)
+    model, found, failed = _search(bound, target, request, params, progress)
     notes = [found.note] if found.note else []
     trials = None
     if request.strategy is None:
@@ -134,25 +135,58 @@ def find_schedule(
         took_s=time.perf_counter() - started,
         note="; ".join(notes),
     )
-    if question is not None:
+    if question is not None and not failed:
         keep_searched(bound, target, question, best.schedule, origin, trials)
     return Answer(best.schedule, origin, found, trials)
 
 
 def _search(
-    bound: BoundPipeline, target: Target, request: Request, progress: Progress | None
-) -> tuple[CostModel | None, Found]:
+    bound: BoundPipeline, target: Target, request: Request, params: Mapping[str, Scalar] | None,
+    progress: Progress | None,
+) -> tuple[CostModel | None, Found, bool]:  # fmt: skip
+    """Return the cost model, what was found, and whether the search failed and another strategy found it."""
     r = request
     if r.strategy is None:
         model = cost_model(r.cost, target)
-        return model, draw_samples(
-            samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, promising=PROMISING,
-            progress=progress,
-        )  # fmt: skip
+        told = None if progress is None else _Told(progress)
+        try:
+            return model, _drawn(bound, target, model, r, told), False
+        except MemoryError:
+            raise
+        except Exception as error:
+            if (told is not None and told.failed) or not isinstance(r.cost, str | os.PathLike | None):
+                raise  # what the caller gave, the model or who is told, may be at fault
+            used, found = find_otherwise(bound, target, r.seed, r.seconds)
+            warn_of_failure(error, bound, target, r.seed, params, used)
+            return model, replace(found, note=f"the search failed with {type(error).__name__}"), True
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
     found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
-    return chosen or (found.evaluator.model if found.evaluator else None), found
+    return chosen or (found.evaluator.model if found.evaluator else None), found, False
+
+
+@dataclass
+class _Told:
+    """Calls what the caller gave to be told how far a search is; ``failed`` says that it raised."""
+
+    progress: Progress
+    failed: bool = False
+
+    def __call__(self, done: int, of: int) -> None:
+        try:
+            self.progress(done, of)
+        except Exception:
+            self.failed = True
+            raise
+
+
+def _drawn(
+    bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None
+) -> Found:  # fmt: skip
+    return draw_samples(
+        samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, promising=PROMISING,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _measured(
