@@ -7,9 +7,11 @@ are measured against this one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, LoopDim
 from autosched.analysis.cost import operations
+from autosched.schedule.steps import MOST_LAUNCHES, in_step, row_points, step_count
 from autosched.schedule.tiles import MAX_UNROLLED_LOADS, inlined_in, loop_sizes, root_groups
 from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
 from autosched.target import Target
@@ -19,6 +21,9 @@ MIN_VECTOR_EXTENT = 16
 CPU_LANES = 32
 """Least lanes of a tile on a CPU: two of the widest vectors of float32."""
 TILES_OF_ROW = 4
+CPU_ROW = 1 << 13
+"""Points of a row of a scan that one core computes, so that no step waits for others to begin."""
+CPU_LANES_OF_ROW = 512
 
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
@@ -109,6 +114,8 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
     Each thread has one point, or several where a grid cannot have so many blocks.
     ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
     """
+    if stage.steps:
+        return scan_loops(func, stage, target)
     parallel = [d.name for d in stage.loops if d.parallel and not (shared and d.reduction)]
     size = loop_sizes(func, stage, func.extents)
     vector = next((d for d in reversed(parallel) if size[d] >= MIN_VECTOR_EXTENT), parallel[-1] if parallel else None)
@@ -140,6 +147,35 @@ def _serial_points(
         return {}
     most = -(-size[vector] // threads[vector])
     return {vector: _power_of_two_up_to(most, 2 * -(-blocks // target.max_grid[0]))}
+
+
+def scan_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop, ...]:
+    """Return the loops of a scan over rows: in one block if a row is short, else in one launch for each step."""
+    size = loop_sizes(func, stage, func.extents)
+    rest = [d.name for d in stage.loops if d.name not in stage.steps]
+    steps = [Loop(d, LoopKind.REDUCTION, size[d]) for d in stage.steps]
+    as_row = replace(stage, steps=(), loops=tuple(_in_one_step(d) for d in stage.loops if d.name in rest))
+    longest = CPU_ROW if target.kind == "cpu" else target.max_threads_per_block
+    if step_count(stage) <= MOST_LAUNCHES and row_points(stage, size) > longest:
+        return (*steps, *root_loops(func, as_row, target))
+    inside = in_step(stage)
+    apart = [d.name for d in stage.loops if d.parallel]
+    room = min(target.max_threads_per_block, CPU_LANES_OF_ROW if target.kind == "cpu" else 1 << 30)
+    threads: list[Loop] = []
+    serial: list[Loop] = []
+    for d in reversed([d for d in rest if d in inside]):
+        most = min(room, target.max_block_dim[min(len(threads), 2)]) if len(threads) < 3 else 1
+        count = min(size[d], most)
+        threads.append(Loop(d, LoopKind.THREAD, count))
+        serial.append(Loop(d, LoopKind.SERIAL, -(-size[d] // count)))
+        room //= count
+    terms = [Loop(d, LoopKind.REDUCTION, size[d]) for d in rest if d not in inside and d not in apart]
+    blocks = [Loop(d, LoopKind.BLOCK, size[d]) for d in apart]
+    return (*blocks, *steps, *(p for p in serial if p.extent > 1), *threads, *terms)
+
+
+def _in_one_step(d: LoopDim) -> LoopDim:
+    return replace(d, parallel=d.parallel or d.in_step, in_step=False)
 
 
 def _power_of_two_up_to(extent: int, limit: int) -> int:

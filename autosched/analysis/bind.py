@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NoReturn
 
 from autosched.analysis import index as ix
 from autosched.analysis.accumulation import accumulation
@@ -13,7 +14,7 @@ from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, che
 from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
 from autosched.analysis.dependence import update_dependences
 from autosched.analysis.integer_widths import resolve_integer_widths
-from autosched.analysis.regions import Region, footprint_region, is_empty, join, loop_ranges, with_fixed
+from autosched.analysis.regions import Region, footprint_region, hull, is_empty, join, loop_ranges, with_fixed
 from autosched.analysis.specialise import Specialiser
 from autosched.analysis.to_index import Near, index_operands, rvar_range, to_index
 from autosched.analysis.undefined import check_undefined
@@ -24,6 +25,8 @@ from autosched.lang.func import Definition, Func, Input
 from autosched.lang.pipeline import Pipeline
 
 LARGEST_EXTENT = 1 << 40
+MOST_ROUNDS = 16
+"""Times that a region grows by what is read beside it before it is taken to grow without end."""
 LARGEST_INDEX = 1 << 30
 """Extent that an index which depends on data must stay below."""
 MOST_ITERATIONS = 1 << 60
@@ -105,6 +108,7 @@ class Binder:
         self._within = {f: self._boundary(f) for f in pipeline.funcs}
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
+        self._whole: dict[Func, tuple[tuple[int, int] | None, ...]] = {}  # with what self-reads at other points reach
         self._crops: list[Func] = []  # kept alive: names go by identity
 
     def declared_box(self, func: Func) -> Box | None:
@@ -167,8 +171,10 @@ class Binder:
         for name, (lo, hi) in ranges.items():
             if hi - lo >= LARGEST_EXTENT:
                 raise BoundsError(f"{name} of {func.name!r} has {hi - lo + 1} iterations", location=d.location)
-        parallel, associative, owns = frozenset(ranges), False, True
+        parallel, associative, owns = frozenset((*ranges, *func.dims)), False, True
+        in_step: frozenset[str] = frozenset()
         combine: tuple[str, ...] = ()
+        steps: tuple[str, ...] = ()
         if number > 0 and func.atomic:
             added = accumulation(func, bound)
             assert added is not None, f"{func.name} is made of updates that only accumulate"
@@ -176,16 +182,20 @@ class Binder:
         elif number > 0:
             found = update_dependences(func, bound, ranges)
             parallel, associative, owns = found.parallel, found.associative, found.owns_point
-        loops = tuple(
-            LoopDim(v.name, False, True) for v in func.vars if number == 0 or v.name in _pure_names(d.indices)
+            in_step, steps = found.parallel_within_step - parallel, found.steps
+            if found.unordered:
+                raise _unordered(self.names[id(func)], sorted(found.unordered)[0], d)
+        pure = [v.name for v in func.vars if number == 0 or v.name in _pure_names(d.indices)]
+        loops = tuple(LoopDim(n, False, n in parallel, in_step=n in in_step) for n in pure)
+        loops += tuple(
+            LoopDim(r.name, True, r.name in parallel, *ranges[r.name], in_step=r.name in in_step) for r in rvars
         )
-        loops += tuple(LoopDim(r.name, True, r.name in parallel, *ranges[r.name]) for r in rvars)
         loads = tuple(_loads((*values, *indices)))
         store = tuple(to_index(e, memo, near) for e in indices)
         stage = BoundStage(
             func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
             footprints=tuple(self._footprints(loads, memo, near)), associative=associative, owns_point=owns,
-            location=d.location, memo=memo, names=self.names, combine=combine,
+            location=d.location, memo=memo, names=self.names, combine=combine, steps=steps,
         )  # fmt: skip
         return _Stage(store, stage, loads, bound)
 
@@ -218,6 +228,10 @@ class Binder:
                 others = [i for i in touched if ix.key(i) != f"({dim})"]
                 for i in others:
                     lo, hi = ix.interval(i)
+                    if _is_beside(s, axis, dim, i):
+                        if _reads_data(i):
+                            _refuse_data(s, func.name)
+                        continue  # `_grown`
                     if hi - lo >= (LARGEST_INDEX if _reads_data(i) else LARGEST_EXTENT):
                         _refuse_unbounded(s, i, func.name)
                     known = fixed[axis]
@@ -233,6 +247,7 @@ class Binder:
             self._check_boundary(func)
             shell = self._shell(func, regions[func])
             regions[func] = with_fixed(shell, regions[func])
+            regions[func] = self._grown(func, regions[func])
             self.narrow(func, regions[func])
             for s in self.stages[func]:
                 if s.stage.is_empty:
@@ -251,6 +266,35 @@ class Binder:
 
     def narrow(self, func: Func, region: Region) -> None:
         """Take what is known of a Func's coordinates into its indices: here nothing."""
+
+    def _grown(self, func: Func, region: Region) -> Region:
+        """Return a region that has all that updates read of their own Func beside the points they write.
+
+        All of it is needed wherever a part of it is.
+
+        Raises:
+            BoundsError: If that has no end.
+        """
+        beside = [(s, *at) for s in self.stages[func] for at in _self_reads(s, func.dims) if _is_beside(s, *at)]
+        if not beside:
+            return region
+        for k in range(2 * MOST_ROUNDS):
+            before = region
+            for s, axis, _, i in beside:
+                read = ix.interval(i)  # however far the loops run, if it takes many rounds until then
+                if k < MOST_ROUNDS or read[1] - read[0] >= LARGEST_EXTENT:
+                    read = ix.bounds(i, loop_ranges(s.stage, self._shell(func, region), region))
+                region = (*region[:axis], hull((region[axis], read)), *region[axis + 1 :])
+            if region == before:
+                whole, fixed = {axis for _, axis, *_ in beside}, self.fixed[func]
+                self._whole[func] = tuple(region[k] if k in whole else fixed[k] for k in range(func.ndim))
+                return region
+        s, _, dim, _ = beside[0]
+        raise BoundsError(
+            f"stage {s.stage.func!r} reads itself ever further out in dimension {dim!r}, so what it needs has no end",
+            location=s.stage.location,
+            hint=f"clamp the index of the self-read: clamp({dim} + 1, low, high)",
+        )
 
     def check_reads(self, regions: Mapping[Func | Input, Region]) -> None:
         """Raise `BoundsError` for the first read that leaves an input."""
@@ -339,7 +383,7 @@ class Binder:
             stages = tuple(replace(s, skipped=True) for s in stages)
         return BoundFunc(
             name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
-            stages=stages, region=region, fixed=self.fixed[func],
+            stages=stages, region=region, fixed=self._whole.get(func, self.fixed[func]),
             is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
             within=self._within.get(func, ()),
         )  # fmt: skip
@@ -392,6 +436,29 @@ def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
     )
 
 
+def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index]]:
+    """Return the indices at which an update reads its own Func, each with its dimension's position and name."""
+    if not s.stage.is_update or s.stage.is_empty:
+        return []
+    own = (f for f in s.stage.footprints if f.source == s.stage.func)
+    return [(axis, dim, i) for f in own for axis, dim in enumerate(dims) for i in f.dims[axis]]
+
+
+def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
+    """Whether an index is at another point of a dimension than the one written, in which the update writes all."""
+    return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
+
+
+def _unordered(name: str, dim: str, d: Definition) -> DSLError:
+    return DSLError(
+        f"update of {name!r} reads itself at other points of dimension {dim!r} that it may write in the same step: "
+        f"iterations of the Var {dim!r} have no order",
+        location=d.location,
+        hint="let each such read lie in an earlier iteration of a reduction loop, as in f[r.y, x] = f[r.y - 1, x + 1], "
+        f"or walk {dim} with a reduction domain instead of the Var",
+    )
+
+
 def _check_region(s: _Stage, source: Func, region: Region) -> None:
     """Refuse a region that only an index without a useful range can ask for."""
     if all(hi - lo < LARGEST_INDEX for lo, hi in region):
@@ -428,6 +495,10 @@ def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
             location=s.stage.location,
             hint=f"walk {followed[0]} with a reduction domain instead",
         )
+    _refuse_data(s, source)
+
+
+def _refuse_data(s: _Stage, source: str) -> NoReturn:
     raise BoundsError(
         f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
         location=s.stage.location,

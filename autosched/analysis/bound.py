@@ -34,6 +34,7 @@ class LoopDim:
         hi: Highest value; below ``lo`` when the loop is empty.
         parallel: Whether its iterations may run in any order on different threads.
         lanes: Whether its iterations are threads side by side that share terms (`autosched.analysis.sharing`).
+        in_step: Whether its iterations may run in any order within one iteration of the stage's ``steps``.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LoopDim:
     lo: int = 0
     hi: int = -1
     lanes: bool = False
+    in_step: bool = False
 
     @property
     def extent(self) -> int:
@@ -69,8 +71,9 @@ class BoundStage:
     ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
     ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
     only where they write. Where ``combine`` has an operator for each value, the update is atomic: a value is combined
-    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere. ``skipped`` marks
-    the stages of a Func without points.
+    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere. ``steps`` are the
+    reduction loops, outermost first, within one iteration of which more loops are parallel than otherwise: those that
+    are ``in_step``. ``skipped`` marks the stages of a Func without points.
     """
 
     func: str
@@ -139,6 +142,7 @@ class BoundStage:
     names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
     combine: tuple[str, ...] = ()
     skipped: bool = False
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -235,8 +239,9 @@ class BoundPipeline:
     without, and ``joined_arrays`` is what `returned` says.
     Of one that stands for a step of a reduction (`autosched.analysis.stepping`), ``held`` is the Func that is reduced,
     and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
-    (`autosched.analysis.sharing`), ``lanes`` says which, and ``unshared`` is the one without. ``facts`` is what
-    `autosched.schedule.known` keeps of its kernels.
+    (`autosched.analysis.sharing`), ``lanes`` says which, and ``unshared`` is the one without. ``one_step`` says that
+    scans over rows have one step (`autosched.analysis.stepping`); ``unshared`` is the one with all steps then, too.
+    ``facts`` is what `autosched.schedule.known` keeps of its kernels.
     """
 
     pipeline: Pipeline
@@ -264,6 +269,7 @@ class BoundPipeline:
     lane_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
         repr=False, compare=False, default_factory=dict
     )
+    one_step: bool = False
     facts: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
@@ -274,7 +280,10 @@ class BoundPipeline:
 
     @property
     def computed(self) -> BoundPipeline:
-        """The pipeline that kernels compute: without loops over lanes, which only features and searches know."""
+        """The pipeline that kernels compute: without loops over lanes, and with all steps of scans over rows.
+
+        Only features and searches have others.
+        """
         return self if self.unshared is None else self.unshared
 
     @property

@@ -29,18 +29,23 @@ Linear = tuple[dict[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class UpdateDependences:
-    """How the loops of one update depend on each other. Pure loops (by Var name) are always parallel.
+    """How the loops of one update depend on each other.
+
+    A pure loop (by Var name) is parallel unless the update reads its Func at other points of that dimension, which
+    other iterations write.
 
     Args:
-        carried: Reduction loops that carry a dependence.
+        carried: Loops that carry a dependence.
         parallel: All other loops: no two iterations that differ in one of them touch the same point.
         associative: Whether the update is ``f[p] = f[p] op value`` with a commutative and associative operator, so
             that partial results over carried loops can be combined; see `accumulation`.
         owns_point: Whether the update reads its Func only at the point it writes.
         scatter: Whether the store index depends on data, or takes one value at several points of its own loops.
-        steps: The fewest leading carried loops which, walked by all threads together with a barrier after each step,
-            leave another carried loop parallel within a step; empty where there are none.
+        steps: The fewest leading carried reduction loops which, walked by all threads together with a barrier after
+            each step, leave all pure loops and another carried loop parallel within a step; empty where there are none.
         parallel_within_step: The loops that are parallel within a step: those of ``parallel`` and the ones gained.
+        unordered: Pure loops of which two iterations conflict within one iteration of all reduction loops, so that no
+            order of theirs is defined.
     """
 
     carried: frozenset[str]
@@ -50,6 +55,7 @@ class UpdateDependences:
     scatter: bool
     steps: tuple[str, ...]
     parallel_within_step: frozenset[str]
+    unordered: frozenset[str] = frozenset()
 
 
 def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, tuple[int, int]]) -> UpdateDependences:
@@ -66,28 +72,33 @@ def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, 
     pure = {v.name for v in definition.pure_vars}
     loops = [r.name for r in definition.rvars]
     carried = [name for name in loops if update.conflicts(name)]
-    steps, gained = _steps(update, carried)
-    parallel = frozenset(pure | set(loops) - set(carried))
+    moved = [name for name in update.moved if update.conflicts(name)]
+    unordered = frozenset(name for name in moved if update.conflicts(name, loops))
+    steps, gained = _steps(update, carried, [name for name in moved if name not in unordered])
+    parallel = frozenset((pure | set(loops)) - {*carried, *moved})
     return UpdateDependences(
-        carried=frozenset(carried),
+        carried=frozenset((*carried, *moved)),
         parallel=parallel,
         associative=accumulation(func, definition) is not None,
         owns_point=update.owns_point(),
         scatter=update.scatters(),
         steps=steps,
         parallel_within_step=parallel | gained,
+        unordered=unordered,
     )
 
 
-def _steps(update: _Update, carried: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the shortest prefix of the carried loops that frees others, and those.
+def _steps(
+    update: _Update, carried: Sequence[str], moved: Sequence[str]
+) -> tuple[tuple[str, ...], frozenset[str]]:  # fmt: skip
+    """Return the shortest prefix of the carried loops that frees others, all ``moved`` pure ones among them, and those.
 
     Only a prefix may be moved outwards: it decides the order of any two conflicting iterations that differ in it.
     """
-    for count in range(1, len(carried)):
+    for count in range(1, len(carried) + bool(moved)):
         together = carried[:count]
-        gained = frozenset(name for name in carried[count:] if not update.conflicts(name, together))
-        if gained:
+        gained = frozenset(name for name in (*carried[count:], *moved) if not update.conflicts(name, together))
+        if gained and gained.issuperset(moved):
             return tuple(together), gained
     return (), frozenset()
 
@@ -108,6 +119,10 @@ class _Update:
         loads = _self_reads(func, (*definition.indices, *definition.values))
         reads = (tuple(to_index(interner(i), memo) for i in load.indices) for load in loads)
         self.reads: tuple[Access, ...] = tuple({tuple(map(ix.key, read)): read for read in reads}.values())
+        axes = {v.name: k for k, v in enumerate(definition.indices) if isinstance(v, Var)}
+        self.moved = tuple(n for n, k in axes.items() if any(ix.key(read[k]) != f"({n})" for read in self.reads))
+        """Pure loops in whose dimension some self-read is not at the point written."""
+        self.common = tuple(name for name in self.pure if name not in self.moved)
 
     def conflicts(self, loop: str, together: Sequence[str] = ()) -> bool:
         """Whether two iterations that differ in ``loop``, but in none of ``together``, may conflict."""
@@ -145,10 +160,10 @@ class _Update:
         """Whether the store of an iteration and ``other`` of one later (sign 1) or earlier in ``loop`` may meet."""
         system = System()
         common = Iteration(system, self._is_fixed)
-        common.add_loops((*self.pure, *together), self.ranges)
+        common.add_loops((*self.common, *together), self.ranges)
         first, second = (Iteration(system, self._is_fixed, common) for _ in range(2))
         for iteration in (first, second):
-            iteration.add_loops([name for name in self.loops if name not in together], self.ranges)
+            iteration.add_loops([name for name in (*self.loops, *self.moved) if name not in together], self.ranges)
         later, earlier = second.variables[loop], first.variables[loop]
         system.require_not_negative({later: sign, earlier: -sign}, -1)
         for a, b in zip(self.store, other, strict=True):

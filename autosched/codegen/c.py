@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from autosched.analysis.index import Index, substitute
 from autosched.analysis.naming import Namer
-from autosched.codegen.cuda import INDENT, kernel_params, scalar_type
+from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import (
@@ -89,10 +89,14 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
     for k in program.kernels:
         args = ["block", "as_shared"] if k.shared_bytes else ["block"]
         for p in kernel_params(k):
-            if p.kind == "scalar":
+            if p.kind == "step":
+                args.append("step")
+            elif p.kind == "scalar":
                 args.append(f"*(const {scalar_type(p.dtype)}*)s[{scalars.index(p.name)}]")
             else:
                 args.append(f"a[{arrays.index(p.name)}]")
+        if k.step_loops:
+            w.open(f"for (int step = 0; step < {k.launches}; step++) {{")
         if k.blocks > 1:
             w.line("#pragma omp parallel")
         w.open("{")
@@ -104,6 +108,8 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
         w.line(f"{k.name}({', '.join(args)});")
         w.close()
         w.close()
+        if k.step_loops:
+            w.close()
     w.close()
 
 
@@ -123,7 +129,7 @@ class _Printer:
         self.w.line("static __attribute__((noinline))")
         params = ["const long long block", *(["unsigned char* as_shared"] if k.shared_bytes else [])]
         for p in kernel_params(k):
-            if p.kind == "scalar":
+            if p.kind in ("scalar", "step"):
                 params.append(f"SCALAR({scalar_type(p.dtype)}, {p.name})")
             else:
                 params.append(f"GLOBAL_{p.kind.upper()}({storage_type(p.dtype)}, {p.name}, {p.count})")
@@ -140,6 +146,8 @@ class _Printer:
             kind = counter_type(n - 1)
             self.w.line(f"const {kind} {name} = ({kind})(block / {inner} % {n});  // {n} blocks")
             inner *= n
+        for line in step_lines(k):
+            self.w.line(line)
         self.statements(k.body)
         self.w.close()
         self.w.line("")
@@ -179,7 +187,7 @@ class _Printer:
             self.w.line("UNROLL")
         self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
         self.statements(s.body)
-        if s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s):
+        if s.ordered or (s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s)):
             self.w.line("ONE_BY_ONE;")
         self._mark(s)
         self.w.close()

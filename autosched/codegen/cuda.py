@@ -10,7 +10,7 @@ from autosched.codegen.expressions import counter_type, local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
-from autosched.lang.dtypes import DType
+from autosched.lang.dtypes import DType, int32
 from autosched.lower.copies import with_copies
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, walk
 from autosched.lower.vectors import vector_bytes, vectorise
@@ -22,7 +22,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class KernelParam:
-    """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written) or ``scalar``.
+    """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written), ``scalar`` or ``step``.
 
     The address of an array is a multiple of ``aligned`` bytes, if that is more than an element has.
     """
@@ -36,7 +36,11 @@ class KernelParam:
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """A kernel's text and how it is launched. ``body`` uses only the macros of the prelude."""
+    """A kernel's text and how it is launched. ``body`` uses only the macros of the prelude.
+
+    It is launched ``launches`` times, one after the other, each time with its number as the parameter ``step`` (of kind
+    ``step``); ``is_ordered`` says whether barriers order what threads of a block write to the same memory.
+    """
 
     name: str
     body: str
@@ -45,6 +49,8 @@ class CudaKernel:
     block: tuple[int, int, int]
     shared_bytes: int
     site_depths: tuple[int, ...]
+    launches: int = 1
+    is_ordered: bool = False
 
     @property
     def source(self) -> str:
@@ -82,7 +88,7 @@ def print_cuda(kernel: KernelIR) -> CudaKernel:
     for k, p in enumerate(params):
         end = ")" if k == len(params) - 1 else ","
         t = storage_type(p.dtype)
-        if p.kind == "scalar":
+        if p.kind in ("scalar", "step"):
             w.line(f"{INDENT}SCALAR({scalar_type(p.dtype)}, {p.name}){end}")
         else:
             w.line(f"{INDENT}GLOBAL_{p.kind.upper()}({t}, {p.name}, {p.count}){end}")
@@ -93,9 +99,14 @@ def print_cuda(kernel: KernelIR) -> CudaKernel:
     grid, decode = grid_mapping(kernel.grid_loops)
     for line in decode:
         w.line(line)
+    for line in step_lines(kernel):
+        w.line(line)
     _Printer(kernel, w).statements(kernel.body)
     w.close()
-    return CudaKernel(kernel.name, w.text(), params, grid, kernel.block, kernel.shared_bytes, kernel.site_depths)
+    return CudaKernel(
+        kernel.name, w.text(), params, grid, kernel.block, kernel.shared_bytes, kernel.site_depths, kernel.launches,
+        kernel.is_ordered,
+    )  # fmt: skip
 
 
 def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
@@ -105,7 +116,20 @@ def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
         *(KernelParam("in", b.name, b.dtype, b.count, aligned.get(b.name, 1)) for b in kernel.reads),
         *(KernelParam("out", b.name, b.dtype, b.count, aligned.get(b.name, 1)) for b in kernel.writes),
         *(KernelParam("scalar", s.name, s.dtype, 1) for s in kernel.scalars),
+        *((KernelParam("step", kernel.step, int32, 1),) if kernel.step_loops else ()),
     )
+
+
+def step_lines(kernel: KernelIR) -> list[str]:
+    """Return the lines that recover the loops over steps from the number of the launch."""
+    lines: list[str] = []
+    inner = 1
+    for name, n in reversed([loop for loop in kernel.step_loops if loop[1] > 1]):
+        quotient = f"{kernel.step} / {inner}" if inner > 1 else kernel.step
+        inner *= n
+        value = f"{quotient} % {n}" if inner < kernel.launches else quotient
+        lines.insert(0, f"const int {name} = {value};  // {n} launches")
+    return lines
 
 
 def scalar_type(d: DType) -> str:

@@ -16,7 +16,7 @@ from autosched.export.templates import fill, template
 from autosched.lower.program import Program
 from autosched.runtime.cuda import launch_steps
 from autosched.runtime.launch_bounds import with_room
-from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, WorkspaceArgument
+from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, StepArgument, WorkspaceArgument
 from autosched.runtime.launcher import SHARED_MEMORY_WITHOUT_OPT_IN
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions
 from autosched.runtime.nvrtc_pool import compile_many
@@ -94,13 +94,17 @@ def _launch(interface: Interface, step: LaunchStep, kernel: CudaKernel) -> list[
     if step.shared_bytes > SHARED_MEMORY_WITHOUT_OPT_IN:
         lines += [f"{INDENT}as_error = AS_ALLOW_SHARED({step.function}, {step.shared_bytes});", stop]
     grid, block = (f"dim3({', '.join(map(str, sizes))})" for sizes in (step.grid, step.block))
-    values = [_value(interface, a, p) for a, p in zip(step.arguments, kernel.params, strict=True)]
-    lines.append(f"{INDENT}as_error = AS_LAUNCH({step.function}, {grid}, {block}, {step.shared_bytes}, stream,")
-    lines += [f"{INDENT * 2}{value}{');' if k == len(values) - 1 else ','}" for k, value in enumerate(values)]
-    return [*lines, stop]
+    values = [_value(interface, a, p, step.launches) for a, p in zip(step.arguments, kernel.params, strict=True)]
+    launch = [f"{INDENT}as_error = AS_LAUNCH({step.function}, {grid}, {block}, {step.shared_bytes}, stream,"]
+    launch += [f"{INDENT * 2}{value}{');' if k == len(values) - 1 else ','}" for k, value in enumerate(values)]
+    launch.append(stop)
+    if step.launches > 1:
+        loop = f"{INDENT}for (int as_step = 0; as_step < {step.launches}; as_step++) {{"
+        launch = [loop, *(INDENT + line for line in launch), f"{INDENT}}}"]
+    return [*lines, *launch]
 
 
-def _value(interface: Interface, argument: Argument, param: KernelParam) -> str:
+def _value(interface: Interface, argument: Argument, param: KernelParam, launches: int) -> str:
     """Return what the host function passes for a parameter of a kernel."""
     pointer = f"{'const ' if param.kind == 'in' else ''}{storage_type(param.dtype)} *"
     match argument:
@@ -109,6 +113,8 @@ def _value(interface: Interface, argument: Argument, param: KernelParam) -> str:
             return f"({pointer}){interface.identifiers[name]}"
         case WorkspaceArgument(offset):
             return f"({pointer})(as_scratch + {offset})"
+        case StepArgument():
+            return "as_step" if launches > 1 else "0"
     identifier = interface.identifiers[argument.name]
     if param.dtype.name == "float16":
         return f"as_nearest_half({identifier})"

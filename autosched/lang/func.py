@@ -10,7 +10,7 @@ from typing import Any
 from autosched.errors import DSLError
 from autosched.lang.checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
 from autosched.lang.dtypes import DType, as_dtype
-from autosched.lang.expr import Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
+from autosched.lang.expr import Const, Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
 from autosched.lang.location import SourceLocation, caller_location
 from autosched.lang.operations import retype, strong, wrap
 
@@ -36,6 +36,15 @@ class Definition:
     def pure_vars(self) -> tuple[Var, ...]:
         """The Vars among the indices, in index order."""
         return tuple(i for i in self.indices if isinstance(i, Var))
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    """Whether two indices are one variable or one constant."""
+    if isinstance(a, Var) and isinstance(b, Var):
+        return a.name == b.name
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a.value == b.value
+    return a is b
 
 
 class Undef:
@@ -229,20 +238,23 @@ class Func:
     def _check_self_reads(
         self, indices: tuple[Expr, ...], values: tuple[Expr, ...], location: SourceLocation | None
     ) -> None:
-        """A pure Var of an update stays at its own point in every self-read, so pure loops never carry."""
-        pure = [(axis, i.name) for axis, i in enumerate(indices) if isinstance(i, Var)]
+        """Refuse a self-read that differs from the point written in nothing but where a pure Var stands.
+
+        Iterations of that Var have no order. Whether reads that differ elsewhere, too, lie in another step of a
+        reduction loop is decided with the shapes (`autosched.analysis.dependence`).
+        """
         for root in (*values, *indices):
             for node in walk(root):
                 if isinstance(node, Load) and node.source is self:
-                    for axis, name in pure:
-                        at = node.indices[axis]
-                        if not (isinstance(at, Var) and at.name == name):
-                            raise DSLError(
-                                f"update of {self.name!r} reads itself at {at!r} in dimension {name!r}, "
-                                f"which it writes at every {name}",
-                                location=location,
-                                hint=f"walk that dimension with a reduction domain instead of the Var {name}",
-                            )
+                    moved = [k for k, (e, at) in enumerate(zip(indices, node.indices, strict=True)) if not _same(e, at)]
+                    if moved and all(isinstance(indices[k], Var) for k in moved):
+                        var, at = indices[moved[0]], node.indices[moved[0]]
+                        raise DSLError(
+                            f"update of {self.name!r} reads itself at {at!r} in dimension '{var!r}', "
+                            f"which it writes at every {var!r}",
+                            location=location,
+                            hint=f"walk that dimension with a reduction domain instead of the Var {var!r}",
+                        )
 
     def over(self, **box: tuple[ExprLike, ExprLike]) -> Output:
         """Declare the output box: half-open ranges ``dim=(low, high)`` by dimension name.

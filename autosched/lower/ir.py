@@ -127,7 +127,7 @@ class For:
     ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
     greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
     points of a thread that they may be written out, to join accesses; of a lane loop in host code, that no vectors are
-    to be formed of so few.
+    to be formed of so few. An ``ordered`` STREAM loop has iterations that read what earlier ones left in global memory.
     """
 
     name: str
@@ -140,6 +140,7 @@ class For:
     limits: tuple[Index, ...] = ()
     starts: tuple[Index, ...] = ()
     few_points: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +286,8 @@ class KernelIR:
     ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
     gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
     accesses to neighbouring elements (`autosched.lower.vectors`); the C printer leaves that to the compiler.
+    ``step_loops`` are loops around all blocks, from outer to inner: each iteration is a launch, to which its number
+    among all of them is passed as the scalar ``step``.
     """
 
     name: str
@@ -299,6 +302,21 @@ class KernelIR:
     body: tuple[Stmt, ...]
     site_depths: tuple[int, ...]
     vectors: bool = False
+    step_loops: tuple[tuple[str, int], ...] = ()
+    step: str = ""
+
+    @property
+    def launches(self) -> int:
+        """How often the kernel is launched, one launch after the other."""
+        product = 1
+        for _, n in self.step_loops:
+            product *= n
+        return product
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether threads of a block write what others have read or written before a barrier."""
+        return any(isinstance(s, For) and s.ordered for s in walk(self.body))
 
     @property
     def blocks(self) -> int:

@@ -27,6 +27,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.layout import GlobalArray
 from autosched.lower.nests import NestEmitter
+from autosched.lower.scans import emit_scan
 from autosched.lower.scope import Emitter
 from autosched.lower.streamed import emit_streamed, held_from
 from autosched.lower.values import Point, ValueLowerer
@@ -48,6 +49,7 @@ class BodyBuilder:
         self.arrays = arrays
         self.namer = Namer(plan.bound.taken_labels | {loop.name for loop in plan.loops()})
         self.names = {**names, **self._names_of_tiles(names)}
+        self.step = self.namer("step") if plan.launches else ""  # a parameter
         self.out = Emitter(self.namer)
         self.values = ValueLowerer(self)
         self.used: dict[str, Buffer] = {}
@@ -63,11 +65,14 @@ class BodyBuilder:
 
     def build(self, layout: SharedLayout) -> tuple[Stmt, ...]:
         """Return the steps in order, with barriers where the layout asks for them."""
-        self.out.push(name for name, _ in self._grid_names())
+        self.out.push([name for name, _ in self._grid_names()] + [p.name for p in self.plan.launches])
         nests = NestEmitter(self)
         statements: list[Stmt] = []
         unheld = self.plan.steps[: held_from(self.plan)]
         for group, barrier in zip(unheld, layout.barriers, strict=False):
+            if self.plan.scan in group:
+                statements += emit_scan(nests, group)
+                continue
             if barrier:
                 statements.append(Barrier())
             statements += nests.emit(group)
@@ -168,6 +173,8 @@ def lower_kernel(
         shared_bytes=layout.total_bytes,
         body=body,
         site_depths=tuple(sites),
+        step_loops=tuple((p.name, p.extent) for p in plan.launches),
+        step=border.step,
     )
     verify(lowered)
     return lowered

@@ -122,7 +122,7 @@ class NestEmitter:
         """Emit one stage's loops inside the thread, THREAD members at their depths, and the definition itself."""
         loops = list(n.loops)
         outside = (LoopKind.BLOCK, LoopKind.THREAD)
-        start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.stream_loops), default=-1)
+        start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.walked), default=-1)
         early = [p for p in loops[:start] if p in n.inner]
         self._open(n, early, 0, lambda: self._from(n, start, registers))
 

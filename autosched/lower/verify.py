@@ -8,6 +8,7 @@
 * Barriers stand between thread nests, in control flow that is uniform over the block: STREAM loops and conditions.
 * Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
+* A barrier stands in each step of a loop whose steps read from global memory what earlier ones left there.
 * Shared buffers that are alive at the same time do not overlap, and a barrier stands between touching bytes and
   overwriting them.
 """
@@ -49,6 +50,7 @@ from autosched.lower.ir import (
     Store,
     StoreVector,
     Value,
+    walk,
     walk_values,
 )
 from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_half, turned
@@ -111,6 +113,9 @@ class _Verifier:
             if n > 1:  # a loop of one iteration is no variable
                 self._bind(name)
                 self.ranges[name] = (0, n - 1)
+        for name, n in (k.step_loops and ((k.step, k.launches), *k.step_loops)) or ():
+            self._bind(name)
+            self.ranges[name] = (0, n - 1)
         for path in self._paths(k.body):
             check_shared_memory(k, path)
         found = tuple(self.sites.get(n, -1) for n in range(len(k.site_depths)))
@@ -150,6 +155,8 @@ class _Verifier:
         """Check a loop around thread nests; return the paths through one step."""
         if s.depth != self.where.depth:
             self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
+        if s.ordered and not any(isinstance(t, Barrier) for t in walk(s.body)):
+            self._fail(f"loop {s.name} has steps that read what others left, and no barrier between them")
         with self._inside(_Where(depth=s.depth + 1, streamed=s.depth + 1)), self._scope():
             self._loop_variable(s)
             return self._paths(s.body)

@@ -1,7 +1,7 @@
 """Which reduction loops of an update carry a dependence: decided on the positions it really touches.
 
-Two iterations depend on each other if one writes a point the other writes or reads. Pure loops never carry a
-dependence, as an update reads its own Func only at the pure point it writes.
+Two iterations depend on each other if one writes a point the other writes or reads. Pure loops have no order, so an
+update may read its own Func beside the pure point it writes only where another iteration of a reduction loop writes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from math import prod
 
 import numpy as np
 
-from autosched.errors import InputError
+from autosched.errors import DSLError, InputError
 from autosched.reference.access import flat_index
 from autosched.reference.buffers import Array, Loop, LoopKey, extent, scope_of
+from autosched.reference.stage import Stage
 from autosched.reference.update import Update
 
 _MAX_TOUCHED = 1 << 26
@@ -59,6 +60,8 @@ def serial_loops(update: Update) -> tuple[list[Loop], Touched | None]:
     """
     stage = update.stage
     places = stage.own_accesses()
+    if _rows_tell_apart(update, places):
+        return list(stage.reduction), None
     if any(stage.func in stage.numbering.sources[n] for place in places for n in place):
         return list(stage.reduction), None  # where it goes depends on what it computes
     if len(places) == 1 and len(injective_loops(update)) == len(stage.reduction):
@@ -83,12 +86,48 @@ def serial_loops(update: Update) -> tuple[list[Loop], Touched | None]:
         needed = depth
         at = touched.coordinate(axis)
         undecided = undecided[at[undecided] == at[undecided + 1]]
+    if len(undecided) and _moved_axes(stage, places):
+        axis = _moved_axes(stage, places)[0]
+        raise DSLError(
+            f"{stage.name} reads itself at other points of dimension {stage.func.dims[axis]!r} that it writes in the "
+            "same step: iterations of a Var have no order",
+            location=stage.definition.location,
+            hint="let each such read lie in another iteration of a reduction loop",
+        )
     return [stage.reduction[axis] for axis in remaining[:needed]], touched
+
+
+def _moved_axes(stage: Stage, places: Sequence[tuple[int, ...]]) -> list[int]:
+    """Return the dimensions written at every point by a Var in which some self-read is at another point."""
+    own = [axis for axis in range(stage.func.ndim) if stage.is_own_var(axis)]
+    return [axis for axis in own if any(place[axis] != stage.indices[axis] for place in places)]
+
+
+def _rows_tell_apart(update: Update, places: Sequence[tuple[int, ...]]) -> bool:
+    """Whether one loop alone says in some dimension where is written and read, and no read is where it writes then.
+
+    Conflicting iterations then differ in that loop, whatever they do in other dimensions.
+    """
+    stage = update.stage
+    if len(stage.reduction) != 1 or not _moved_axes(stage, places):
+        return False
+    (key, r) = stage.reduction[0]
+    for axis in range(stage.func.ndim):
+        at = [place[axis] for place in places]
+        if stage.is_own_var(axis) or any(not stage.numbering.loops[n] <= {key} for n in at):
+            continue
+        if any(stage.func in stage.numbering.sources[n] for n in at):
+            continue
+        write, *reads = (np.broadcast_to(i.reshape(-1), len(r)) for i in update.program(*at).run(scope_of([(key, r)])))
+        if len(np.unique(write)) == len(r) and all((write != read).all() for read in reads):
+            return True
+    return False
 
 
 def _touched(update: Update, places: Sequence[tuple[int, ...]]) -> Touched:
     stage = update.stage
-    mixed = {key for place in places for axis, n in enumerate(place) if not stage.is_own_var(axis)
+    moved = _moved_axes(stage, places)
+    mixed = {key for place in places for axis, n in enumerate(place) if axis in moved or not stage.is_own_var(axis)
              for key in stage.numbering.loops[n]}  # fmt: skip
     loops = [*stage.reduction, *(loop for loop in update.pure if loop[0] in mixed)]
     axes = [a for a in range(stage.func.ndim) if not stage.is_own_var(a) or stage.func.dims[a] in mixed]

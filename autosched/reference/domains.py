@@ -22,6 +22,7 @@ from autosched.reference.stage import Box, Stage
 
 _MAX_ELEMENTS = 1 << 32
 _MAX_ROUNDS = 16
+_ENDLESS = 1 << 40
 _HINT = "bound it with clamp(e, low, high), with %, or by an 8- or 16-bit type"
 
 
@@ -71,11 +72,13 @@ def _require_producers(stage: Stage, domains: dict[Func, Box], bindings: Binding
 
 def _extended_by_updates(updates: Sequence[Stage], domain: Box, bindings: Bindings) -> Box:
     """Grow the domain until every update finds all points it touches; pure loops grow along with it."""
-    for _ in range(_MAX_ROUNDS):
+    for k in range(2 * _MAX_ROUNDS):
         before = domain
         for stage in updates:
             if not stage.never_runs:
                 domain = _hull(domain, _touched(stage, domain, bindings))
+                if k >= _MAX_ROUNDS:  # of what grows slowly, all that it may ever reach
+                    domain = _hull(domain, _limits(stage, domain, bindings))
         if domain == before:
             return domain
     raise BoundsError(
@@ -90,12 +93,24 @@ def _touched(stage: Stage, domain: Box, bindings: Bindings) -> Box:
     box = list(domain)
     for place in stage.own_accesses():
         for axis, n in enumerate(place):
-            if stage.is_own_var(axis):
+            if stage.is_own_var(axis) and n == stage.indices[axis]:
                 continue
             r = ranges.of(n)
             _check_bounded(stage, f"reaches {stage.func.name!r}", stage.numbering.nodes[n], stage.func.dims[axis], r)
             low, high = box[axis]
             box[axis] = min(low, int(r.low)), max(high, int(r.high) + 1)
+    return tuple(box)
+
+
+def _limits(stage: Stage, domain: Box, bindings: Bindings) -> Box:
+    """Return what self-reads beside the point written reach however large the domain is, where that has bounds."""
+    endless = [(key, range(-_ENDLESS, _ENDLESS)) for key, _ in stage.pure(domain)]
+    ranges = Ranges(stage.numbering, bindings, [*stage.reduction, *endless])
+    box = list(domain)
+    for place in stage.own_accesses():
+        for axis, n in enumerate(place):
+            if stage.is_own_var(axis) and n != stage.indices[axis] and _is_bounded(r := ranges.of(n)):
+                box[axis] = min(box[axis][0], int(r.low)), max(box[axis][1], int(r.high) + 1)
     return tuple(box)
 
 

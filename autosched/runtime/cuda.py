@@ -27,6 +27,7 @@ from autosched.runtime.launch_plan import (
     CompiledLaunches,
     LaunchStep,
     ScalarArgument,
+    StepArgument,
     WorkspaceArgument,
 )
 from autosched.runtime.launcher import LaunchSequence
@@ -255,12 +256,17 @@ def launch_steps(program: Outline, kernels: Iterable[CudaKernel]) -> list[Launch
     public = {program.names[p.name]: p.name for p in program.bound.scalars}
 
     def argument(p: KernelParam) -> Argument:
+        if p.kind == "step":
+            return StepArgument()
         if p.kind != "scalar":
             return arguments[p.name]
         as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
         return ScalarArgument(public[p.name], float32 if as_float else p.dtype)
 
-    return [LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params)) for k in kernels]
+    return [
+        LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params), k.launches)
+        for k in kernels
+    ]
 
 
 def _device(call: Call, current: int) -> int:

@@ -56,8 +56,12 @@ class EmulatedExecutable:
         values |= {name: value[0] for name, value in scalar_arguments(program, scalars).items()}
         with self._lock:
             for printed, kernel in self._kernels:
-                arguments = [values[p.name] for p in printed.params]
-                kernel.launch(printed.grid, printed.block, printed.shared_bytes, arguments, self.seed)
+                for step in range(printed.launches):
+                    arguments = [step if p.kind == "step" else values[p.name] for p in printed.params]
+                    kernel.launch(
+                        printed.grid, printed.block, printed.shared_bytes, arguments, self.seed,
+                        single_writer=not printed.is_ordered,
+                    )  # fmt: skip
 
 
 def _compile(kernel: CudaKernel) -> EmulatedKernel:
@@ -73,4 +77,5 @@ def _compile(kernel: CudaKernel) -> EmulatedKernel:
 def _spec(p: KernelParam) -> ParamSpec:
     as_float = p.kind == "scalar" and p.dtype.name == "float16"  # half-precision parameters are passed as floats
     dtype = np.dtype(np.float32) if as_float else p.dtype.numpy
-    return ParamSpec(cast(Literal["in", "out", "scalar"], p.kind), dtype, p.name, p.count)
+    kind = "scalar" if p.kind == "step" else p.kind
+    return ParamSpec(cast(Literal["in", "out", "scalar"], kind), dtype, p.name, p.count)

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from autosched.runtime.gpu_driver import GpuDriver, Stream
-from autosched.runtime.launch_plan import LaunchStep
+from autosched.runtime.launch_plan import LaunchStep, StepArgument
 
 
 @dataclass(slots=True)
 class BoundStep:
-    """A launch with everything known: the kernel on its device, and the arguments' values."""
+    """A kernel's launches with everything known: the kernel on its device, and the arguments' values at first."""
 
     step: LaunchStep
     function: Any
     arguments: tuple[Any, ...]
+
+    def launches(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the arguments of each launch."""
+        if self.step.launches == 1:
+            yield self.arguments
+            return
+        numbered = [isinstance(a, StepArgument) for a in self.step.arguments]
+        for n in range(self.step.launches):
+            number = np.int32(n)
+            yield tuple(number if own else a for own, a in zip(numbered, self.arguments, strict=True))
 
 
 @dataclass(slots=True)

@@ -52,12 +52,17 @@ class ScalarArgument:
     dtype: DType
 
 
-Argument = BufferArgument | WorkspaceArgument | ScalarArgument
+@dataclass(frozen=True, slots=True)
+class StepArgument:
+    """Number of the launch, from 0, of a kernel that is launched several times, as a 32-bit integer."""
+
+
+Argument = BufferArgument | WorkspaceArgument | ScalarArgument | StepArgument
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """One kernel launch.
+    """The launches of one kernel.
 
     Attributes:
         function: Name of the kernel.
@@ -65,6 +70,7 @@ class LaunchStep:
         block: Threads per block in x, y, z.
         shared_bytes: Dynamic shared memory per block.
         arguments: Where each argument comes from, in the kernel's order.
+        launches: How often it is launched, one launch after the other.
     """
 
     function: str
@@ -72,6 +78,7 @@ class LaunchStep:
     block: Dim3
     shared_bytes: int
     arguments: tuple[Argument, ...]
+    launches: int = 1
 
     def __post_init__(self) -> None:
         """Refuse sizes that no kernel can have."""
@@ -114,7 +121,7 @@ class Binding:
     scalars: Mapping[str, Any]
 
     def arguments_of(self, step: LaunchStep, workspace: int) -> tuple[np.generic, ...]:
-        """Return a kernel's arguments as NumPy scalars, pointers as 64-bit integers.
+        """Return a kernel's arguments as NumPy scalars, pointers as 64-bit integers; those of its first launch.
 
         Raises:
             LaunchError: If a buffer or scalar is not given.
@@ -132,6 +139,8 @@ class Binding:
         match argument:
             case WorkspaceArgument(byte_offset):
                 return np.uint64(workspace + byte_offset)
+            case StepArgument():
+                return np.int32(0)
             case BufferArgument(name, byte_offset) if name in self.pointers:
                 return np.uint64(self.pointers[name] + byte_offset)
             case ScalarArgument(name, dtype) if name in self.scalars:

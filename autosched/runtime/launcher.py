@@ -145,7 +145,7 @@ class LaunchSequence:
         self._signature = Signature.of(self._steps)
         self._recent = RecentCalls(_RECENT_CALLS)
         # a graph saves the launches between the first and the last kernel
-        self._use_graphs = len(self._steps) > 1 and settings().cuda_graphs
+        self._use_graphs = sum(step.launches for step in self._steps) > 1 and settings().cuda_graphs
         self._capture_streams: dict[int, Stream] = {}
         # Held for a whole call: two calls interleaved on one stream would mix in the workspace.
         self._lock = threading.RLock()
@@ -295,6 +295,7 @@ class LaunchSequence:
 def _launch(driver: GpuDriver, launch: BoundStep, stream: Stream) -> None:
     step = launch.step
     try:
-        driver.launch(launch.function, step.grid, step.block, launch.arguments, step.shared_bytes, stream)
+        for arguments in launch.launches():
+            driver.launch(launch.function, step.grid, step.block, arguments, step.shared_bytes, stream)
     except LaunchError as error:
         raise LaunchError(f"kernel {step.function}: {error}") from error

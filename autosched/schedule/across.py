@@ -28,7 +28,7 @@ _L = TypeVar("_L", bound=_AnyLoop)
 
 def lane_loops(stage: BoundStage, loops: Iterable[_L]) -> list[_L]:
     """Return the thread loops whose iterations share the terms of a point: those over loops that are not parallel."""
-    shared = {d.name for d in stage.loops if d.reduction and not d.parallel}
+    shared = {d.name for d in stage.loops if d.reduction and not d.parallel and not d.in_step}
     return [p for p in loops if p.kind is LoopKind.THREAD and p.dim in shared]
 
 

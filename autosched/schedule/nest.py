@@ -56,10 +56,19 @@ def kernel_nest(plan: KernelPlan, layout: SharedLayout) -> tuple[NestNode, ...]:
     for k in (k for k in steps if k not in plan.repeated):
         if k == plan.repeated.stop:
             body += _repeated(plan, layout)
-        body += _step(plan, layout, k)
+        body += _scan(plan, layout, k) if plan.scan in plan.steps[k] else _step(plan, layout, k)
     if plan.repeated.stop == len(steps):
         body += _repeated(plan, layout)
-    return _enclosed(plan.grid, tuple(body))
+    return _enclosed(plan.launches, _enclosed(plan.grid, tuple(body)), note="a launch each")
+
+
+def _scan(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
+    """A scan over rows: what all threads of a block do in each step, after a barrier, or in each launch."""
+    if plan.launches:
+        return _step(plan, layout, k)
+    step = (node for node in _step(plan, layout, k) if node.kind is not NodeKind.BARRIER)
+    scan = plan.steps[k][0]
+    return _enclosed(scan.step_loops, (NestNode(NodeKind.BARRIER, "barrier"), *step), note="all threads")
 
 
 def _repeated(plan: KernelPlan, layout: SharedLayout) -> _Nodes:
@@ -87,7 +96,7 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
 
 def _in_thread(plan: KernelPlan, n: Nest) -> _Nodes:
     """The loops that one thread runs; those listed before a thread loop come first, as in generated code."""
-    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE or p in n.stream_loops), default=-1)
+    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE or p in n.walked), default=-1)
     first = [p for p in n.loops[:start] if p in n.inner]
     return _enclosed(first, _from_loop(plan, n, start))
 

@@ -17,6 +17,7 @@ from autosched.analysis.regions import Range, Region
 from autosched.schedule.across import lane_loops
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
 from autosched.schedule.owned import Owned
+from autosched.schedule.steps import Walk
 from autosched.schedule.types import At, Kernel, Level, LoopKind, StageId
 
 
@@ -45,6 +46,7 @@ class Nest:
     ``extents`` the largest extent; ``at`` is None for a root. ``streamed`` counts the loops, after those over blocks,
     that all threads of a block walk together. Where a window slides, ``floor`` says before which points there is
     nothing to compute, and ``starts`` in which step the nest runs first, of those before the first of its host (0).
+    ``walk`` says who goes through the steps of a scan over rows: its threads where it is none.
     """
 
     stage: BoundStage
@@ -56,6 +58,7 @@ class Nest:
     streamed: int = 0
     floor: Mapping[str, ix.Index] = field(default_factory=dict)
     starts: int = 0
+    walk: Walk = Walk.THREAD
 
     @property
     def id(self) -> StageId:
@@ -75,8 +78,18 @@ class Nest:
     @cached_property
     def inner(self) -> tuple[NestLoop, ...]:
         """Serial and reduction loops inside the thread loops, in order."""
-        walked = self.stream_loops
+        walked = self.walked
         return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION) and p not in walked)
+
+    @cached_property
+    def walked(self) -> tuple[NestLoop, ...]:
+        """The loops outside those over threads: that a block walks together, or launches."""
+        return self.stream_loops or self.step_loops
+
+    @cached_property
+    def step_loops(self) -> tuple[NestLoop, ...]:
+        """The loops over the steps of a scan over rows that a block or the launches of a kernel go through."""
+        return () if self.walk is Walk.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
 
     @cached_property
     def stream_loops(self) -> tuple[NestLoop, ...]:
@@ -194,6 +207,16 @@ class KernelPlan:
     def streamed(self) -> Nest | None:
         """The nest whose first loops the whole block walks together, if there is one."""
         return self.steps[self.repeated[-1]][0] if self.repeated else None
+
+    @cached_property
+    def scan(self) -> Nest | None:
+        """The nest that computes a scan over rows step by step, if there is one: the only root."""
+        return next((n for group in self.steps for n in group if n.walk is not Walk.THREAD), None)
+
+    @cached_property
+    def launches(self) -> tuple[NestLoop, ...]:
+        """The loops over steps each of which is a launch of the kernel."""
+        return self.scan.step_loops if self.scan is not None and self.scan.walk is Walk.LAUNCH else ()
 
     @cached_property
     def inlined(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from autosched.schedule.known import known
 from autosched.schedule.owned import Owned, owned_part
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.sliding import Sliding, Window
+from autosched.schedule.steps import walk_of
 from autosched.schedule.thread_groups import lanes_of, same_points, share_threads, threads_of
 from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
 
@@ -179,7 +180,8 @@ class _Planner:
         own = self._loops(tiling)
         at = self.kernel.stream
         streamed = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
-        nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed)
+        walk = walk_of(stage, tiling.loops)
+        nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed, walk=walk)
         self.nests[nest.id] = nest
         return nest
 

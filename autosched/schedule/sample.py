@@ -15,6 +15,7 @@ from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sample_across import Lanes, across_kernel
+from autosched.schedule.sample_scans import TOGETHER_SHARE, scan_loops, tiled_loops
 from autosched.schedule.sample_slides import sliding_kernel
 from autosched.schedule.sample_stream import held_kernel, streamed_kernel
 from autosched.schedule.thread_groups import owns_tile
@@ -239,6 +240,11 @@ class _Sampler:
         sizes = loop_sizes(func, group[0], func.extents)
         if plain:
             return tuple(Root(StageTiling(StageId(func.name, s.number), _plain(func, s))) for s in group)
+        if group[0].steps:
+            rows = self.rng.random() < TOGETHER_SHARE
+            divided = self._split(tiled_loops(self.rng, group[0], rows=rows), sizes)
+            scan = scan_loops(self.rng, group[0], sizes, divided, rows=rows)
+            return (Root(StageTiling(StageId(func.name, group[0].number), scan)),)
         tiled = [d.name for d in group[0].loops if d.parallel and (not d.reduction or self.rng.random() < 0.8)]
         blocks, threads, serial = self._split(tiled, sizes)
         roots = []
@@ -380,9 +386,10 @@ def _terms(stage: BoundStage) -> tuple[Loop, ...]:
 
 
 def _plain(func: BoundFunc, stage: BoundStage) -> tuple[Loop, ...]:
-    """One point a thread, one thread a block: slow, but legal wherever anything is."""
+    """One point a thread, one thread a block: slow, but legal wherever anything is; of a scan, one row a thread."""
     sizes = loop_sizes(func, stage, func.extents)
     return (
-        *(Loop(d.name, LoopKind.BLOCK, sizes[d.name]) for d in stage.loops if not d.reduction),
+        *(Loop(d.name, LoopKind.BLOCK, sizes[d.name]) for d in stage.loops if not d.reduction and d.parallel),
         *_terms(stage),
+        *(Loop(d.name, LoopKind.SERIAL, sizes[d.name]) for d in stage.loops if not d.reduction and not d.parallel),
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
-from autosched.schedule.checks import across, loops, members, resources, streams, structure
+from autosched.schedule.checks import across, loops, members, resources, steps, streams, structure
 from autosched.schedule.known import known
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
@@ -31,6 +31,8 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     loops.block_loops_come_first,
     loops.carried_loops_stay_in_order,
     loops.roots_cover_their_region,
+    steps.scans_are_roots,
+    steps.steps_enclose_rows,
     members.levels_are_supported,
     members.aligned_tiles_have_columns,
     members.stored_members_own_points,

@@ -330,3 +330,43 @@ def test_error_for_a_box_that_is_not_known() -> None:
             Pipeline(Output(f, ((Const(0, int32), Const(3, int32)), (Const(0, int32), data)))),
             {"img": (8, 8), "lut": (3,)},
         )
+
+
+def scan(row: Any, column: Any, rows: int = 9, columns: int = 13) -> Func:
+    f, r = Func("f"), RDom("r", y=(1, rows))
+    f[y, x] = img[y, x]
+    f[r.y, x] = f[row(r.y), column(x)] + 1.0
+    return f
+
+
+@pytest.mark.parametrize("column", [lambda v: 12 - v, lambda v: v // 2, lambda v: a.clamp(v + 3, 0, 12)])
+def test_scans_over_rows_have_steps(column: Any) -> None:
+    update = bound(scan(lambda v: v - 1, column), {"img": (9, 13)}, y=(0, 9), x=(0, 13)).stage("f", 1)
+    assert update.steps == ("r.y",)
+    assert [(d.name, d.parallel, d.in_step) for d in update.loops] == [("x", False, True), ("r.y", False, False)]
+
+
+def test_a_scan_needs_what_it_reads_beside_the_box_in_every_part() -> None:
+    found = bound(scan(lambda v: v - 1, lambda v: 12 - v), {"img": (9, 13)}, y=(0, 9), x=(0, 3))
+    assert found.funcs["f"].region == ((0, 8), (0, 12)) and found.funcs["f"].fixed == ((0, 8), (0, 12))
+    assert found.funcs["f_cropped"].region == ((0, 8), (0, 2))
+    found = bound(scan(lambda v: v - 1, lambda v: a.clamp(v + 1, 0, 999)), {"img": (9, 1000)}, y=(0, 9), x=(5, 8))
+    assert found.funcs["f"].region == ((0, 8), (0, 999))  # not column by column
+
+
+def test_a_scan_that_reads_its_own_row_is_refused() -> None:
+    f = scan(lambda v: a.min(v, 100), lambda v: a.clamp(v + 1, 0, 12))
+    with pytest.raises(DSLError, match=r"(?s)'f' reads itself at other points of dimension 'x'.*no order.*f\[r.y - 1"):
+        bound(f, {"img": (9, 13)}, y=(0, 9), x=(0, 13))
+
+
+def test_a_scan_that_reads_ever_further_out_is_refused() -> None:
+    with pytest.raises(BoundsError, match=r"(?s)ever further out in dimension 'x'.*clamp\(x"):
+        bound(scan(lambda v: v - 1, lambda v: v - 1), {"img": (9, 13)}, y=(0, 9), x=(0, 13))
+
+
+def test_a_scan_whose_columns_data_say_without_a_range_is_refused() -> None:
+    far = Input("far", int64, 1)
+    f = scan(lambda v: v - 1, lambda v: far[v])
+    with pytest.raises(BoundsError, match="depends on data and has no useful range"):
+        bound(f, {"img": (9, 13), "far": (13,)}, y=(0, 9), x=(0, 13))

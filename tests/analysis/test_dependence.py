@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched import Func, Input, RDom, Var, argmax, cast, float32, int32, undef
+from autosched import Func, Input, RDom, Var, argmax, cast, clamp, float32, int32, undef
 from autosched import max as max_
 from autosched import min as min_
 from autosched.analysis.dependence import UpdateDependences, update_dependences
+from autosched.errors import DSLError
 
 NAMES = ("a", "b", "c")
 Index = Callable[..., Sequence]
@@ -371,3 +372,95 @@ def test_pure_definitions_carry_nothing():
     g = Func("g")
     g[y, x] = undef(float32)
     assert update_dependences(g, g.definitions[0], {}).parallel == {"y", "x"}
+
+
+COLUMNS = range(-9, 10)
+"""Of a loop without bounds, enough to hold a pair of any two columns that meet at the offsets below."""
+
+Row = tuple[int, int, int]
+"""Coefficients of two reduction loops, and a constant."""
+
+
+@st.composite
+def scans(draw) -> tuple[tuple[int, int], Row, list[tuple[Row, tuple[int, int, int]]]]:
+    """Extents of two loops, the row written, and rows read with ``sign * x + offset + slope * r.a`` as columns."""
+    row = st.tuples(*[st.integers(-1, 2)] * 2, st.integers(-2, 2))
+    column = st.tuples(st.sampled_from([1, -1]), st.integers(-2, 2), st.integers(-1, 1))
+    reads = draw(st.lists(st.tuples(row, column), min_size=1, max_size=2))
+    return draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), draw(row), reads
+
+
+def row_of(row: Row, loops):
+    return row[0] * loops[0] + row[1] * loops[1] + row[2]
+
+
+@settings(max_examples=150, deadline=None)
+@given(scans())
+def test_moved_columns_agree_with_enumeration(scan):
+    extents, store, reads = scan
+    s = RDom("s", a=extents[0], b=extents[1])
+    loops = tuple(s.vars)
+    f = table(2, int32)
+    values = [f[row_of(row, loops), sign * x + offset + slope * s.a] for row, (sign, offset, slope) in reads]
+    try:
+        f[row_of(store, loops), x] = sum(values) + s.b
+    except DSLError:  # that a row reads itself is plain
+        assert any(row == store for row, _ in reads)
+        return
+    found = analyse(f)
+
+    iterations = list(itertools.product(range(extents[0]), range(extents[1]), COLUMNS))
+    stored = {(row_of(store, p), p[2]): [] for p in iterations}
+    for p in iterations:
+        stored[row_of(store, p), p[2]].append(p)
+    touched = [(p, (row_of(store, p), p[2])) for p in iterations]
+    touched += [
+        (p, (row_of(row, p), sign * p[2] + offset + slope * p[0]))
+        for p in iterations for row, (sign, offset, slope) in reads
+    ]  # fmt: skip
+    conflicts = [(p, q) for q, at in touched for p in stored.get(at, ()) if p != q]
+    names = ("s.a", "s.b", "x")
+
+    def differing(pairs):
+        return {n for p, q in pairs for k, n in enumerate(names) if p[k] != q[k]}
+
+    assert found.carried == differing(conflicts)
+    same = [(p, q) for p, q in conflicts if p[:2] == q[:2]]
+    assert found.unordered == differing(same)
+    if "x" in found.carried and not found.unordered:
+        carried = [n for n in names[:2] if n in found.carried]
+        for count in range(1, len(carried) + 1):
+            fixed = [names.index(n) for n in carried[:count]]
+            left = differing([(p, q) for p, q in conflicts if all(p[k] == q[k] for k in fixed)])
+            if "x" not in left:
+                assert found.steps == tuple(carried[:count])
+                assert found.parallel_within_step - found.parallel == found.carried - set(found.steps) - left
+                break
+        else:
+            raise AssertionError("x conflicts within a step")
+
+
+def test_where_data_say_in_a_row_before():
+    s = RDom("s", y=(1, 99))
+    f = table(2)
+    f[s.y, x] = f[s.y - 1, clamp(x + cast(int32, gray[s.y, x]) - 3, 0, 99)] + 1.0
+    found = analyse(f)
+    assert (found.steps, found.carried, found.unordered) == (("s.y",), {"s.y", "x"}, frozenset())
+    f[s.y, x] = f[s.y - cast(int32, gray[s.y, x]), clamp(x + 1, 0, 99)] + 1.0  # 0 rows back, perhaps
+    assert analyse(f).unordered == {"x"}
+    f[s.y, x] = f[s.y - 1 - cast(int32, gray[s.y, x]), clamp(x + 1, 0, 99)] + 1.0
+    assert analyse(f).steps == ("s.y",)
+
+
+def test_a_maximum_over_states_of_the_time_before():
+    s = RDom("s", t=(1, 20), k=30)
+    f = table(2)
+    f[s.t, x] = max_(f[s.t, x], f[s.t - 1, s.k] + picture[s.k, x])
+    found = analyse(f)
+    assert found.steps == ("s.t",) and found.parallel_within_step == {"x"} and found.carried == {"s.t", "s.k", "x"}
+
+
+def test_fixed_rows_elsewhere_leave_columns_parallel():
+    f = table(2)
+    f[0, x] = f[1, x + 1] + 1.0
+    assert analyse(f).parallel == {"x"}

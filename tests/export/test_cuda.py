@@ -27,6 +27,7 @@ from tests.export.building import (
     run,
 )
 from tests.export.pipelines import ODD_SHAPES, odd, odd_inputs, with_large_tiles
+from tests.schedule.scans import inputs_of, seam
 
 INVALID = 1
 """cudaErrorInvalidValue"""
@@ -207,3 +208,14 @@ def test_on_a_gpu(tmp_path: Path) -> None:
     run([nvcc, f"-arch={scheduled.target.arch}", "-std=c++17", *sources, "-o", tmp_path / "example"])
     inputs = app.make_inputs(app.small_sizes)
     assert_same_bits(results(tmp_path / "example", scheduled, inputs), expected(scheduled, inputs))
+
+
+def test_steps_of_a_scan_are_launches_in_a_loop(tmp_path: Path) -> None:
+    bound = seam(6, 3000)
+    scheduled = autosched.schedule(bound.pipeline, dict(bound.shapes), "h200", strategy="roots")
+    exported = scheduled.export(tmp_path / "seam")
+    (text,) = (f.read_text() for f in Path(exported.directory).glob("*.cu"))
+    assert "for (int as_step = 0; as_step < 5; as_step++) {" in text
+    inputs = inputs_of(bound)
+    example = emulated_example(exported, tmp_path)
+    assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))

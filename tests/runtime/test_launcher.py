@@ -17,6 +17,7 @@ from autosched.runtime.launch_plan import (
     LaunchStep,
     ScalarArgument,
     Signature,
+    StepArgument,
     WorkspaceArgument,
 )
 from autosched.runtime.launcher import CudaModule, LaunchSequence
@@ -339,3 +340,14 @@ def test_the_caller_with_tensors_works_on_pytorchs_stream(gpu: Any, monkeypatch:
     assert caller.graphs_own_memory
     assert caller.allocate(100).ptr != 0
     assert made == [(100, "cuda:1")]
+
+
+def test_a_kernel_is_launched_once_for_each_step_and_told_which(gpu: Any) -> None:
+    step = LaunchStep("scan", (4, 1, 1), (32, 1, 1), 0, (BufferArgument("out"), StepArgument()), launches=3)
+    sequence = LaunchSequence({"scan": b"a cubin"}, [step], driver=gpu)
+    sequence.run(POINTERS)
+    assert [launch.arguments for _, launch in gpu.launches] == [(0x2000, n) for n in range(3)]
+    assert all(launch.arguments[1].dtype == np.int32 for _, launch in gpu.launches)
+    sequence.run(POINTERS)
+    (graph,) = gpu.graphs
+    assert len(graph.launches) == 3, "several launches of one kernel are worth a graph"

@@ -137,9 +137,10 @@ class GpuTimer:
 
     def _launch(self, bound: BoundStep) -> None:
         step = bound.step
-        self._device.driver.launch(
-            bound.function, step.grid, step.block, bound.arguments, step.shared_bytes, self._device.stream
-        )
+        for arguments in bound.launches():
+            self._device.driver.launch(
+                bound.function, step.grid, step.block, arguments, step.shared_bytes, self._device.stream
+            )
 
 
 def shares(seconds: float, between: Sequence[float], empty: float, launched: Sequence[bool]) -> tuple[float, ...]:

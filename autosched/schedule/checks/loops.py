@@ -7,6 +7,7 @@ from itertools import groupby
 
 from autosched.analysis.bound import BoundPipeline, LoopDim
 from autosched.schedule.across import accumulated, lane_loops
+from autosched.schedule.steps import Walk, step_loops, walk_of
 from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
@@ -35,14 +36,19 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
 
 
 def _may_be_divided(bound: BoundPipeline, t: StageTiling, loop: Loop, dim: LoopDim) -> bool:
-    """Whether iterations may run on several threads: each by itself, or as lanes that share what is accumulated."""
-    return dim.parallel or (loop.kind is LoopKind.THREAD and accumulated(bound, t.stage) is not None)
+    """Whether iterations may run on several threads: each by itself, or as lanes that share what is accumulated.
+
+    Those that may within a step alone are for `autosched.schedule.checks.steps`.
+    """
+    return dim.parallel or dim.in_step or (loop.kind is LoopKind.THREAD and accumulated(bound, t.stage) is not None)
 
 
 def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Roots have their block loops outermost; Members have none."""
+    """Roots have their block loops outermost, but for loops over steps that are launches; Members have none."""
     for r in kernel.roots:
-        kinds = [p.kind is LoopKind.BLOCK for p in r.tiling.loops]
+        stage = bound.stage(*r.tiling.stage)
+        launched = len(step_loops(stage, r.tiling.loops)) if walk_of(stage, r.tiling.loops) is Walk.LAUNCH else 0
+        kinds = [p.kind is LoopKind.BLOCK for p in r.tiling.loops[launched:]]
         if kinds != sorted(kinds, reverse=True):
             yield f"block loops of {r.tiling.stage} must come first"
     for m in kernel.members:

@@ -255,7 +255,7 @@ def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
             LoopKind.SERIAL: current.unrolls_points,
             LoopKind.REDUCTION: current.unrolls_terms and not current.streamed,
         }
-        walked = current.stream_loops
+        walked = current.walked
         found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in walked]
         if at is None or not in_thread:
             break

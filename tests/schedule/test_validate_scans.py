@@ -1,0 +1,95 @@
+"""What loops of scans over rows must fulfil, each rule with its reason; what schedules look like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.structural_hash import structural_hash
+from autosched.schedule.text import schedule_text
+from autosched.schedule.types import At, Level, Root, Schedule, StageId, StageTiling
+from autosched.schedule.validate import reasons
+from autosched.search.roots import schedule_roots
+from autosched.target import get_target
+from tests.schedule.building import loops, member
+from tests.schedule.scans import batch, scan_of, seam, two_loops, viterbi, walked
+
+H200 = get_target("h200")
+
+
+def with_scan(bound, text: str) -> Schedule:
+    found = schedule_roots(bound, H200)
+    scan = scan_of(bound)
+    other = Root(StageTiling(StageId(scan.func, scan.number), loops(text)))
+    return replace(found, kernels=(*found.kernels[:-1], replace(found.kernels[-1], roots=(other,))))
+
+
+LEGAL = {
+    "a thread": (seam, "rr.y=8 sx=13"),
+    "a thread for each image": (batch, "bb=1 tb=3 rr.y=5 sx=9"),
+    "a block": (seam, "bx=1 rr.y=8 tx=13"),
+    "a block for each image": (batch, "bb=3 bx=1 rr.y=5 tx=9"),
+    "launches": (seam, "rr.y=8 bx=3 tx=5"),
+    "columns of the reduction domain": (walked, "rr.y=6 br.x=2 tr.x=5"),
+    "columns in order": (walked, "rr.y=6 rr.x=10"),
+    "terms inside threads": (viterbi, "rr.t=5 bx=1 tx=11 rr.k=11"),
+    "two loops": (two_loops, "bx=1 rr.y=4 rr.g=3 tx=9"),
+}
+
+ILLEGAL = {
+    "blocks share a row": (seam, "bx=2 rr.y=8 tx=7", "blocks share loop x, so the loops over r.y must come first"),
+    "blocks, each thread alone": (seam, "bx=13 rr.y=8", "blocks share loop x, so the loops over r.y must come first"),
+    "steps inside threads": (seam, "bx=1 tx=13 rr.y=8", "one reduction loop each over r.y must stand right after"),
+    "steps in two loops": (seam, "bx=1 rr.y=2 rr.y=4 tx=13", "one reduction loop each over r.y must stand right"),
+    "rows outside steps": (seam, "sx=13 rr.y=8", "loop x must stand inside the loops over r.y"),
+    "one step loop of two": (two_loops, "bx=1 rr.y=4 tx=9 rr.g=3", "over r.y, r.g must stand right after"),
+    "columns out of order": (walked, "rr.y=6 sr.x=10", "loop r.x carries a dependence"),
+    "blocks between steps and threads": (batch, "bb=3 rr.y=5 bx=1 tx=9", "block loops of m.1 must come first"),
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal_loops(name: str) -> None:
+    make, text = LEGAL[name]
+    bound = make()
+    found = with_scan(bound, text)
+    assert reasons(bound, found, H200) == []
+    assert from_json(to_json(bound, found), bound) == found
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_illegal_loops(name: str) -> None:
+    make, text, why = ILLEGAL[name]
+    bound = make()
+    (found, *_) = reasons(bound, with_scan(bound, text), H200)
+    assert why in found
+
+
+def test_too_many_launches() -> None:
+    bound = seam(20_000, 4)
+    (found,) = reasons(bound, with_scan(bound, "rr.y=19999 bx=2 tx=2"), H200)
+    assert "19999 steps would be as many launches; at most 16384" in found
+    assert reasons(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
+
+
+def test_a_scan_is_no_member() -> None:
+    bound = bind(seam().pipeline, {"image": (9, 13)})
+    found = schedule_roots(bound, H200)
+    scan = found.kernels[-1]
+    inside = member(At(Level.BLOCK, StageId("m", 1), 0), ("y", "x"), m="sy=9 sx=13", m__1="rr.y=8 sx=13")
+    wrong = replace(found, kernels=(replace(scan, members=(inside,)),))
+    assert reasons(bound, wrong, H200) != []
+
+
+def test_texts_and_hashes_tell_the_forms_apart() -> None:
+    bound = seam()
+    block, launches = (with_scan(bound, t) for t in ("bx=1 rr.y=8 tx=13", "rr.y=8 bx=4 tx=4"))
+    text = schedule_text(bound, block)
+    assert "reduction r.y 8  (all threads)\n    barrier\n    m.1[x 13]: to global memory" in text
+    assert "  reduction r.y 8  (a launch each)\n    block x 4  (step 4)\n" in schedule_text(bound, launches)
+    assert structural_hash(block, 4) != structural_hash(launches, 4)
+    thread = with_scan(bound, "rr.y=8 sx=13")
+    assert len({structural_hash(s, 9) for s in (block, launches, thread)}) == 3
