@@ -12,6 +12,7 @@ from autosched.analysis.sharing import Lanes
 from autosched.featurize.across import with_lanes_in_warps
 from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
+from autosched.featurize.scans import as_all_steps
 from autosched.featurize.structure import (
     NestOrder,
     Spot,
@@ -104,7 +105,7 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
-    return with_lanes_in_warps(found, [Lanes(*one) for one in bound.lanes])
+    return as_all_steps(bound, with_lanes_in_warps(found, [Lanes(*one) for one in bound.lanes]))
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:

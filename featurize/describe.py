@@ -10,6 +10,7 @@ from autosched.analysis.sharing import Lanes, with_lanes
 from autosched.analysis.staging import with_staged
 from autosched.errors import ScheduleError
 from autosched.featurize.across import lanes_besides, with_loops_over_lanes
+from autosched.featurize.scans import as_one_step
 from autosched.featurize.structure import (
     NestOrder,
     Spot,
@@ -36,7 +37,8 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     updates of BLOCK Members (`NestOrder`) and the order of Members' dimensions. Not described are serial loops around
     thread loops, which are taken to be inside them, and which of the loops
     in unusual order enclose a THREAD Member. Lanes that share terms are described as a loop of the pipeline that has
-    them (`autosched.analysis.sharing`).
+    them (`autosched.analysis.sharing`), scans over rows in a pipeline that has one step of them
+    (`autosched.analysis.stepping`) as that step.
 
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
@@ -45,7 +47,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
         raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
     lanes = lanes_besides(bound, kernel)
     bound = with_staged(with_lanes(bound, lanes), kernel.staged)
-    kernel = with_loops_over_lanes(kernel, [Lanes(*one) for one in bound.lanes])
+    kernel = as_one_step(bound, with_loops_over_lanes(kernel, [Lanes(*one) for one in bound.lanes]))
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.featurize.scans import Scan, one_scan
 from autosched.featurize.sliding import Slides, one_slide
 from autosched.featurize.stepped import Steps, one_step
 from autosched.schedule.types import Kernel
 
-Repeated = Steps | Slides
+Repeated = Steps | Slides | Scan
 """Turns the features of one step into those of a kernel."""
 
 
 def in_steps(bound: BoundPipeline, kernel: Kernel) -> tuple[Repeated, Kernel] | None:
-    """Return what a kernel with STREAM Members repeats, and the kernel of one step; None if it has no such Members.
+    """Return what a kernel repeats, and the kernel of one step; None if it has neither STREAM Members nor a scan.
 
     Args:
         bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
         kernel: A legal kernel.
     """
+    if kernel.stream is None:
+        return one_scan(bound, kernel)
     return one_slide(bound, kernel) if kernel.slides else one_step(bound, kernel)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.stepping import is_one_step
 from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
 from autosched.featurize.growing import StaticTable
 from autosched.featurize.inner_loops import MOST_REDUCTIONS, moving_reductions, reduction_extents
@@ -99,6 +100,15 @@ class Kinds:
         found = self.nests.find(key)
         return found if found is not None else self._new_nest(key, self.places[place], reached)
 
+    def _written_points(self, func: BoundFunc, stage: BoundStage) -> int:
+        """Return how many points a stage writes in the whole pipeline: of a scan over rows, those of its one step."""
+        if stage.combine:
+            return math.prod(loop_sizes(func, stage, func.extents).values())
+        if is_one_step(self.bound, stage):
+            sizes = loop_sizes(func, stage, func.extents)
+            return math.prod(sizes[d.name] for d in stage.loops if d.parallel)
+        return math.prod(func.extents)
+
     def _new_nest(self, key: object, place: Place, reached: StageAccesses) -> int:
         id_, level, stages, _, _ = place
         func = self.bound.funcs[id_.func]
@@ -134,7 +144,7 @@ class Kinds:
             leading=int(id_ == stages[0]),
             bytes=sum(d.bytes_ for d in func.dtypes),
             whole=math.prod(func.extents),
-            written=math.prod(loop_sizes(func, stage, func.extents).values() if stage.combine else func.extents),
+            written=self._written_points(func, stage),
             fastest=dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
             whole_fastest=func.extents[storage[0]] if func.dims else 1,
             within=self._padded(place.within(self.bound, dims), 1),

@@ -19,6 +19,7 @@ from autosched.search.across import has_lanes, in_whole_warps, with_long_rows, w
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
 from autosched.search.places import Places
+from autosched.search.scans import scan_stage, with_scan_tilings
 from autosched.search.settings import SearchSettings
 from autosched.search.shared import copies_shared, is_shared, with_whole_bins
 from autosched.search.state import Params, Piece, State, alike_tilings
@@ -330,10 +331,10 @@ class Decider:
             table = with_whole_rows(self.bound, structure.func, grid, vector, table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
-            self._tilings[bare] = [
-                tuple(row)
-                for row in table[_busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)].tolist()
-            ]
+            busy = _busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)
+            scan = scan_stage(self.bound, self.evaluator.kernel_model(bare))
+            found = table[busy] if scan is None else with_scan_tilings(scan, grid, vector, table, busy, target)
+            self._tilings[bare] = [tuple(row) for row in found.tolist()]
         return self._tilings[bare]
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:

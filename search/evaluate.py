@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.stepping import with_one_step
 from autosched.featurize.build import planned_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
@@ -20,6 +21,7 @@ from autosched.schedule.validate import kernel_reasons
 from autosched.search.alike import Alike
 from autosched.search.cost import CostModel, Floats, all_comparable, features_read
 from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
+from autosched.search.scans import seconds_of_all_steps
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -94,7 +96,7 @@ class Evaluator:
     """Costs kernels of one bound pipeline.
 
     Args:
-        bound: The pipeline.
+        bound: The pipeline; scans over rows have one step in the one that is kept.
         target: Device limits.
         model: Predicts times.
         settings: Pruning rules.
@@ -118,6 +120,7 @@ class Evaluator:
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self, like: Evaluator | None, alike: Alike[Verdicts] | None) -> None:
+        self.bound = with_one_step(self.bound)
         self._known = _Known(alike, self.bound)
         self.featurizer = (
             Featurizer(self.bound, self.target) if like is None else like.featurizer.with_buffers_of(self.bound)
@@ -207,7 +210,7 @@ class Evaluator:
         if chosen.any():
             found = shared.featurized(models, layout.take(chosen), self._wanted)
             featurized = time.perf_counter()
-            costs[chosen] = self.model.cost(found)
+            costs[chosen] = seconds_of_all_steps(self.model, found, self.target)
             costed = time.perf_counter()
             late = late_reasons(found, self.settings)
             codes[chosen] = np.where(codes[chosen] > 0, codes[chosen], late)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundPipeline, BoundStage, Footprint, LoopDim
+from autosched.analysis.stepping import with_one_step
 
 
 class Lanes(NamedTuple):
@@ -47,6 +48,7 @@ def with_lanes(bound: BoundPipeline, lanes: Sequence[Lanes]) -> BoundPipeline:
     """
     if not lanes:
         return bound
+    stepped = bound.one_step
     bound, key = bound.computed, tuple(lanes)
     found = bound.lane_views.get(key)
     if found is None:
@@ -61,7 +63,7 @@ def with_lanes(bound: BoundPipeline, lanes: Sequence[Lanes]) -> BoundPipeline:
             unshared=bound,
         )  # fmt: skip
         bound.lane_views[key] = found
-    return found
+    return with_one_step(found) if stepped else found
 
 
 def _with_loop(stage: BoundStage, lanes: Lanes) -> BoundStage:

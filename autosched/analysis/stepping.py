@@ -11,6 +11,8 @@ from dataclasses import replace
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, Footprint
 
+_SCANS = ("scans",)
+
 
 def with_step(
     bound: BoundPipeline, func: str, stage: int, terms: Mapping[str, int], buffers: int = 1
@@ -72,6 +74,39 @@ def with_rows_of_step(
     if found is None:
         found = bound.step_views[key] = _with_rows(bound, func, dim, steps, moving, buffers)
     return found
+
+
+def with_one_step(bound: BoundPipeline) -> BoundPipeline:
+    """Return the pipeline in which every scan over rows has one step, of which all points are parallel.
+
+    A pipeline without such scans is returned as it is; one that has them always gives the same object.
+    """
+    if bound.one_step or not any(s.steps for f in bound.funcs.values() for s in f.stages):
+        return bound
+    found = bound.step_views.get(_SCANS)
+    if found is None:
+        funcs = {name: replace(f, stages=tuple(map(_in_one_step, f.stages))) for name, f in bound.funcs.items()}
+        found = bound.step_views[_SCANS] = replace(
+            bound, funcs=funcs, views={}, split_views={}, join_views={}, step_views={}, lane_views={}, one_step=True,
+            unshared=bound.computed,
+        )  # fmt: skip
+    return found
+
+
+def is_one_step(bound: BoundPipeline, stage: BoundStage) -> bool:
+    """Return whether a stage of a pipeline stands for one step of a scan over rows."""
+    whole = bound.computed.funcs.get(stage.func) if bound.one_step else None
+    return whole is not None and bool(whole.stages[stage.number].steps)
+
+
+def _in_one_step(stage: BoundStage) -> BoundStage:
+    """Return a scan with its first step alone; another stage as it is."""
+    if not stage.steps:
+        return stage
+    loops = (replace(d, hi=d.lo) if d.name in stage.steps else d for d in stage.loops)
+    return replace(
+        stage, steps=(), loops=tuple(replace(d, parallel=d.parallel or d.in_step, in_step=False) for d in loops)
+    )
 
 
 def _with_rows(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.featurize.describe import describe_kernel
+from autosched.featurize.in_steps import in_steps
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import NAMES
 from autosched.model.shipped import find_weights
@@ -97,12 +98,14 @@ def _model(name: str, target: Target) -> CostModel:
 
 
 def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
-    if kernel.stream is None and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
+    stepped = in_steps(featurizer.bound, kernel) is not None
+    if not stepped and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
     known = evaluated(featurizer, kernel)
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
-        parts = {name: float(part[0]) for name, part in model.parts(known.found).items()}
+        times = known.seconds(model) / float(model.cost(known.found)[0])  # of scans, one step is featurized
+        parts = {name: float(part[0]) * times for name, part in model.parts(known.found).items()}
     stages = [*map(str, known.model.rows), *known.model.inlined]
     rows = {n: dict(zip(NAMES, known.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
     return KernelPrediction(known.seconds(model), parts, rows)

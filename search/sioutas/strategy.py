@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.stepping import with_one_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Structure
@@ -21,6 +22,7 @@ from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts
 from autosched.search.roots import root_kernels, schedule_roots
+from autosched.search.scans import seconds_of_all_steps
 from autosched.search.sioutas.cost import GroupPricer
 from autosched.search.sioutas.deadline import Deadline
 from autosched.search.sioutas.fusion import NestedFusion, is_severe
@@ -97,6 +99,7 @@ class _Run:
     """What kernels of the schedule look like; None where one has the baseline's tile, or none is of ours."""
 
     def __post_init__(self) -> None:
+        self.bound = with_one_step(self.bound)
         self.featurizer = Featurizer(self.bound, self.target)
         self.pricer = GroupPricer(self.bound, self.target)
 
@@ -144,7 +147,7 @@ class _Run:
         if not models:
             return 0.0
         found = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
-        return float(sum(cost.cost(found).tolist()))
+        return float(sum(seconds_of_all_steps(cost, found, self.target).tolist()))
 
     def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[Structure, Ints] | None] | None:
         """Return the kernel of a group with what it looks like; None if the group has to be split."""
@@ -165,8 +168,8 @@ class _Run:
             self.notes.append(f"the group of {name} was split: {why}")
             return None
         self.notes.append(f"{name} has the baseline's tile: {why}")
-        func = self.bound.funcs[group[0].func]
-        baseline = root_kernels(self.bound, func, self.target, set(partition.inlined))
+        func = self.bound.computed.funcs[group[0].func]
+        baseline = root_kernels(self.bound.computed, func, self.target, set(partition.inlined))
         wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
         return wanted, None
 

@@ -12,9 +12,11 @@ from autosched.featurize.describe import describe_kernel
 from autosched.featurize.in_steps import Repeated, in_steps
 from autosched.featurize.model import Featurizer, KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.scans import Scan
 from autosched.featurize.stepped import READ_OF_A_STEP, array_bytes
 from autosched.schedule.types import Kernel
 from autosched.search.cost import Around, CostModel
+from autosched.search.scans import seconds_of_all_steps
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -43,17 +45,19 @@ class Evaluated:
 
     Attributes:
         model: Its structure.
-        found: Its features, those of all its steps if it computes a reduction in steps.
+        found: Its features, those of all its steps if it computes a reduction in steps, of one step of a scan.
+        target: What it is for.
         besides: Seconds that it takes to read what features leave out, see `besides_seconds`.
     """
 
     model: KernelModel
     found: BatchEvaluation
+    target: Target
     besides: float = 0.0
 
     def seconds(self, model: CostModel) -> float:
         """Return the time that a model predicts."""
-        return float(model.cost(self.found)[0]) + self.besides
+        return float(seconds_of_all_steps(model, self.found, self.target)[0]) + self.besides
 
 
 def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
@@ -62,14 +66,15 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
     Raises:
         ScheduleError: If the kernel cannot be described.
     """
+    target = featurizer.target
     steps, step = in_steps(featurizer.bound, kernel) or (None, kernel)
     own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
     structure, params = describe_kernel(own.bound, step)
     model = own.model(structure)
     found = model.tables.evaluate([model], [np.array([params], np.int64)])
-    if steps is None:
-        return Evaluated(model, found)
-    return Evaluated(model, steps.repeated(found), besides_seconds(featurizer.bound, kernel, featurizer.target))
+    if steps is None or isinstance(steps, Scan):
+        return Evaluated(model, found, target)
+    return Evaluated(model, steps.repeated(found), target, besides_seconds(featurizer.bound, kernel, target))
 
 
 def besides_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> float:

@@ -176,6 +176,7 @@ def _rows(kernel: KernelIR, found: Sequence[tuple[Sequence[int], int, float, int
         name: np.array([p[k] for p, _, _, _ in found], np.int64)[:, None]
         for k, (name, _) in enumerate(kernel.grid_loops)
     }
+    position |= {name: np.full((len(found), 1), n // 2) for name, n in kernel.step_loops}  # one launch for all
     return Rows(
         position=position, thread=(lane % x, lane // x % y, lane // (x * y)), active=lane < kernel.threads,
         weight=np.array([w for _, _, w, _ in found]), block=np.array([b for _, _, _, b in found], np.int64),

@@ -111,8 +111,8 @@ def simulate(
     scratch = frozenset(slot.buffer.name for slot in program.workspace)
     l2 = L2State(device.l2_capacity, scratch, run_bytes=sum(map(kernel_bytes, works)))
     kernels = []
-    for work, found in zip(works, resources, strict=True):
-        kernels.append(_simulated_kernel(work, found, device, l2))
+    for work, found, ir in zip(works, resources, program.kernels, strict=True):
+        kernels.append(_simulated_kernel(work, found, device, l2, ir.launches))
         l2.advance(work)
     noise = noise_of(bound, schedule, target, seed)
     seconds = tuple(k.time.seconds * noise for k in kernels)
@@ -123,10 +123,12 @@ def simulate(
     )  # fmt: skip
 
 
-def _simulated_kernel(work: KernelWork, resources: KernelResources, device: Device, l2: L2State) -> KernelBreakdown:
+def _simulated_kernel(
+    work: KernelWork, resources: KernelResources, device: Device, l2: L2State, launches: int
+) -> KernelBreakdown:  # fmt: skip
     resident = resident_blocks(device.target, work.name, work.threads, resources.registers, work.shared_bytes)
     traffic = traffic_of(work, resources, resident, device, l2)
-    time = kernel_time(work, resources, resident, traffic, device)
+    time = kernel_time(work, resources, resident, traffic, device).repeated(launches)
     return KernelBreakdown(work.name, work, resources, resident, traffic, time)
 
 
@@ -157,7 +159,7 @@ def count_once(kernel: KernelIR, printed: CudaKernel, scalars: Mapping[str, Any]
     They stay in this process: to count takes less time than to write a file.
     """
     named = sorted((name, float(value)) for name, value in scalars.items())
-    key = hashlib.sha256(repr((printed.body, kernel.grid_loops, named)).encode()).digest()
+    key = hashlib.sha256(repr((printed.body, kernel.grid_loops, kernel.step_loops, named)).encode()).digest()
     known = _COUNTED.get(key)
     if known is None:
         if len(_COUNTED) >= MOST_COUNTED:

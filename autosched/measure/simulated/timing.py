@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autosched.measure.simulated.device import (
     ATOMICS_PER_SM,
@@ -54,6 +54,13 @@ class KernelTime:
     parts: Mapping[str, float]
     waves: float
     load_latency: float
+
+    def repeated(self, launches: int) -> KernelTime:
+        """Return the time of so many launches, one after the other."""
+        if launches == 1:
+            return self
+        parts = {name: part * launches for name, part in self.parts.items()}
+        return replace(self, seconds=self.seconds * launches, parts=parts)
 
     @property
     def limiter(self) -> str:
