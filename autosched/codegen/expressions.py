@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from autosched.analysis import index as ix
 from autosched.codegen.divide import constant_division
 from autosched.codegen.prelude import float_literal
+from autosched.codegen.signed_zeros import loses_signed_zero
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from autosched.lang.expr import Scalar
@@ -204,6 +205,8 @@ def _op_text(v: Op) -> str:
 def _float_op(v: Op, args: list[str]) -> str:
     suffix = "f64" if v.dtype == float64 else "f32"
     match v.name:
+        case "add" | "sub" if loses_signed_zero(v):
+            return f"as_{v.name}_{suffix}({args[0]}, {args[1]})"
         case "add" | "sub" | "mul":
             return f"({args[0]} {_INFIX[v.name]} {args[1]})"
         case "truediv":

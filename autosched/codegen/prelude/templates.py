@@ -112,6 +112,15 @@ AS_FN $T as_max_$S($T a, $T b) {
 AS_FN $T as_abs_$S($T a) {
     return AS_MATH(fabs$LETTER)(a);
 }
+
+// For operands that gcc must not see together: it takes 0 - x for -x where x is a converted integer.
+AS_FN $T as_add_$S($T a, $T b) {
+    return a + b;
+}
+
+AS_FN $T as_sub_$S($T a, $T b) {
+    return a - b;
+}
 """
 
 # The steps are NumPy's, so that the results are its own to the last bit.
