@@ -1,10 +1,12 @@
-"""Identifiers of generated code: close to the user's names, never a word that C, CUDA or the prelude uses."""
+"""Identifiers of generated code: close to the user's names, never a word or macro of C, CUDA or the prelude."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from autosched.analysis.macro_names import is_macro
 
 if TYPE_CHECKING:
     from autosched.analysis.bound import BoundPipeline
@@ -41,6 +43,8 @@ class Namer:
         if not _PLAIN.fullmatch(clean):
             clean = "".join(c if _PLAIN.fullmatch(c) else f"u{ord(c):x}" for c in clean)
         stem = f"{clean}_{suffix}" if suffix else clean
+        if is_macro(stem):
+            stem = f"u{stem}"
         name, k = stem, self._last.get(stem, 0)
         while not self._taken.isdisjoint(labels := _labels(name, components)):
             k += 1
