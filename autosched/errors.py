@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from autosched.lang.location import SourceLocation
+
+
+_SHOWN = 80
+"""Characters of a value in a message, about."""
 
 
 class AutoschedError(Exception):
@@ -104,3 +109,20 @@ def render(message: str, location: SourceLocation | None, hint: str | None) -> s
     if hint:
         lines.append(f"Hint: {hint}")
     return "\n".join(lines)
+
+
+def shortened(value: object) -> str:
+    """Return a value as Python writes it, without the middle of a long one, for messages."""
+    return _Short().repr(value)
+
+
+class _Short(reprlib.Repr):
+    """Python's form without the middle of long values; whole numbers of any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = _SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a whole number, of which Python refuses to write thousands of digits."""
+        return super().repr_int(x, level) if x.bit_length() < 1 << 13 else f"a number of {x.bit_length()} bits"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosched.errors import CacheError, InputError
+from autosched.errors import CacheError, InputError, shortened
 
 ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CACHE_DIR": "directory of compiled kernels (default: XDG_CACHE_HOME/autosched or ~/.cache/autosched)",
@@ -17,14 +19,36 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CXX": "C++ compiler of the emulator (default: CXX, then c++, g++, clang++)",
     "AUTOSCHED_COMPILE_JOBS": "number of parallel compiler processes (default: the CPUs this process may use)",
     "AUTOSCHED_CUDA_GRAPHS": "0 turns automatic CUDA graphs off (default: 1)",
+    "AUTOSCHED_DEBUG": "1 shows the traceback of every error on the command line (default: 0)",
     "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
 """Every variable the library reads, with its meaning; the documentation prints this table."""
 
+MOST_JOBS = 1024
+"""Compiler processes at a time at most."""
+
 _FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 _OPENMP_WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+_OPENMP_STACKS = ("OMP_STACKSIZE", "GOMP_STACKSIZE")
+_STACK_SIZE = re.compile(r"\s*(\d{1,18})\s*([bkmgBKMG]?)\s*", re.ASCII)
+_STACK_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "": 1 << 10}
+_LARGEST_STACK = 256, "256M"
+"""MiB of a thread's stack at most, and how OpenMP spells them; generated code needs less than one."""
 _openmp_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCompiler:
+    """A compiler that a variable names.
+
+    Attributes:
+        variable: The variable.
+        words: The command line, at least one word.
+    """
+
+    variable: str
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +57,19 @@ class Settings:
 
     Attributes:
         cache_dir: Root of the on-disk cache; None if no home directory is known.
-        cc: Command line of the C compiler, or None to search for one.
-        cxx: Command line of the C++ compiler, or None to search for one.
-        compile_jobs: Number of compiler processes that may run at a time, at least 1.
+        cc: The C compiler, or None to search for one.
+        cxx: The C++ compiler, or None to search for one.
+        compile_jobs: Number of compiler processes that may run at a time, 1 to `MOST_JOBS`.
         cuda_graphs: Whether repeated launches are captured into CUDA graphs.
+        debug: Whether the command line shows the tracebacks of errors.
     """
 
     cache_dir: Path | None
-    cc: str | None = None
-    cxx: str | None = None
+    cc: NamedCompiler | None = None
+    cxx: NamedCompiler | None = None
     compile_jobs: int = 1
     cuda_graphs: bool = True
+    debug: bool = False
 
     def require_cache_dir(self) -> Path:
         """Return the root of the on-disk cache.
@@ -70,11 +96,21 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     return Settings(
         cache_dir=_cache_dir(env),
-        cc=env.get("AUTOSCHED_CC") or env.get("CC") or None,
-        cxx=env.get("AUTOSCHED_CXX") or env.get("CXX") or None,
+        cc=_compiler(env, "CC"),
+        cxx=_compiler(env, "CXX"),
         compile_jobs=_compile_jobs(env),
         cuda_graphs=_switch(env, "AUTOSCHED_CUDA_GRAPHS", default=True),
+        debug=_switch(env, "AUTOSCHED_DEBUG", default=False),
     )
+
+
+def wants_tracebacks() -> bool:
+    """Return whether the command line shows the tracebacks of errors, whatever the other variables hold.
+
+    Raises:
+        InputError: If AUTOSCHED_DEBUG is no switch.
+    """
+    return _switch(os.environ, "AUTOSCHED_DEBUG", default=False)
 
 
 def child_environment(**changes: str) -> dict[str, str]:
@@ -96,15 +132,38 @@ def openmp_cpus(environ: Mapping[str, str] | None = None) -> int:
         environ: Variables to read; the process's own when left out.
     """
     env = os.environ if environ is None else environ
-    first = env.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
-    if not first.isdecimal() or int(first) < 1:  # OpenMP ignores it, too
-        return available_cpus()
-    return min(int(first), available_cpus())
+    first = env.get("OMP_NUM_THREADS", "").partition(",")[0]  # one number for each level of nesting
+    return _threads(first) or available_cpus()  # OpenMP, too, ignores what is no number
+
+
+def whole_number(text: str, low: int, high: int) -> int | None:
+    """Return a decimal number within limits, or None for any other text; numbers of any length are read."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    digits = text.lstrip("0") or "0"
+    if len(digits) > len(str(high)):  # Python refuses to read thousands of digits
+        return None
+    return int(digits) if low <= int(digits) <= high else None
+
+
+def _threads(text: str) -> int | None:
+    """Return the number of threads that a text asks of OpenMP, those of the CPUs at most; None if it is no number."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal()) or not digits.strip("0"):
+        return None
+    most = available_cpus()
+    return whole_number(digits, 1, most) or most
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path | None:
     if chosen := env.get("AUTOSCHED_CACHE_DIR"):
-        return Path(chosen).expanduser().absolute()
+        try:
+            return Path(chosen).expanduser().absolute()
+        except (RuntimeError, OSError) as error:  # no such user; no current directory
+            raise InputError(
+                f"AUTOSCHED_CACHE_DIR is {shortened(chosen)}, which names no directory ({error}): set it to the whole "
+                "path of one that can be written"
+            ) from error
     xdg = Path(env.get("XDG_CACHE_HOME", ""))
     if xdg.is_absolute():  # the XDG specification says to ignore a relative one
         return xdg / "autosched"
@@ -123,9 +182,31 @@ def _compile_jobs(env: Mapping[str, str]) -> int:
     text = env.get("AUTOSCHED_COMPILE_JOBS")
     if not text:
         return available_cpus()
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"AUTOSCHED_COMPILE_JOBS is {text!r}: set it to a whole number of at least 1, or unset it")
-    return int(text)
+    jobs = whole_number(text, 1, MOST_JOBS)
+    if jobs is None:
+        raise InputError(
+            f"AUTOSCHED_COMPILE_JOBS is {shortened(text)}: set it to a whole number from 1 to {MOST_JOBS}, or unset it"
+        )
+    return jobs
+
+
+def _compiler(env: Mapping[str, str], common: str) -> NamedCompiler | None:
+    """Return the compiler that the library's own variable or the common one names."""
+    for variable in (f"AUTOSCHED_{common}", common):
+        text = env.get(variable)
+        if not text:
+            continue
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError as error:  # an open quote, or a backslash at the end
+            raise InputError(
+                f"{variable} is {shortened(text)}, which is no command line ({error}): set it to a compiler such as "
+                f"gcc, quoted as for a shell, or unset it"
+            ) from error
+        if not words or not words[0]:
+            raise InputError(f"{variable} is {shortened(text)}: set it to a compiler such as gcc, or unset it")
+        return NamedCompiler(variable, words)
+    return None
 
 
 def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -133,24 +214,40 @@ def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
     if not text:
         return default
     if text not in _TRUE_WORDS | _FALSE_WORDS:
-        raise InputError(f"{name} is {text!r}: set it to 0 or 1, or unset it")
+        raise InputError(f"{name} is {shortened(text)}: set it to 0 or 1, or unset it")
     return text in _TRUE_WORDS
 
 
 @contextmanager
-def openmp_threads_sleep() -> Iterator[None]:
-    """Let an OpenMP runtime that is loaded inside wait by sleeping, unless the user chose otherwise.
+def openmp_environment() -> Iterator[None]:
+    """Set the environment for an OpenMP runtime that is loaded inside; it is put back afterwards.
 
-    Spinning threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured
-    with five other processes on two cores: 16 ms against 3 ms for a kernel of 0.7 ms). libgomp reads the variable once,
-    when it is loaded; it is taken back afterwards.
+    A runtime reads it once, when it is loaded. Its threads wait by sleeping, unless the user chose otherwise: spinning
+    threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured with
+    five other processes on two cores: 16 ms against 3 ms for a kernel of 0.7 ms). There are no more threads than CPUs,
+    with stacks of what generated code needs, since a runtime that cannot start its threads ends the process.
     """
-    if any(name in os.environ for name in _OPENMP_WAITING):
-        yield
-        return
     with _openmp_lock:
-        os.environ[_OPENMP_WAITING[0]] = "passive"
+        changes = _openmp_changes(os.environ)
+        before = {name: os.environ.get(name) for name in changes}
+        os.environ.update(changes)
         try:
             yield
         finally:
-            os.environ.pop(_OPENMP_WAITING[0], None)
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def _openmp_changes(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that OpenMP is to read with another value than they have."""
+    changes = {} if any(name in env for name in _OPENMP_WAITING) else {_OPENMP_WAITING[0]: "passive"}
+    if asked := env.get("OMP_NUM_THREADS"):
+        changes["OMP_NUM_THREADS"] = ",".join(str(_threads(n) or n) for n in asked.split(","))
+    for name in _OPENMP_STACKS:
+        size = _STACK_SIZE.fullmatch(env.get(name, ""))
+        if size and int(size[1]) * _STACK_UNITS[size[2].lower()] > _LARGEST_STACK[0] << 20:
+            changes[name] = _LARGEST_STACK[1]
+    return changes

@@ -8,7 +8,7 @@ import click
 
 from autosched.api import ScheduledPipeline, load_schedule
 from autosched.api import schedule as find_schedule
-from autosched.commands.options import PATH, Pairs, json_option, problem_options
+from autosched.commands.options import PATH, SECONDS, Pairs, json_option, problem_options
 from autosched.commands.problem import Problem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
@@ -25,7 +25,7 @@ from autosched.search.strategy import STRATEGIES
     "--schedule", "schedule_file", type=PATH, metavar="FILE.json", help="Schedule to use instead of finding one."
 )
 @click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Search in this way only.")
-@click.option("--seconds", type=click.FloatRange(min=0), help="Time budget of the search.")
+@click.option("--seconds", type=SECONDS, help="Time budget of the search.")
 @click.option("--name", metavar="NAME", help="Name of the function and its files; by default the pipeline's.")
 @click.option("--fast-math", is_flag=True, help="Build CUDA with approximate arithmetic.")
 @click.option("--any-alignment", is_flag=True, help="Take arrays that are only aligned to their elements.")

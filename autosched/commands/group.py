@@ -1,42 +1,46 @@
-"""How a command fails: one clear message on stderr, exit code 2, nothing on stdout."""
+"""How a command ends: results on stdout, or one clear message on stderr and exit code 2."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 import click
 
-from autosched.errors import AutoschedError
-
-
-class Failure(click.ClickException):
-    """An error that is told to the user without a traceback."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        """Print the message to stderr."""
-        click.echo(f"error: {self.format_message()}", err=True)
+from autosched.commands.ending import closed_pipes, exit_code_of
 
 
 class CommandGroup(click.Group):
-    """A group whose commands report errors and warnings of the library as messages."""
+    """A group whose commands report errors and warnings as messages."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and exit, or return what the command returns where it is part of another program."""
+
+        def run() -> Any:
+            return super(CommandGroup, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
+
+        if not standalone_mode:
+            return run()
+        raise SystemExit(exit_code_of(run))
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line, which may print help."""
+        with closed_pipes():
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the chosen command.
-
-        Raises:
-            Failure: For every error that the library raises on purpose, and where memory runs out.
-        """
-        with warnings.catch_warnings():
+        """Run the chosen command; warnings go to stderr."""
+        with closed_pipes(), warnings.catch_warnings():
             warnings.showwarning = show_warning
-            try:
-                return super().invoke(ctx)
-            except AutoschedError as error:
-                raise Failure(str(error)) from error
-            except MemoryError as error:
-                raise Failure(f"not enough memory ({error}): choose smaller sizes with --size") from error
+            return super().invoke(ctx)
 
 
 def show_warning(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,15 +11,46 @@ from typing import Any, TypeVar
 import click
 
 from autosched.apps.app import Setting
-from autosched.errors import InputError
+from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.executable import BACKENDS
 from autosched.search.modes.one_shot import ONE_SHOT
 from autosched.search.strategy import STRATEGIES
+from autosched.settings import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PATH = click.Path(path_type=Path)
+LARGEST_SIZE = 2**63 - 1
+"""Extents are 64-bit integers."""
+MOST = 1_000_000
+"""Batches, samples and measured schedules that can be asked for at most."""
+
+
+class _Seconds(click.FloatRange):
+    """A time budget; ``inf`` and ``nan`` are none."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of seconds."""
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{shortened(value)} is no budget: give a finite number of seconds, or leave it out", param, ctx)
+        return seconds
+
+
+class _File(click.Path):
+    """A path; it may have every character but the one that ends it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if "\0" in os.fspath(value):
+            self.fail(f"{shortened(value)} has a NUL character, which no path has", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+SECONDS = _Seconds(min=0)
+PATH = _File(path_type=Path)
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -34,9 +67,9 @@ def _as_pairs(context: click.Context, option: click.Parameter, texts: Iterable[s
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise InputError(f"{option.opts[0]} {text!r} is not of the form {option.metavar}")
+            raise InputError(f"{option.opts[0]} {shortened(text)} is not of the form {option.metavar}")
         if name in pairs:
-            raise InputError(f"{option.opts[0]} {name} is given twice: give it once")
+            raise InputError(f"{option.opts[0]} {name[:80]} is given twice: give it once")
         pairs[name] = value
     return tuple(pairs.items())
 
@@ -62,7 +95,7 @@ _PROBLEM_OPTIONS = (
     ),
     click.option(
         "--seed",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, 2**63 - 1),
         default=0,
         show_default=True,
         help="Seed of generated inputs and of the search.",
@@ -91,7 +124,7 @@ _EXECUTION_OPTIONS = (
 )
 
 _SEARCH_OPTIONS = (
-    click.option("--seconds", type=click.FloatRange(min=0), help="Time budget of the search."),
+    click.option("--seconds", type=SECONDS, help="Time budget of the search."),
     click.option(
         "--cost",
         metavar="MODEL",
@@ -134,9 +167,10 @@ def as_sizes(pairs: Pairs) -> dict[str, int]:
     """
     sizes = {}
     for key, text in pairs:
-        if not (text.isascii() and text.isdecimal()):
-            raise InputError(f"--size {key}={text}: give a whole number")
-        sizes[key] = int(text)
+        size = whole_number(text, 0, LARGEST_SIZE)
+        if size is None:
+            raise InputError(f"--size {key[:80]}={text[:80]}: give a whole number of at most {LARGEST_SIZE}")
+        sizes[key] = size
     return sizes
 
 
@@ -156,7 +190,8 @@ def _numbers(text: str) -> tuple[float, ...] | str:
 def _number(text: str) -> Scalar | str:
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        return text if abs(number) > LARGEST_SIZE and isinstance(number, int) else number
     return text

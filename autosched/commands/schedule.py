@@ -12,7 +12,7 @@ from autosched.api import ScheduledPipeline
 from autosched.api import schedule as find_schedule
 from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
-from autosched.commands.options import PATH, Pairs, json_option, problem_options, search_options
+from autosched.commands.options import MOST, PATH, Pairs, json_option, problem_options, search_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import searching
 from autosched.commands.show import print_json, time_text
@@ -39,7 +39,7 @@ TOP_K = 5
 )
 @click.option(
     "--samples",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST),
     default=SAMPLES,
     show_default=True,
     help="Searches that draw schedules: a beam search and greedy ones.",

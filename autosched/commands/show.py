@@ -31,7 +31,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    with console.capture() as printed:  # printed like all else, so that a closed pipe ends it like all else
+        console.print(table)
+    click.echo(printed.get(), nl=False)
 
 
 def shape_text(dtype: object, shape: Iterable[object]) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autosched.api import ScheduledPipeline, autotune
+from autosched.commands.ending import INTERRUPTED
 from autosched.commands.files import check_writable
-from autosched.commands.options import PATH, Pairs, json_option, problem_options
+from autosched.commands.options import MOST, PATH, SECONDS, Pairs, json_option, problem_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import print_json, print_table, time_text
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from autosched.search.modes.tuning_reports import Tuned
 
 ITERATIONS = 20
-INTERRUPTED = 130
-"""Exit code of a program that was interrupted, as shells have it."""
 
 
 @click.command(short_help="Measure schedules and train the cost model on them.")
@@ -32,9 +31,11 @@ INTERRUPTED = 130
 @click.option(
     "--target", default="h200", show_default=True, help="GPU to schedule for, `cuda` (this machine's) or `cpu`."
 )
-@click.option("--iterations", type=click.IntRange(min=1), default=ITERATIONS, show_default=True, help="Batches.")
-@click.option("--samples", type=click.IntRange(min=2), default=SAMPLES, show_default=True, help="Schedules of a batch.")
-@click.option("--seconds", type=click.FloatRange(min=0), help="Time budget; the best so far is kept.")
+@click.option("--iterations", type=click.IntRange(1, MOST), default=ITERATIONS, show_default=True, help="Batches.")
+@click.option(
+    "--samples", type=click.IntRange(2, MOST), default=SAMPLES, show_default=True, help="Schedules of a batch."
+)
+@click.option("--seconds", type=SECONDS, help="Time budget; the best so far is kept.")
 @click.option(
     "--db", "database", type=PATH, metavar="FILE.sqlite",
     help="Where results go; schedule, weights and state lie beside it. By default a place in the user's cache.",

@@ -27,12 +27,13 @@ from autosched.measure.problem import Problem
 from autosched.measure.single_flight import once_each
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library, find_compiler
+from autosched.runtime.shared_library import load_function
 from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
 from autosched.schedule.validate import validate
-from autosched.settings import available_cpus, openmp_threads_sleep
+from autosched.settings import available_cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +242,4 @@ def _bound_call(entry: Any, addresses: Sequence[int], scalars: Sequence[bytes]) 
 def _entry(library: str) -> Any:
     if not Path(library).is_file():
         raise CompileError(f"{library} left the cache before it was loaded: measure the candidate again")
-    with openmp_threads_sleep():
-        entry = ctypes.CDLL(library)[ENTRY]
-    entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    entry.restype = None
-    return entry
+    return load_function(Path(library), ENTRY, parameters=2)

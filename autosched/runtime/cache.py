@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosched.errors import CacheError
+from autosched.errors import CacheError, shortened
 from autosched.settings import settings
 
 logger = logging.getLogger(__name__)
@@ -126,18 +126,23 @@ class DiskCache:
                 final = shard / f"{key}-{digest}{self.suffix}"
                 os.replace(temporary, final)
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a disk that is gone takes it along
+                temporary.unlink(missing_ok=True)
         logger.debug("cache: stored %s", final)
         return final
 
     def discard(self, key: str) -> None:
         """Remove what is stored under a key, if anything is and this process may."""
-        for path in self._shard(key).glob(f"{key}-*{self.suffix}"):
-            with contextlib.suppress(OSError):  # a cache we may only read: the entry stays
+        with contextlib.suppress(OSError):  # a cache we may only read: the entry stays
+            for path in self._shard(key).glob(f"{key}-*{self.suffix}"):
                 path.unlink()
 
     def entries(self) -> list[CacheEntry]:
-        """Return this kind's entries, largest first; their content is not verified."""
+        """Return this kind's entries, largest first; their content is not verified.
+
+        Raises:
+            CacheError: If the cache directory cannot be read.
+        """
         found = []
         for path in self._files():
             if match := _ENTRY.fullmatch(path.name):
@@ -162,7 +167,9 @@ class DiskCache:
 
     def _find(self, key: str) -> tuple[Path, bytes] | None:
         shard = self._shard(key)
-        for path in sorted(shard.glob(f"{key}-*{self.suffix}")):
+        with self._explain_os_errors("read"):
+            candidates = sorted(shard.glob(f"{key}-*{self.suffix}"))
+        for path in candidates:
             try:
                 content = path.read_bytes()
             except OSError as error:  # cleared meanwhile by another process, or not ours to read
@@ -179,28 +186,28 @@ class DiskCache:
 
     def _files(self) -> Iterator[Path]:
         """Yield files that this class wrote; the root may be a directory with other things in it."""
-        for path in self.directory.glob("[0-9a-f][0-9a-f]/*"):
+        with self._explain_os_errors("read"):
+            paths = list(self.directory.glob("[0-9a-f][0-9a-f]/*"))
+        for path in paths:
             entry = _ENTRY.fullmatch(path.name)
             if _UNFINISHED.fullmatch(path.name) or (entry and entry[1][:2] == path.parent.name):
                 yield path
 
-    @contextlib.contextmanager
-    def _explain_os_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CacheError(
-                f"the cache directory {self.directory} cannot be written ({error.strerror or error}): "
-                "set AUTOSCHED_CACHE_DIR to a directory that can"
-            ) from error
+    def _explain_os_errors(self, action: str = "written") -> contextlib.AbstractContextManager[None]:
+        return _explained(self.directory, action)
 
 
 def cached_kinds() -> list[str]:
-    """Return the kinds of which the cache holds files on disk."""
+    """Return the kinds of which the cache holds files on disk.
+
+    Raises:
+        CacheError: If the cache directory cannot be read.
+    """
     root = settings().require_cache_dir()
-    if not root.is_dir():
-        return []
-    names = sorted(path.name for path in root.iterdir() if path.is_dir() and _KIND.fullmatch(path.name))
+    with _explained(root, "read"):
+        if not root.is_dir():
+            return []
+        names = sorted(path.name for path in root.iterdir() if path.is_dir() and _KIND.fullmatch(path.name))
     return [name for name in names if any(DiskCache(name)._files())]
 
 
@@ -224,3 +231,15 @@ def _is_abandoned(unfinished: Path) -> bool:
         return time.time() - unfinished.stat().st_mtime > _ABANDONED_AFTER_S
     except FileNotFoundError:  # finished meanwhile
         return False
+
+
+@contextlib.contextmanager
+def _explained(directory: Path, action: str) -> Iterator[None]:
+    """Turn what the operating system refuses into an error that names the directory and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(
+            f"the cache directory {shortened(str(directory))} cannot be {action} ({error.strerror or error}): "
+            "set AUTOSCHED_CACHE_DIR to a directory that can"
+        ) from error

@@ -13,7 +13,7 @@ from autosched.codegen.c import ENTRY, CSource, print_c
 from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
 from autosched.runtime.host_compiler import compile_shared_library
-from autosched.settings import openmp_threads_sleep
+from autosched.runtime.shared_library import load_function
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ALIGN = 64
@@ -37,10 +37,7 @@ class CpuExecutable:
         if not program.kernels:  # of arrays without elements
             return
         self.library = compile_shared_library(self.source.text, "c")
-        with openmp_threads_sleep():
-            self._entry = ctypes.CDLL(str(self.library))[ENTRY]
-        self._entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        self._entry.restype = None
+        self._entry = load_function(self.library, ENTRY, parameters=2)
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
         """Compute the outputs in place.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -15,12 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from autosched.errors import CompileError
+from autosched.errors import CompileError, shortened
 from autosched.host import has_fast_gathers, has_vector_math, read_host
 from autosched.runtime.cache import DiskCache, cache_key
 from autosched.runtime.diagnostics import refused_source
 from autosched.runtime.kernel_options import kernel_options
-from autosched.settings import child_environment, settings
+from autosched.settings import NamedCompiler, child_environment, settings
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +58,8 @@ int probe(void) {
 _MACRO = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
 _LIBRARIES = DiskCache("library", suffix=".so")
 _TIME_LIMIT_S = 600.0
+_PROBE_TIME_LIMIT_S = 60.0
+"""For questions to a compiler, which take it a fraction of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,8 @@ def find_compiler(language: Language = "c") -> HostCompiler:
         CompileError: If there is none, or the one that is named cannot be run.
     """
     chosen = settings().cc if language == "c" else settings().cxx
-    for candidate in [chosen] if chosen else _SEARCHED[language]:
-        words = shlex.split(candidate)
-        program = shutil.which(words[0]) if words else None
+    for words in [chosen.words] if chosen else [(name,) for name in _SEARCHED[language]]:
+        program = shutil.which(words[0])
         if program is not None:
             command = (str(Path(program).absolute()), *words[1:])
             return HostCompiler(language, command, _version_of(command))
@@ -165,11 +165,17 @@ def _knows(compiler: HostCompiler, options: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=8)
 def has_openmp(compiler: HostCompiler) -> bool:
-    """Return whether a compiler builds an OpenMP program; without it kernels use one core."""
+    """Return whether a compiler builds an OpenMP program; without it kernels use one core.
+
+    Raises:
+        CompileError: If the compiler hangs, crashes or writes nothing.
+    """
     flags = (_STANDARDS[compiler.language], "-fopenmp")
     try:
-        _compile(compiler, _OPENMP_PROBE, flags)
+        _compile(compiler, _OPENMP_PROBE, flags, _PROBE_TIME_LIMIT_S)
     except CompileError as error:
+        if not error.source:  # it did not refuse the program
+            raise
         logger.warning("%s has no OpenMP, so kernels run on one core: %s", compiler.title, error)
         return False
     return True
@@ -194,7 +200,7 @@ def compile_shared_library(source: str, language: Language = "c", flags: Sequenc
     return _compile(compiler, source, kernel_flags(language) if flags is None else tuple(flags))
 
 
-def _compile(compiler: HostCompiler, source: str, flags: tuple[str, ...]) -> Path:
+def _compile(compiler: HostCompiler, source: str, flags: tuple[str, ...], limit_s: float = _TIME_LIMIT_S) -> Path:
     key = cache_key(
         source=source,
         flags=flags,
@@ -207,25 +213,39 @@ def _compile(compiler: HostCompiler, source: str, flags: tuple[str, ...]) -> Pat
     if path is not None:
         return path
     logger.debug("compiling with %s", compiler.title)
-    return _LIBRARIES.put(key, lambda target: _run_compiler(compiler, source, flags, target))
+    return _LIBRARIES.put(key, lambda target: _run_compiler(compiler, source, flags, target, limit_s))
 
 
-def _run_compiler(compiler: HostCompiler, source: str, flags: tuple[str, ...], target: Path) -> None:
+def _run_compiler(compiler: HostCompiler, source: str, flags: tuple[str, ...], target: Path, limit_s: float) -> None:
     file_name = _FILE_NAMES[compiler.language]
     with tempfile.TemporaryDirectory(prefix="autosched-") as directory:
         Path(directory, file_name).write_text(source, encoding="utf-8")
         # libraries go last: a linker drops those that nothing before them needs
         command = [*compiler.command, *_LIBRARY_FLAGS, *flags, file_name, "-o", str(target.absolute()), "-lm"]
-        finished = _run(command, directory)
+        finished = _run(command, directory, limit_s)
+    if finished.returncode < 0:
+        raise _unusable(compiler, f"was ended by signal {-finished.returncode}", finished.stderr)
     if finished.returncode != 0:
         raise refused_source(compiler.title, file_name, source, finished.stderr.strip(), flags)
+    if not target.is_file() or not target.stat().st_size:
+        raise _unusable(compiler, "says that it succeeded and has written no library", finished.stderr)
 
 
-def _no_compiler(language: Language, chosen: str | None) -> CompileError:
-    variable = _VARIABLES[language]
-    reason = (
-        f"{variable} names {chosen!r}, which is not there" if chosen else f"no {_TITLES[language]} compiler is found"
+def _unusable(compiler: HostCompiler, problem: str, log: str) -> CompileError:
+    """Return the error for a compiler that does not do what compilers do, whatever the source."""
+    return CompileError(
+        f"the compiler {' '.join(compiler.command)} {problem}: set AUTOSCHED_{_VARIABLES[compiler.language]} to "
+        "another one, such as gcc or clang",
+        log=log.strip(),
     )
+
+
+def _no_compiler(language: Language, chosen: NamedCompiler | None) -> CompileError:
+    variable = _VARIABLES[language]
+    if chosen is None:
+        reason = f"no {_TITLES[language]} compiler is found"
+    else:
+        reason = f"{chosen.variable} names {shortened(chosen.words[0])}, which is not there"
     return CompileError(
         f"{reason}: install gcc or clang (Debian, Ubuntu: apt install build-essential; macOS: xcode-select --install; "
         f"conda: conda install -c conda-forge compilers), or set AUTOSCHED_{variable} to the one to use; "
@@ -237,7 +257,11 @@ def _no_compiler(language: Language, chosen: str | None) -> CompileError:
 def _version_of(command: tuple[str, ...]) -> str:
     finished = _run([*command, "--version"], None)
     if finished.returncode != 0:
-        raise CompileError(f"the compiler {' '.join(command)} does not run", log=finished.stderr.strip())
+        raise CompileError(
+            f"the compiler {' '.join(command)} does not run, it ends with status {finished.returncode}: "
+            f"{_ANOTHER_COMPILER}",
+            log=finished.stderr.strip(),
+        )
     return finished.stdout
 
 
@@ -260,7 +284,9 @@ def _preprocessed(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
     return finished.stdout
 
 
-def _run(command: Sequence[str], directory: str | None) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: Sequence[str], directory: str | None, limit_s: float = _PROBE_TIME_LIMIT_S
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command,
@@ -270,10 +296,15 @@ def _run(command: Sequence[str], directory: str | None) -> subprocess.CompletedP
             env=child_environment(LC_ALL="C"),
             text=True,
             errors="replace",
-            timeout=_TIME_LIMIT_S,
+            timeout=limit_s,
             check=False,
         )
     except OSError as error:
-        raise CompileError(f"the compiler {command[0]} cannot be run: {error.strerror or error}") from error
+        raise CompileError(
+            f"the compiler {command[0]} cannot be run ({error.strerror or error}): {_ANOTHER_COMPILER}"
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise CompileError(f"the compiler {command[0]} did not finish in {_TIME_LIMIT_S:g} s") from error
+        raise CompileError(f"the compiler {command[0]} did not finish in {limit_s:g} s: {_ANOTHER_COMPILER}") from error
+
+
+_ANOTHER_COMPILER = "set AUTOSCHED_CC for C, AUTOSCHED_CXX for C++ to another one, such as gcc and g++"

@@ -11,11 +11,12 @@ import pytest
 from autosched.errors import CacheError, InputError
 from autosched.settings import (
     ENVIRONMENT_VARIABLES,
+    NamedCompiler,
     Settings,
     available_cpus,
     child_environment,
     openmp_cpus,
-    openmp_threads_sleep,
+    openmp_environment,
     settings,
 )
 
@@ -46,13 +47,14 @@ def test_no_home_directory_is_a_cache_error_only_when_the_cache_is_used(monkeypa
 
 def test_own_compiler_variables_win_over_the_common_ones() -> None:
     common = {"CC": "gcc-12", "CXX": "g++-12"}
-    assert settings(common).cc == "gcc-12"
-    own = settings({**common, "AUTOSCHED_CC": "clang", "AUTOSCHED_CXX": "clang++"})
-    assert (own.cc, own.cxx) == ("clang", "clang++")
+    assert settings(common).cc == NamedCompiler("CC", ("gcc-12",))
+    own = settings({**common, "AUTOSCHED_CC": "ccache clang", "AUTOSCHED_CXX": "clang++"})
+    assert own.cc == NamedCompiler("AUTOSCHED_CC", ("ccache", "clang"))
+    assert own.cxx == NamedCompiler("AUTOSCHED_CXX", ("clang++",))
     assert settings({"CC": ""}).cc is None
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "1025", "9" * 5000, "٣", " ", "nan", "inf"])
 def test_a_meaningless_number_of_jobs_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="AUTOSCHED_COMPILE_JOBS"):
         settings({"AUTOSCHED_COMPILE_JOBS": text})
@@ -60,7 +62,18 @@ def test_a_meaningless_number_of_jobs_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "cpus"),
-    [("1", 1), (" 1,4", 1), ("2", 2), ("9999", None), ("", None), ("0", None), ("-1", None), ("many", None)],
+    [
+        ("1", 1),
+        (" 1,4", 1),
+        ("2", 2),
+        ("9999", None),
+        ("9" * 5000, None),
+        ("0002", 2),
+        ("", None),
+        ("0", None),
+        ("-1", None),
+        ("many", None),
+    ],
 )
 def test_generated_c_runs_on_as_many_cpus_as_openmp_takes(text: str, cpus: int | None) -> None:
     least = available_cpus() if cpus is None else min(cpus, available_cpus())
@@ -83,6 +96,7 @@ def test_every_variable_of_the_table_is_read() -> None:
         "AUTOSCHED_CXX": "my-c++",
         "AUTOSCHED_COMPILE_JOBS": "17",
         "AUTOSCHED_CUDA_GRAPHS": "0",
+        "AUTOSCHED_DEBUG": "1",
     }
     assert {*values, "OMP_NUM_THREADS"} == set(ENVIRONMENT_VARIABLES)
     default, changed = settings({"HOME": "/h"}), settings({"HOME": "/h", **values})
@@ -97,13 +111,50 @@ def test_child_environment_adds_to_the_own_one(monkeypatch: pytest.MonkeyPatch) 
     assert child["PYTHONPATH"] == "/p"
 
 
-def test_openmp_threads_sleep_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["AUTOSCHED_CC", "AUTOSCHED_CXX", "CC", "CXX"])
+@pytest.mark.parametrize("text", ['gcc "x', "gcc 'x", "gcc \\", "  ", "''", '"' * 5001])
+def test_a_compiler_that_is_no_command_line_is_refused(variable: str, text: str) -> None:
+    with pytest.raises(InputError, match=f"^{variable} is ") as caught:
+        settings({variable: text})
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cache_directory_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(InputError, match="AUTOSCHED_CACHE_DIR is '~nosuchuser/x', which names no directory"):
+        settings({"AUTOSCHED_CACHE_DIR": "~nosuchuser/x"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "read"),
+    [
+        ("OMP_NUM_THREADS", "100000", str(available_cpus())),
+        ("OMP_NUM_THREADS", f"100000, {'9' * 5000},1", f"{available_cpus()},{available_cpus()},1"),
+        ("OMP_NUM_THREADS", "1", "1"),
+        ("OMP_NUM_THREADS", "many", "many"),
+        ("OMP_STACKSIZE", "100G", "256M"),
+        ("OMP_STACKSIZE", "256m", "256m"),
+        ("OMP_STACKSIZE", " 300000 ", "256M"),
+        ("OMP_STACKSIZE", "large", "large"),
+        ("GOMP_STACKSIZE", "100000000", "256M"),
+    ],
+)
+def test_openmp_takes_no_more_than_there_is(
+    variable: str, text: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, text)
+    with openmp_environment():
+        assert os.environ[variable] == read
+    assert os.environ[variable] == text
+
+
+def test_openmp_environment_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    with openmp_threads_sleep():
+    with openmp_environment():
         assert os.environ["OMP_WAIT_POLICY"] == "passive"
     assert "OMP_WAIT_POLICY" not in os.environ
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    with openmp_threads_sleep():
+    with openmp_environment():
         assert os.environ["OMP_WAIT_POLICY"] == "active"
     assert os.environ["OMP_WAIT_POLICY"] == "active"

@@ -16,6 +16,7 @@ from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_k
 from autosched.runtime.emulator.launch import Launch, check_launch
 from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernel, emulator_prelude
 from autosched.runtime.emulator.trace import Trace
+from autosched.runtime.shared_library import load_library
 
 C_TYPES = {
     "bool": "unsigned char",
@@ -190,7 +191,7 @@ def compile_emulated(
             _entry_point(text),
         ]
     )
-    library = ctypes.CDLL(str(compile_kernel(source)))
+    library = load_library(compile_kernel(source))
     return EmulatedKernel(text, source_body.splitlines(), params, library, traced=traced, granule=granule)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autosched.runtime.host_compiler import compile_shared_library
 from autosched.runtime.kernel_options import NO_IVOPTS
+from autosched.runtime.shared_library import load_library
 
 MAX_LOOP_DEPTH = 32
 """Serial loops that a traced kernel may nest (``AS_MAX_LOOP_DEPTH``)."""
@@ -107,7 +108,7 @@ def load_runtime() -> ctypes.CDLL:
         CompileError: If there is no C++ compiler, or it fails.
     """
     source = read_sources("abi.h", "fibers.h", "trace.h", "runtime.h")
-    library = ctypes.CDLL(str(compile_shared_library(source, "c++", _RUNTIME_FLAGS)))
+    library = load_library(compile_shared_library(source, "c++", _RUNTIME_FLAGS))
     library.as_emulator_launch.argtypes = [ctypes.POINTER(LaunchArguments)]
     library.as_emulator_launch.restype = ctypes.c_int
     return library
