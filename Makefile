@@ -3,6 +3,7 @@
 # make lint   ruff and mypy
 # make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
 # make test-report    reports in headless Chromium (installs it with apt-get where it is missing)
+# make test-install   each install line of README.md in an empty environment, with README's first example (minutes each)
 # make fuzz   the long runs: 2,000 random pipelines under random schedules, the largest apps (over 20 minutes on two cores)
 # make fuzz-programs  random programs under random and searched schedules; goes on where it was interrupted
 # make check-suite    200 random schedules of every suite app
@@ -34,7 +35,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test test-cluster test-report lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -54,6 +55,10 @@ test-cluster: $(VENV)/.dev-installed
 test-report: $(VENV)/.dev-installed
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
 	$(BIN)/python -m pytest tests/report
+
+test-install: export TORCH_FLAGS := $(TORCH_FLAGS)
+test-install: $(BIN)/python
+	$(BIN)/python scripts/try_installs.py
 
 # mypy reads a regular install, where every package lies in its installed place, and runs beside it
 # so that the checkout's own autosched/ does not shadow it.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.cuda import CudaBackend
-from autosched.measure.emit import check_compiler
 from autosched.measure.job import Prepared, Timing
+from autosched.runtime.nvrtc import check_compiler
 
 
 @dataclass(frozen=True, slots=True)

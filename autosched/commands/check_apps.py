@@ -100,7 +100,7 @@ def missing_tools() -> dict[str, str]:
     tools = {
         "emulator": (have_compiler("c++"), "there is no C++ compiler"),
         "cpu": (have_compiler("c"), "there is no C compiler"),
-        "NVRTC": (have_nvrtc(), "it is not installed"),
+        "NVRTC": (have_nvrtc(), "it cannot be used"),
         "cuda": (not gpu_problem(), "there is no GPU that can be used"),
     }
     return {name: reason for name, (there, reason) in tools.items() if not there}

@@ -10,14 +10,14 @@ from functools import lru_cache
 
 from autosched.errors import InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.emit import check_compiler, compile_kernels, emit
+from autosched.measure.emit import compile_kernels, emit
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
 from autosched.runtime.cuda import launch_steps
 from autosched.runtime.launch_plan import CompiledLaunches
-from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
+from autosched.runtime.nvrtc import NvrtcOptions, check_compiler, nvrtc_version
 from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.cupy_device import CupyDevice
 from autosched.runtime.timing.gpu_arrays import GpuArrays

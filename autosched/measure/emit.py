@@ -99,15 +99,6 @@ def print_once(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaKer
     return found
 
 
-def check_compiler(arch: str) -> None:
-    """Check that there is a compiler for an architecture.
-
-    Raises:
-        CompileError: If NVRTC is missing, or does not know the architecture.
-    """
-    cubin_key("", arch, NvrtcOptions(), "kernel")
-
-
 def compile_kernels(
     kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions, *, wait: bool = True
 ) -> list[Cubin]:

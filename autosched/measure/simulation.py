@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.emit import check_compiler, compile_kernels, emit
+from autosched.measure.emit import compile_kernels, emit
 from autosched.measure.generator import generator_version
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
 from autosched.measure.keys import digest
 from autosched.measure.simulated.simulate import simulate
 from autosched.measure.simulated.version import simulated_source
-from autosched.runtime.nvrtc import NvrtcOptions, nvrtc_version
+from autosched.runtime.nvrtc import NvrtcOptions, check_compiler, nvrtc_version
 from autosched.runtime.timing.rounds import Rounds, RoundsRule
 from autosched.target import Target
 

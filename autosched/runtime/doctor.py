@@ -15,6 +15,7 @@ from pathlib import Path
 
 from autosched.errors import AutoschedError, CompileError
 from autosched.runtime.host_compiler import find_compiler
+from autosched.runtime.nvrtc import check_compiler, nvrtc_version
 from autosched.settings import child_environment, settings
 from autosched.target import Target
 
@@ -37,8 +38,6 @@ int main(void) {
     return sum != 499500;
 }
 """
-
-_CUDA_KERNEL = 'extern "C" __global__ void twice(float* a) { a[threadIdx.x] *= 2.0f; }'
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +135,8 @@ def _run(command: list[str]) -> str:
 
 
 def _nvrtc() -> str:
-    from cuda.core import Program, ProgramOptions
-
-    cubin = Program(_CUDA_KERNEL, "c++", ProgramOptions(arch="sm_90")).compile("cubin")
-    return f"compiles for sm_90 without a GPU ({len(cubin.code)} bytes; cuda-core {version('cuda-core')})"
+    check_compiler("sm_90")
+    return f"{nvrtc_version()} compiles for sm_90 without a GPU (cuda-core {version('cuda-core')})"
 
 
 def _cupy() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,7 @@ _LOGS = DiskCache("nvrtc-log", suffix=".txt")
 _ARCH = re.compile(r"sm_(\d+)[a-z]?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIRST_WITH_CACHE = (12, 9)
+_NOTHING = 'extern "C" __global__ void nothing() {}'
 _ELSEWHERE = b"together "
 """An entry of the cache that is no code: before the key of the code of several sources, of which one is this."""
 _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
@@ -188,12 +190,10 @@ def nvrtc_version() -> str:
     Raises:
         CompileError: If NVRTC cannot be loaded.
     """
-    try:
+    with _usable():
         from cuda.bindings import nvrtc
 
         status, major, minor = nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:  # cuda-pathfinder's error for a missing library is a RuntimeError
-        raise _missing(error) from error
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise CompileError(f"NVRTC does not tell its version: {status}")
     return f"{major}.{minor}"
@@ -207,9 +207,10 @@ def supported_archs() -> tuple[int, ...]:
         CompileError: If NVRTC cannot be loaded.
     """
     nvrtc_version()
-    from cuda.bindings import nvrtc
+    with _usable():
+        from cuda.bindings import nvrtc
 
-    status, archs = nvrtc.nvrtcGetSupportedArchs()
+        status, archs = nvrtc.nvrtcGetSupportedArchs()
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise CompileError(f"NVRTC does not tell the architectures it supports: {status}")
     return tuple(archs)
@@ -222,27 +223,50 @@ def load_nvrtc() -> None:
         CompileError: If NVRTC or cuda.core, through which it is called, cannot be loaded.
     """
     nvrtc_version()
-    try:
+    with _usable():
         import cuda.core  # noqa: F401
-    except ImportError as error:
-        raise _missing(error) from error
+
+
+def check_compiler(arch: str) -> None:
+    """Check that kernels can be compiled for an architecture, by compiling one that does nothing.
+
+    The packages may be there in part, or in versions that do not fit: PyTorch brings NVRTC and its bindings, and not
+    cuda.core, through which it is called.
+
+    Raises:
+        CompileError: If they cannot, with what to install.
+    """
+    load_nvrtc()
+    _check_arch(arch)
+    _compile_nothing(arch)
 
 
 def have_nvrtc() -> bool:
-    """Return whether NVRTC can be loaded."""
+    """Return whether kernels can be compiled, for the latest architecture that NVRTC has."""
     try:
         load_nvrtc()
+        check_compiler(f"sm_{max(supported_archs())}")
     except CompileError:
         return False
     return True
 
 
+@lru_cache(maxsize=8)
+def _compile_nothing(arch: str) -> None:
+    found = compile_program(_NOTHING, arch, NvrtcOptions(), "nothing")
+    if not found.code:
+        raise CompileError(
+            f"NVRTC {nvrtc_version()} makes no code for {arch}: install the package nvidia-cuda-nvrtc again"
+        )
+
+
 @lru_cache(maxsize=1)
 def _library_size() -> int:
     """Return the size of the NVRTC library, which tells apart releases of one version number."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
+    with _usable():
+        from cuda.pathfinder import load_nvidia_dynamic_lib
 
-    path = load_nvidia_dynamic_lib("nvrtc").abs_path
+        path = load_nvidia_dynamic_lib("nvrtc").abs_path
     return Path(path).stat().st_size if path else 0
 
 
@@ -259,16 +283,36 @@ def _check_arch(arch: str) -> None:
         )
 
 
-def _missing(error: Exception) -> CompileError:
-    return CompileError(
-        "NVRTC, the CUDA compiler library, cannot be loaded: install the extra cuda13, "
-        "pip install 'autosched[cuda13]' (cuda12 for a driver of CUDA 12); it needs no GPU",
-        log=f"{type(error).__name__}: {error}",
-    )
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Turn whatever keeps the compiler's packages from working into one error that says what to install."""
+    try:
+        yield
+    except Exception as error:  # packages that are missing, or of versions that do not fit, fail in ways of their own
+        raise CompileError(
+            "NVRTC, the CUDA compiler library, cannot be used: install the extra nvrtc, pip install 'autosched[nvrtc]' "
+            "(to launch kernels too, autosched[cuda13], or cuda12 for a driver of CUDA 12); compiling needs no GPU",
+            log=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[bytes, str]:
     load_nvrtc()
+    written = io.StringIO()
+    try:
+        code = _compiled_code(source, arch, options, name, written)
+    except Exception as error:
+        if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
+            with _usable():
+                raise
+        flags = (f"-arch={arch}", "-minimal", *options.as_flags())
+        raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
+    logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
+    return code, _clean(written.getvalue())
+
+
+def _compiled_code(source: str, arch: str, options: NvrtcOptions, name: str, log: io.StringIO) -> bytes:
+    """Return what cuda.core makes of a source; whatever its packages raise passes through."""
     from cuda.core import Program, ProgramOptions
 
     program_options = ProgramOptions(
@@ -282,16 +326,7 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
         ptxas_options="-v",
         no_cache=_has_own_cache() or None,
     )
-    written = io.StringIO()
-    try:
-        code = Program(source, "c++", program_options).compile("cubin", logs=written).code
-    except Exception as error:
-        if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
-            raise
-        flags = (f"-arch={arch}", "-minimal", *options.as_flags())
-        raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
-    logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
-    return bytes(code), _clean(written.getvalue())
+    return bytes(Program(source, "c++", program_options).compile("cubin", logs=log).code)
 
 
 def _has_own_cache() -> bool:

@@ -26,7 +26,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost import Around, comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
-from autosched.search.modes.spills import SpillTable, has_compiler
+from autosched.search.modes.spills import SpillTable, compiler_problem
 from autosched.search.ranked import Ranked
 from autosched.search.retile import Retiler
 from autosched.search.roots import schedule_roots
@@ -72,7 +72,7 @@ def with_mended(ranked: Sequence[Ranked], table: SpillTable, count: int = 1) -> 
         table: Knows what they spill; for a processor, and where there is no compiler, nothing is mended.
         count: How many of the best are looked at; the best of each way of rewriting the pipeline always is.
     """
-    if table.target.kind != "cuda" or not has_compiler(table.target):
+    if table.target.kind != "cuda" or compiler_problem(table.target):
         return tuple(ranked)
     mender = Mender(table)
     firsts = {r.schedule.rewrites: r for r in reversed(ranked)}

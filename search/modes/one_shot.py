@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,13 +23,14 @@ from autosched.search.modes.mend import with_mended
 from autosched.search.modes.models import ANALYTICAL, LEARNED, Choice, cost_model
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.samples import PROMISING, SAMPLES, Progress, draw_samples, samplers_of
-from autosched.search.modes.spills import SpillTable, without_spills
+from autosched.search.modes.spills import SpillTable, compiler_problem, without_spills
 from autosched.search.modes.trials import Trials
 from autosched.search.ranked import Found
 from autosched.search.strategy import STRATEGIES, Strategy
 from autosched.target import Target
 
 ONE_SHOT = "one-shot"
+_UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,11 @@ def find_schedule(
     question = _question(request, target)
     if question is not None:
         known = find_tuned(bound, target) or find_searched(bound, target, question)
+        if known is None and target.kind == "cuda" and compiler_problem(target):
+            question |= _UNCHECKED  # what is found without a compiler is not taken for checked once there is one
+            known = find_searched(bound, target, question)
+            if known is not None:
+                _warn(known[1].note)
         if known is not None:
             schedule, origin, trials = known
             return Answer(schedule, origin, trials=trials)
@@ -116,6 +124,8 @@ def find_schedule(
         left = tuple(r for r in found.ranked if all(r is not k for k in filtered.kept))
         found = replace(found, ranked=filtered.kept + left)
         notes += [filtered.note] if filtered.note else []
+        if filtered.unchecked:
+            _warn(filtered.unchecked)
     kept = found.ranked[: request.top_k]
     if request.top_k > 1:
         trials = _measured(bound, target, request, found, params)
@@ -138,6 +148,14 @@ def find_schedule(
     if question is not None and not failed:
         keep_searched(bound, target, question, best.schedule, origin, trials)
     return Answer(best.schedule, origin, found, trials)
+
+
+def _warn(text: str) -> None:
+    """Warn at the line outside of this package that asked for a schedule."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "autosched":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 def _search(

@@ -9,6 +9,7 @@ from autosched.analysis.bound import BoundPipeline, Join, Split
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
+from autosched.runtime.nvrtc import check_compiler
 from autosched.runtime.nvrtc_pool import compile_many
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.ranked import Ranked
@@ -30,6 +31,7 @@ class Filtered:
         spilling: Bytes spilled by a thread, all kernels together, of the schedules that spill.
         refused: What the compiler said of those that it refused.
         note: What a user should know, or empty.
+        unchecked: Why nothing is known of registers, or empty.
     """
 
     kept: tuple[Ranked, ...]
@@ -37,6 +39,7 @@ class Filtered:
     spilling: dict[int, int] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
     note: str = ""
+    unchecked: str = ""
 
 
 @dataclass
@@ -99,9 +102,9 @@ def without_spills(ranked: Sequence[Ranked], table: SpillTable, count: int = 1) 
         try:
             spilled[k] = sum(table.of(r.schedule))
         except CompileError as error:
-            if not has_compiler(target):
-                note = f"registers are not known, so schedules that spill are not left out: {error}"
-                return Filtered(tuple(ranked[:count]), note=note.splitlines()[0])
+            if reason := compiler_problem(target):
+                unchecked = f"registers are not checked, so the schedule may spill some: {reason}"
+                return Filtered(tuple(ranked[:count]), note=unchecked, unchecked=unchecked)
             refused[k] = str(error)
         if sum(not s for s in spilled.values()) == count:
             break
@@ -117,12 +120,10 @@ def without_spills(ranked: Sequence[Ranked], table: SpillTable, count: int = 1) 
     return Filtered(tuple(ranked[k] for k in clean), len(spilled) + len(refused), spilling, refused, note)
 
 
-def has_compiler(target: Target) -> bool:
-    """Return whether kernels for a target can be compiled here."""
-    from autosched.measure.emit import check_compiler
-
+def compiler_problem(target: Target) -> str:
+    """Return why kernels for a GPU cannot be compiled here, with what to install; empty where they can."""
     try:
         check_compiler(target.arch)
-    except CompileError:
-        return False
-    return True
+    except CompileError as error:
+        return str(error).splitlines()[0]  # without the log
+    return ""

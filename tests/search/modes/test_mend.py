@@ -52,7 +52,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, threads: int, points: int) -> None:
         return tuple(max(t - threads, 0) + max(p - points, 0) for t, p in threads_and_points(schedule))
 
     monkeypatch.setattr(SpillTable, "of", of)
-    monkeypatch.setattr(mend, "has_compiler", lambda _: True)
+    monkeypatch.setattr(mend, "compiler_problem", lambda _: "")
 
 
 def test_what_does_not_spill_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) ->
         raise CompileError("refused")
 
     monkeypatch.setattr(SpillTable, "of", refuse)
-    monkeypatch.setattr(mend, "has_compiler", lambda _: True)
+    monkeypatch.setattr(mend, "compiler_problem", lambda _: "")
     best = searched()
     assert with_mended([best], TABLE) == (best,)
 

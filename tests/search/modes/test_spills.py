@@ -71,10 +71,10 @@ def test_all_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, -1, -1)
-    monkeypatch.setattr(spills, "has_compiler", lambda _: False)
+    monkeypatch.setattr(spills, "compiler_problem", lambda _: "there is none")
     found = without_spills(ranked(2), TABLE)
     assert kept(found) == [0]
-    assert "registers are not known" in found.note
+    assert found.unchecked == "registers are not checked, so the schedule may spill some: there is none"
 
 
 def test_processors_have_no_registers_to_spill(monkeypatch: pytest.MonkeyPatch) -> None:
