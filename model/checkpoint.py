@@ -15,17 +15,20 @@ from safetensors.torch import save
 from torch import Tensor
 
 from autosched import __version__
-from autosched.errors import InputError
+from autosched.errors import InputError, shortened
 from autosched.featurize import schema
 from autosched.model.ensemble import Network, network_of
 from autosched.model.files import replace_file
 from autosched.model.prior_version import prior_version
 from autosched.model.settings import ModelSettings
+from autosched.schedule.strict_json import Node, parse
+from autosched.schedule.typed_json import read_as
 from autosched.target import Target
 
 FORMAT = "autosched-model"
 VERSION = 1
 LARGEST_FILE = 1 << 28
+_UNSAID = ", which does not say what its weights are for"
 _RETRAIN = "train a new one with scripts/train.py"
 
 
@@ -50,6 +53,41 @@ class Provenance:
     apps: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     least_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file says about its weights; see `Provenance`.
+
+    Attributes:
+        version: Of the format.
+        schema_version: Of the features.
+        prior_version: Of the analytical times.
+        features: Names of the features.
+        settings: Shape of the network.
+        target: The device.
+        source: Where the labels come from.
+        data: What it was trained on.
+        held_out: Families that were held out.
+        apps: Suite apps that were not.
+        metrics: How well it does.
+        least_share: Files of earlier releases have none.
+        autosched: The release that wrote it.
+    """
+
+    version: int
+    schema_version: int
+    prior_version: str
+    features: tuple[str, ...]
+    settings: ModelSettings
+    target: Target
+    source: str
+    data: str
+    held_out: tuple[str, ...]
+    apps: tuple[str, ...]
+    metrics: Mapping[str, Any]
+    least_share: float = 0.0
+    autosched: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,24 +170,57 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"cannot read weights from {path}: {e.strerror or e}; {_RETRAIN}") from e
     except SafetensorError as e:
         raise InputError(f"{path} is damaged or no file of weights ({e}); {_RETRAIN}") from e
-    try:
-        document: dict[str, Any] = json.loads(metadata["document"])
-        found = metadata.get("format") or document["format"], document["version"]
-        versions = document["schema_version"], document["prior_version"]
-        features = document["features"]
-        device = document["target"]
-        expected = schema.SCHEMA_VERSION, prior_version(device["kind"], device.get("processor", ""))
-    except (KeyError, TypeError, ValueError) as e:
-        raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e
-    if found != (FORMAT, VERSION):
-        raise InputError(f"{path} has format {found[0]!r}, version {found[1]}, not {FORMAT!r}, {VERSION}; {_RETRAIN}")
-    if versions != expected or features != list(schema.NAMES):
-        raise InputError(
-            f"{path} was trained on features of version {versions[0]} and analytical times of version {versions[1]}; "
-            f"this release has {expected[0]} and {expected[1]}: {_RETRAIN}"
-        )
+    if "document" not in metadata:
+        raise InputError(f"{path} does not say what its weights are for: it has no document; {_RETRAIN}")
+    top = parse(metadata["document"], f"{path}{_UNSAID}", InputError, _RETRAIN)
+    read_document(path, top, metadata.get("format"))
+    document: dict[str, Any] = json.loads(metadata["document"])
     _check_finite(path, tensors)
     return tensors, document
+
+
+def read_document(path: Path, top: Node, outer_format: str | None = None) -> Document:
+    """Return what a file says about its weights, each value checked.
+
+    Args:
+        path: The file, for messages.
+        top: The JSON.
+        outer_format: The format where it stands beside the text, as in files of earlier releases.
+
+    Raises:
+        InputError: A value is missing or none of its kind, or the weights are for other features.
+    """
+    given = top.mapping()
+    found = outer_format or (given["format"].value if "format" in given else None), _value(given, "version")
+    if found != (FORMAT, VERSION):
+        raise InputError(
+            f"{path} has format {shortened(found[0])}, version {shortened(found[1])}, not {FORMAT!r}, {VERSION}; "
+            f"{_RETRAIN}"
+        )
+    target = read_as(top.fields_of("target")[0], Target)
+    versions = _value(given, "schema_version"), _value(given, "prior_version")
+    expected = schema.SCHEMA_VERSION, prior_version(target.kind, target.processor)
+    if versions != expected or _value(given, "features") != list(schema.NAMES):
+        raise InputError(
+            f"{path} was trained on features of version {shortened(versions[0])} and analytical times of version "
+            f"{shortened(versions[1])}; this release has {expected[0]} and {expected[1]}: {_RETRAIN}"
+        )
+    document = read_as(top.without("format"), Document, newer=True)
+    for name, value in document.metrics.items():
+        if not isinstance(value, int | float) or isinstance(value, bool):  # NaN where there was nothing to judge by
+            raise given["metrics"].part(value, name).error(f"is {shortened(value)}: give a number")
+    versions = document.schema_version, document.prior_version
+    expected = schema.SCHEMA_VERSION, prior_version(document.target.kind, document.target.processor)
+    if versions != expected or document.features != schema.NAMES:
+        raise InputError(
+            f"{path} was trained on features of version {shortened(versions[0])} and analytical times of version "
+            f"{shortened(versions[1])}; this release has {expected[0]} and {expected[1]}: {_RETRAIN}"
+        )
+    return document
+
+
+def _value(given: Mapping[str, Node], key: str) -> object:
+    return given[key].value if key in given else None
 
 
 def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) -> Checkpoint:
@@ -163,24 +234,21 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
         InputError: As `read_tensors`, or weights are missing or have other shapes than its settings say.
     """
     path = Path(path)
-    tensors, document = read_tensors(path)
+    tensors, found = read_tensors(path)
+    document = read_document(path, Node(found, "", f"{path}{_UNSAID}", InputError, _RETRAIN), FORMAT)
+    settings = document.settings
+    provenance = Provenance(
+        document.target, document.source, document.data, document.held_out, document.apps,
+        {name: float(value) for name, value in document.metrics.items()}, document.least_share,
+    )  # fmt: skip
+    chosen = target or provenance.target
+    if chosen.kind != provenance.target.kind:
+        raise InputError(
+            f"{path} was trained for {provenance.target.name}, which is no device like {chosen.name}; {_RETRAIN}"
+        )
+    network = network_of(settings, chosen)
     try:
-        settings = ModelSettings(**document["settings"])
-        provenance = Provenance(
-            target_from(document["target"]), str(document["source"]), str(document["data"]),
-            tuple(document["held_out"]), tuple(document["apps"]),
-            {str(k): float(v) for k, v in document["metrics"].items()},
-            float(document.get("least_share", 0.0)),  # files of earlier releases have none
-        )  # fmt: skip
-        chosen = target or provenance.target
-        if chosen.kind != provenance.target.kind:
-            raise InputError(
-                f"{path} was trained for {provenance.target.name}, which is no device like {chosen.name}; {_RETRAIN}"
-            )
-        network = network_of(settings, chosen)
         network.load_state_dict(tensors)
-    except (KeyError, TypeError, ValueError) as e:
-        raise InputError(f"{path} does not say what its weights are for ({e!r}); {_RETRAIN}") from e
     except RuntimeError as e:
         raise InputError(f"the weights of {path} do not fit its settings: {e}; {_RETRAIN}") from e
     network.requires_grad_(False)

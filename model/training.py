@@ -24,7 +24,9 @@ from autosched.model.network import CostNetwork
 from autosched.model.ragged import KernelBatch
 from autosched.model.settings import TrainSettings
 from autosched.model.threads import torch_threads
+from autosched.schedule.strict_json import Node
 
+MOST_EPOCHS = 10**9
 STATE_FILE = "last.safetensors"
 RANDOM = "random "
 """How the families of random pipelines begin; all others are apps."""
@@ -230,8 +232,10 @@ class Training:
             if set(weights) != set(self.network.state_dict()):
                 raise KeyError("best weights")
             for name, parameter in self.network.named_parameters():
-                self.adam.state[parameter] = part(f"adam.{name}.")
-            self.progress = Progress(document["epoch"], document["best"], document["best_epoch"], weights)
+                self.adam.state[parameter] = _moments_of(parameter, part(f"adam.{name}."))
+            top = Node(document, "", str(path), InputError, "delete it or start without it").mapping()
+            epoch, best_epoch = (top[k].integer(0, MOST_EPOCHS) for k in ("epoch", "best_epoch"))
+            self.progress = Progress(epoch, top["best"].number(), best_epoch, weights)
         except (KeyError, RuntimeError) as e:
             raise InputError(f"{path} is no state of a training run ({e}); delete it or start without it") from e
 
@@ -239,3 +243,19 @@ class Training:
         for name, parameter in self.network.named_parameters():
             if parameter in self.adam.state:
                 yield name, self.adam.state[parameter]
+
+
+def _moments_of(parameter: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return what Adam keeps of a parameter, as it was saved.
+
+    Raises:
+        KeyError: If something is missing, or of another shape.
+    """
+    if not state:  # it has had no gradient yet
+        return state
+    for key in ("exp_avg", "exp_avg_sq"):
+        if state[key].shape != parameter.shape:
+            raise KeyError(key)
+    if state["step"].numel() != 1 or not float(state["step"]) >= 0:
+        raise KeyError("step")
+    return state

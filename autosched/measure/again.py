@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from autosched.errors import MeasureError
 from autosched.measure.backend import Backend
 from autosched.measure.comparison import Comparer
-from autosched.measure.database import ResultsDatabase, Row
+from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, Timing
 from autosched.measure.problem import Problem
+from autosched.measure.row import Row
 from autosched.runtime.timing.rounds import Rounds
 from autosched.target import Target
 

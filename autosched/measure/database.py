@@ -6,85 +6,18 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import DatabaseError
+from autosched.errors import DatabaseError, shortened
 from autosched.measure.job import Job, Result, Status, Timing
-from autosched.measure.keys import digest, text_digest
-from autosched.measure.problem import Problem
+from autosched.measure.keys import text_digest
 from autosched.measure.program_version import marked_version, program_version, without_addition
+from autosched.measure.row import COLUMNS, KERNEL_COLUMNS, Row, read_row
 from autosched.measure.schema import explained, open_file, transaction
 
 BUSY_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stored measurement.
-
-    Attributes:
-        problem_text: The problem; `problem` reads it.
-        schedule: One line of JSON.
-        pipeline_hash: Identity of the pipeline when it was measured. A random pipeline of another release may be
-            another one: compare before the row is used.
-        target: Name of the target.
-        source: Where the label comes from.
-        generator: Version of the code generator.
-        status: How it ended.
-        seconds: Median time of the pipeline, None unless the status is ok.
-        spread: Quartile distance over the median.
-        kernel_seconds: Time of each kernel in launch order.
-        kernel_keys: Key of each kernel in launch order.
-        registers: Registers a thread of each kernel; empty where no compiler told.
-        spill_bytes: Bytes spilled by a thread of each kernel; empty where no compiler told.
-        error: What went wrong.
-        origin: Where the schedule came from.
-        seed: Of inputs and noise.
-        compiler: Name and version of the compiler.
-        driver: Version of the GPU's driver.
-        conditions: Clocks, threads, copies of the buffers.
-        date: When it was stored, UTC.
-    """
-
-    problem_text: str = field(repr=False)
-    schedule: str = field(repr=False)
-    pipeline_hash: str
-    target: str
-    source: str
-    generator: str
-    status: Status
-    seconds: float | None
-    spread: float | None
-    kernel_seconds: tuple[float, ...]
-    kernel_keys: tuple[str, ...] = field(repr=False)
-    registers: tuple[int, ...]
-    spill_bytes: tuple[int, ...]
-    error: str
-    origin: str
-    seed: int
-    compiler: str
-    driver: str
-    conditions: dict[str, Any]
-    date: str
-
-    @property
-    def problem(self) -> Problem:
-        """The pipeline with its shapes."""
-        return Problem.parse(self.problem_text)
-
-    @property
-    def schedule_hash(self) -> str:
-        """SHA-256 of the schedule's text, in hexadecimal."""
-        return digest(self.schedule)
-
-    def is_of(self, generator: str) -> bool:
-        """Return whether a version of the code generator emits the text that was measured."""
-        if self.generator in (generator, marked_version(generator)):
-            return self.generator == program_version(generator, self.problem, self.schedule, self.target)
-        return False
 
 
 class ResultsDatabase:
@@ -168,7 +101,7 @@ class ResultsDatabase:
         """
         with explained(self.path, "read"):
             known = self._current(job, source, generator)
-        return None if known is None else Status(known[1])
+        return None if known is None else self._status(known[1])
 
     def note(self, key: str) -> None:
         """Remember that something is finished, such as all candidates of a problem.
@@ -233,7 +166,7 @@ class ResultsDatabase:
         """
         with explained(self.path, "read"):
             found = self._connection.execute("SELECT source, status, count(*) FROM results GROUP BY 1, 2 ORDER BY 1, 2")
-            return {(source, Status(status)): n for source, status, n in found}
+            return {(source, self._status(status)): n for source, status, n in found}
 
     def sources(self) -> Counter[str]:
         """Return how many times there are from each source.
@@ -326,23 +259,31 @@ class ResultsDatabase:
             [(cursor.lastrowid, *k) for k in _kernel_values(result, timing)],
         )
 
+    def _status(self, stored: object) -> Status:
+        try:
+            return Status(str(stored))
+        except ValueError as error:
+            raise DatabaseError(
+                f"{self.path}: column status of the results is {shortened(stored)}, which is no way to "
+                "end; restore a copy of the file, or choose another path"
+            ) from error
+
     def _row(self, fields: tuple[Any, ...]) -> Row:
-        (identity, text, pipeline_hash, schedule, target, source, generator, status, seconds, spread, error, origin,
-         seed, compiler, driver, conditions, date) = fields  # fmt: skip
+        identity, text, problem_hash, *others, schedule_hash = fields
         kernels = self._connection.execute(
             "SELECT seconds, key, registers, spill_bytes FROM kernels WHERE result = ? ORDER BY position", (identity,)
         ).fetchall()
-        return Row(
-            text, schedule, pipeline_hash, target, source, generator, Status(status), seconds, spread,
-            tuple(k[0] for k in kernels if k[0] is not None), tuple(k[1] for k in kernels),
-            tuple(k[2] for k in kernels if k[2] is not None), tuple(k[3] for k in kernels if k[3] is not None),
-            error, origin, seed, compiler, driver, json.loads(conditions), date,
-        )  # fmt: skip
+        return read_row(
+            f"row {identity} of the results in {self.path}",
+            dict(zip(COLUMNS, [text, *others], strict=True)),
+            {"problem": problem_hash, "schedule": schedule_hash},
+            dict(zip(KERNEL_COLUMNS, zip(*kernels, strict=True), strict=False)),
+        )
 
 
 _SELECT = """
-SELECT r.id, p.text, p.pipeline_hash, r.schedule, r.target, r.source, r.generator, r.status, r.seconds, r.spread,
-       r.error, r.origin, r.seed, r.compiler, r.driver, r.conditions, r.date
+SELECT r.id, p.text, p.hash, p.pipeline_hash, r.schedule, r.target, r.source, r.generator, r.status, r.seconds,
+       r.spread, r.error, r.origin, r.seed, r.compiler, r.driver, r.conditions, r.date, r.schedule_hash
 FROM results r JOIN problems p ON p.id = r.problem"""
 
 

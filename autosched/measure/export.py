@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import DatabaseError, InputError
-from autosched.measure.database import ResultsDatabase, Row
+from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Status
+from autosched.measure.row import Row
 
 FORMAT = "autosched-samples"
 VERSION = 1
@@ -78,7 +79,7 @@ def _write(path: Path, rows: Iterable[Row]) -> int:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'autosched[train]'") from error
-    schema = _schema(pa)
+    schema = schema_of(pa)
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     count = 0
     try:
@@ -97,7 +98,8 @@ def _write(path: Path, rows: Iterable[Row]) -> int:
     return count
 
 
-def _schema(pa: Any) -> Any:
+def schema_of(pa: Any) -> Any:
+    """Return the columns of a file; ``pa`` is PyArrow."""
     text, real, whole = pa.string(), pa.float64(), pa.int64()
     columns = {
         "problem": text,

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autosched.errors import DatabaseError, InputError
-from autosched.measure.database import ResultsDatabase, Row
-from autosched.measure.export import FORMAT, VERSION
+from autosched.measure.database import ResultsDatabase
+from autosched.measure.export import FORMAT, VERSION, schema_of
 from autosched.measure.job import Status
 from autosched.measure.program_version import without_addition
+from autosched.measure.row import COLUMNS, Row, read_row
 
 PARQUET = ".parquet"
 
@@ -55,8 +56,8 @@ class LabelFiles:
         self.path = Path(paths[0])
         found: dict[tuple[Any, ...], Row] = {}
         for path in paths:
-            for fields in _read(Path(path)):
-                row = _row(fields)
+            for number, fields in enumerate(_read(Path(path))):
+                row = _row(Path(path), number, fields)
                 key = fields["problem_hash"], row.schedule, row.target, row.source, row.generator
                 if key not in found or row.status == Status.OK:
                     found[key] = row
@@ -124,15 +125,24 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if metadata.get(b"version") != str(VERSION).encode():
         version = metadata.get(b"version", b"?").decode()
         raise DatabaseError(f"{path} is of version {version}, not {VERSION}; write it again from its database")
-    found: list[dict[str, Any]] = table.to_pylist()
+    missing = [name for name in schema_of(pa).names if name not in table.schema.names]
+    if missing:
+        raise DatabaseError(f"{path} has no column {missing[0]!r}; write the file again")
+    try:
+        found: list[dict[str, Any]] = table.to_pylist()
+    except (ValueError, pa.ArrowException) as error:  # text that is no UTF-8
+        raise DatabaseError(f"cannot read labels from {path}: {error}; write the file again") from error
     return found
 
 
-def _row(fields: dict[str, Any]) -> Row:
-    return Row(
-        fields["problem"], fields["schedule"], fields["pipeline_hash"], fields["target"], fields["source"],
-        fields["generator"], Status(fields["status"]), fields["seconds"], fields["spread"],
-        tuple(fields["kernel_seconds"]), tuple(fields["kernel_keys"]), tuple(fields["registers"]),
-        tuple(fields["spill_bytes"]), fields["error"], fields["origin"], 0, fields["compiler"], fields["driver"], {},
-        fields["date"],
-    )  # fmt: skip
+def _row(path: Path, number: int, fields: dict[str, Any]) -> Row:
+    kernels = {
+        name: fields[column] or ()
+        for name, column in (
+            ("seconds", "kernel_seconds"), ("keys", "kernel_keys"), ("registers", "registers"),
+            ("spill_bytes", "spill_bytes"),
+        )
+    }  # fmt: skip
+    columns = {name: fields[name] for name in COLUMNS if name in fields} | {"seed": 0, "conditions": "{}"}
+    hashes = {"problem": fields["problem_hash"], "schedule": fields["schedule_hash"]}
+    return read_row(f"row {number} of {path}", columns, hashes, kernels)

@@ -10,11 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.errors import InputError
+from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.measure.sources import (
+    AppArguments,
     Arrays,
     Opened,
+    PipelineArguments,
+    RandomArguments,
     Setting,
     app_arguments,
     open_app,
@@ -23,6 +26,8 @@ from autosched.measure.sources import (
     pipeline_arguments,
     random_arguments,
 )
+from autosched.schedule.strict_json import parse
+from autosched.schedule.typed_json import read_as
 
 FORMAT = "autosched-problem"
 VERSION = 1
@@ -32,6 +37,7 @@ _OPEN: Mapping[str, Callable[[Mapping[str, Any]], Opened]] = {
     "random": open_random,
     "pipeline": open_pipeline,
 }
+_ARGUMENTS: Mapping[str, type] = {"app": AppArguments, "random": RandomArguments, "pipeline": PipelineArguments}
 _KEPT_OPEN = 8
 
 
@@ -94,19 +100,19 @@ class Problem:
         Raises:
             InputError: If it is no such text, or one of another version.
         """
-        try:
-            document = json.loads(text)
-            found = document["format"], document["version"]
-            problem = cls(document["kind"], _canonical(document["arguments"]))
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"this is no problem's text ({error!r}): {text[:80]!r}") from error
+        top = parse(text, "this is no problem's text", InputError)
+        given = top.mapping()
+        found = tuple(given[key].value if key in given else None for key in ("format", "version"))
         if found != (FORMAT, VERSION):
             raise InputError(
-                f"a problem of format {found[0]!r} version {found[1]} cannot be read, only version {VERSION}"
+                f"a problem of format {shortened(found[0])} version {shortened(found[1])} cannot be read, only version "
+                f"{VERSION}"
             )
-        if problem.kind not in _OPEN:
-            raise InputError(f"a problem of kind {problem.kind!r} cannot be read; there is {', '.join(_OPEN)}")
-        return problem
+        _, _, kind, arguments = top.fields("format", "version", "kind", "arguments")
+        if kind.text() not in _OPEN:
+            raise InputError(f"a problem of kind {shortened(kind.value)} cannot be read; there is {', '.join(_OPEN)}")
+        read_as(arguments, _ARGUMENTS[kind.text()])
+        return cls(kind.text(), _canonical(json.loads(text)["arguments"]))
 
     def text(self) -> str:
         """Return the problem as one line of JSON, the same in every process."""

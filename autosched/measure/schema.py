@@ -104,6 +104,10 @@ def explained(path: Path, action: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise DatabaseError(f"cannot {action} the results database {path}: {error}; {_way_out(error)}") from error
+    except OverflowError as error:
+        raise DatabaseError(
+            f"cannot {action} the results database {path}: {error}; seeds and counts have at most 63 bits"
+        ) from error
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

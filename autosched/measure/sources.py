@@ -49,6 +49,32 @@ class Opened:
     mismatch: Callable[[NDArray[Any], NDArray[Any], bool], str | None]
 
 
+@dataclass(frozen=True)
+class AppArguments:
+    """What identifies a suite app, as a problem's text has it."""
+
+    name: str
+    sizes: Mapping[str, int]
+    params: Mapping[str, bool | int | float | tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class RandomArguments:
+    """What identifies a random pipeline; its settings check themselves when they are opened."""
+
+    seed: int
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class PipelineArguments:
+    """What identifies a pipeline that is written out; the pipeline checks itself by its hash."""
+
+    pipeline: Mapping[str, object]
+    shapes: Mapping[str, tuple[int, ...]]
+    params: Mapping[str, bool | int | float]
+
+
 def app_arguments(
     name: str, sizes: Mapping[str, int] | None, params: Mapping[str, Setting] | None, *, small: bool
 ) -> dict[str, Any]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autosched.analysis.bound import BoundPipeline
-from autosched.errors import AutoschedError, CacheError
+from autosched.errors import AutoschedError, CacheError, InputError
 from autosched.measure.keys import digest
 from autosched.model.files import replace_file
 from autosched.model.origin import features_digest
 from autosched.runtime.cache import DiskCache, cache_key
 from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.strict_json import parse
+from autosched.schedule.typed_json import read_as
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
 from autosched.search.modes.origin import Origin
@@ -41,7 +44,7 @@ Entry = tuple[Schedule, Origin, Trials | None]
 def find_searched(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> Entry | None:
     """Return what the same search found before, or None."""
     content = _SEARCHED.get_bytes(_key(bound, target, question))
-    return None if content is None else _read(content.decode(), bound, target, "the cache of schedules")
+    return None if content is None else _read(content, bound, target, "the cache of schedules")
 
 
 def keep_searched(
@@ -64,7 +67,7 @@ def find_tuned(bound: BoundPipeline, target: Target) -> Entry | None:
     for kind in _KINDS:
         path = _tuned_path(bound, target, kind)
         try:
-            content = path.read_text(encoding="utf-8")
+            content = path.read_bytes()
         except OSError:  # none, or not ours to read
             continue
         found = _read(content, bound, target, str(path))
@@ -97,7 +100,7 @@ def keep_tuned(
     """
     path = _tuned_path(bound, target, origin.source.partition(":")[0])
     try:
-        known = _read(path.read_text(encoding="utf-8"), bound, target, str(path)) if path.exists() else None
+        known = _read(path.read_bytes(), bound, target, str(path)) if path.exists() else None
         if known is None or known[1].source != origin.source or not _is_faster(known, schedule, origin, is_ahead):
             replace_file(path, lambda beside: _write(beside, _written(bound, schedule, origin, trials)))
     except OSError as error:
@@ -146,16 +149,16 @@ def _written(bound: BoundPipeline, schedule: Schedule, origin: Origin, trials: T
     return json.dumps(document, allow_nan=False)
 
 
-def _read(text: str, bound: BoundPipeline, target: Target, where: str) -> Entry | None:
+def _read(text: bytes, bound: BoundPipeline, target: Target, where: str) -> Entry | None:
     """Return a kept schedule; one that is damaged or does not fit any more counts as none."""
     try:
-        document = json.loads(text)
-        schedule = from_json(document["schedule"], bound)
+        given = parse(text, where, InputError).fields("origin", "schedule", "trials")
+        origin = read_as(given[0], Origin, newer=True)
+        schedule = from_json(given[1].text(), bound)
         validate(bound, schedule, target)
-        kept = document.get("trials")
-        trials = None if kept is None else Trials.from_data(kept, bound)
-        return schedule, Origin.from_data({**document["origin"], "reused": True}), trials
-    except (AutoschedError, ValueError, KeyError, TypeError) as error:
+        trials = None if given[2].value is None else Trials.from_data(given[2], bound)
+        return schedule, replace(origin, reused=True), trials
+    except AutoschedError as error:
         logger.warning("a schedule in %s cannot be used and is searched for again: %s", where, error)
         return None
 

@@ -17,6 +17,7 @@ from autosched.measure.keys import digest
 from autosched.model.shipped import SUFFIX, find_weights, shipped_weights
 from autosched.schedule.types import Schedule
 from autosched.search.cost import CostModel
+from autosched.search.modes.checks import LARGEST_SEED, check_seconds, check_whole
 from autosched.search.modes.fallback import find_otherwise, warn_of_failure
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched
 from autosched.search.modes.mend import with_mended
@@ -60,8 +61,10 @@ class Request:
     def __post_init__(self) -> None:
         if isinstance(self.strategy, str) and self.strategy not in STRATEGIES:
             raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGIES)}")
-        if self.top_k < 1 or self.samples < 1:
-            raise InputError(f"top_k is {self.top_k} and samples {self.samples}: give at least 1 of each")
+        check_whole("top_k", self.top_k, 1)
+        check_whole("samples", self.samples, 1)
+        check_whole("seed", self.seed, 0, LARGEST_SEED)
+        check_seconds(self.seconds)
 
 
 @dataclass(frozen=True)

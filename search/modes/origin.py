@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 SEARCHED, TUNED = "searched", "tuned"
@@ -42,9 +41,3 @@ class Origin:
     def to_data(self) -> dict[str, Any]:
         """Return it as data that `json` can write."""
         return asdict(self)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Origin:
-        """Return the origin of data that `to_data` returned; what another release added is left out."""
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.runtime.timing.durations import time_text
 from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.strict_json import Node
+from autosched.schedule.typed_json import read_as
 from autosched.schedule.types import Schedule
 from autosched.search.modes.finalists import Timed, choose
 from autosched.search.ranked import Found, Ranked
@@ -141,26 +143,51 @@ class Trials:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any], bound: BoundPipeline) -> Trials:
-        """Return the trials of data that `to_data` returned.
+    def from_data(cls, node: Node, bound: BoundPipeline) -> Trials:
+        """Return the trials of data that `to_data` returned, as they were read.
 
         Raises:
-            ScheduleError: If a schedule is none of the pipeline.
-            KeyError: If the data are something else; likewise TypeError.
+            AutoschedError: If the data are something else, or a schedule is none of the pipeline.
         """
+        kept = read_as(node, _KeptTrials)
+        if not kept.trials:
+            raise node.error("has no trials, of which the first was chosen")
         trials = tuple(
             Trial(
-                from_json(t["schedule"], bound),
-                t["origin"],
-                math.nan if t["predicted"] is None else t["predicted"],
-                math.nan if t["first_s"] is None else t["first_s"],
-                t["again_s"],
-                tuple(t["kernel_seconds"]),
-                t["problem"],
+                from_json(t.schedule, bound),
+                t.origin,
+                math.nan if t.predicted is None else t.predicted,
+                math.nan if t.first_s is None else t.first_s,
+                t.again_s,
+                t.kernel_seconds,
+                t.problem,
             )
-            for t in data["trials"]
+            for t in kept.trials
         )
-        return cls(data["source"], trials, data["wrong"], data["note"])
+        return cls(kept.source, trials, kept.wrong, kept.note)
+
+
+@dataclass(frozen=True)
+class _KeptTrial:
+    """A `Trial` as it is written; None where there is no time."""
+
+    schedule: str
+    origin: str
+    predicted: float | None
+    first_s: float | None
+    again_s: float | None
+    kernel_seconds: tuple[float, ...]
+    problem: str
+
+
+@dataclass(frozen=True)
+class _KeptTrials:
+    """`Trials` as they are written."""
+
+    source: str
+    wrong: int
+    note: str
+    trials: tuple[_KeptTrial, ...]
 
 
 def measure_ranked(

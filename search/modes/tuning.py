@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from autosched.errors import InputError, MeasureError
+from autosched.errors import AutoschedError, InputError, MeasureError
 from autosched.measure.backend import Backend
 from autosched.measure.comparison import Comparer
 from autosched.measure.database import ResultsDatabase
@@ -26,6 +26,7 @@ from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.search.modes.batches import BatchSettings, baseline, draw_batch
 from autosched.search.modes.champions import champion_of
+from autosched.search.modes.checks import check_seconds
 from autosched.search.modes.finalists import Timed
 from autosched.search.modes.samples import samplers_of
 from autosched.search.modes.trials import ROOTS
@@ -105,10 +106,12 @@ class Tuner:
             DatabaseError: If results cannot be read or stored.
             InputError: If a file cannot be written.
         """
+        check_seconds(seconds)
         deadline = None if seconds is None else time.perf_counter() + seconds
         self.files.database.parent.mkdir(parents=True, exist_ok=True)
         with ResultsDatabase(self.files.database) as database, self._pool, self._comparer:
             self._results.load(database, self._backend, self._target.name)
+            self._check_results()
             if self.state.iteration:
                 self._weights.load(self.files.weights_of(self.state.iteration))
             cut_short = False
@@ -257,7 +260,30 @@ class Tuner:
                 f"{self.files.state} is of a run that has done {found.iteration} iterations: ask to resume it, or "
                 "choose another database"
             )
+        self._check_drawn(found)
         return found
+
+    def _check_drawn(self, state: TuningState) -> None:
+        """Refuse a state with texts that are no schedules of the pipeline, before anything is done for them."""
+        for k, batch in enumerate(state.drawn):
+            for n, drawn in enumerate(batch):
+                try:
+                    from_json(drawn.schedule, self._bound, "the schedule")
+                except AutoschedError as error:
+                    raise InputError(
+                        f"{self.files.state}: drawn[{k}][{n}] cannot be used ({error}): delete the file to start "
+                        "again, with the results that are there"
+                    ) from error
+
+    def _check_results(self) -> None:
+        """Refuse a database without the times that the state builds on."""
+        for champion in self.state.champions:
+            found = self._results.of.get(champion.schedule)
+            if found is None or found.seconds is None:
+                raise InputError(
+                    f"{self.files.database} has no time of a schedule that was the fastest by {self.files.state}: "
+                    "restore a copy of the database, or delete the state to start again"
+                )
 
     def _save(self, state: TuningState) -> None:
         self.files.save(state)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.measure.backend import Backend
-from autosched.measure.database import ResultsDatabase, Row
+from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, Result, Status
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
+from autosched.measure.row import Row
 from autosched.model.samples import Sample
 from autosched.schedule.serialise import from_json
 from autosched.search.modes.finalists import Timed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from autosched.errors import InputError
 from autosched.model.tuning import TuningSettings
+from autosched.search.modes.checks import LARGEST_SEED, check_whole
 from autosched.search.modes.samples import SAMPLES
 from autosched.search.settings import SearchSettings
 
@@ -36,9 +37,9 @@ class TuneSettings:
     training: TuningSettings = field(default_factory=TuningSettings)
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.samples < 2:
-            raise InputError(
-                f"iterations is {self.iterations} and samples {self.samples}: give at least 1 iteration and 2 samples"
-            )
+        check_whole("iterations", self.iterations, 1)
+        check_whole("samples", self.samples, 2)
+        check_whole("searches", self.searches, 1)
+        check_whole("seed", self.seed, 0, LARGEST_SEED)
         if not 0 <= self.mutations < 1:
             raise InputError(f"mutations is {self.mutations}: give a share of at least 0, below 1")

@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autosched.errors import InputError
+from autosched.errors import InputError, shortened
+from autosched.measure.keys import digest
 from autosched.model.files import replace_file
+from autosched.schedule.strict_json import Node, parse
+from autosched.schedule.typed_json import read_as
 
 FORMAT = "autosched-tuning"
 VERSION = 2
+_AGAIN = "delete it to start again, with the results that are there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +112,15 @@ class TuningFiles:
         """Return the state of a run that was started before, or None.
 
         Raises:
-            InputError: If the file is no such state, or of another version.
+            InputError: If the file is no such state, or of another version, or its parts do not fit together.
         """
         try:
-            document: dict[str, Any] = json.loads(self.state.read_text(encoding="utf-8"))
+            content = self.state.read_bytes()
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.state} cannot be read ({error}): delete it to start again") from error
-        try:
-            if (document["format"], document["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
-            drawn = tuple(tuple(Drawn(**d) for d in batch) for batch in document["drawn"])
-            champions = tuple(Champion(**c) for c in document["champions"])
-            return TuningState(
-                document["fingerprint"], document["iteration"], drawn, tuple(document["errors"]), champions
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{self.state} is no state of a tuning run ({error!r}): delete it to start again"
-            ) from error
+        except OSError as error:
+            raise InputError(f"{self.state} cannot be read ({error.strerror or error}): {_AGAIN}") from error
+        return _read_state(parse(content, str(self.state), InputError, _AGAIN))
 
     def save(self, state: TuningState) -> None:
         """Write the state.
@@ -143,6 +136,43 @@ class TuningFiles:
 
     def _named(self, ending: str) -> Path:
         return self.stem.with_name(f"{self.stem.name}.{ending}")
+
+
+def _read_state(top: Node) -> TuningState:
+    found = top.mapping()
+    for key, expected in (("format", FORMAT), ("version", VERSION)):
+        node = found.pop(key, None)
+        if node is None or node.value != expected or isinstance(node.value, bool):
+            shown = "missing" if node is None else shortened(node.value)
+            raise top.error(f"is no state of a tuning run: its {key} is {shown}, not {expected!r}")
+    state = read_as(top.without("format", "version"), TuningState)
+    _check_counts(top, state)
+    for k, champion in enumerate(state.champions):
+        _check_champion(found["champions"].part(champion, f"[{k}]"), champion, state)
+    return state
+
+
+def _check_counts(top: Node, state: TuningState) -> None:
+    """Refuse a state that has more or less than its iterations have left: no file ends there."""
+    done = state.iteration
+    if done < 0:
+        raise top.error(f"is no state of a tuning run: its iteration is {done}")
+    for name, values, most in (
+        ("drawn", state.drawn, done + 1),
+        ("errors", state.errors, done),
+        ("champions", state.champions, done + 1),
+    ):
+        if not done <= len(values) <= most:
+            raise top.error(f"has {len(values)} entries of {name} after {done} iterations")
+
+
+def _check_champion(node: Node, champion: Champion, state: TuningState) -> None:
+    if not champion.seconds > 0 or not all(seconds > 0 for seconds in champion.again.values()):
+        raise node.error("has a time that is not above 0")
+    if champion.again and digest(champion.schedule) not in champion.again:
+        raise node.error("has no time of its own schedule among those of its comparison")
+    if not any(d.schedule == champion.schedule for batch in state.drawn for d in batch):
+        raise node.error("has a schedule that was never drawn")
 
 
 def with_batch(state: TuningState, batch: tuple[Drawn, ...]) -> TuningState:

@@ -1,0 +1,34 @@
+"""Numbers that callers give to the modes: of any type, and checked before anything is done with them."""
+
+from __future__ import annotations
+
+import math
+
+from autosched.errors import InputError, shortened
+
+MOST = 1_000_000
+LARGEST_SEED = 2**63 - 1
+
+
+def check_seconds(seconds: object) -> None:
+    """Refuse a time budget that is none.
+
+    Raises:
+        InputError: If it is neither None nor a finite number of at least 0.
+    """
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise InputError(
+            f"seconds is {shortened(seconds)}: give a finite number of seconds of at least 0, or None for no budget"
+        )
+
+
+def check_whole(name: str, value: object, low: int, high: int = MOST) -> None:
+    """Refuse what is no whole number from `low` to `high`.
+
+    Raises:
+        InputError: If it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(f"{name} is {shortened(value)}: give a whole number from {low} to {high}")
