@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import hydra
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from autosched.commands.progress import tuning
@@ -21,19 +21,23 @@ from autosched.errors import AutoschedError
 from autosched.measure.choose import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.tuning import TuningSettings
+from autosched.schedule.typed_json import read_settings
 from autosched.search.modes.tuning import Tuner
 from autosched.search.modes.tuning_reports import Tuned
 from autosched.search.modes.tuning_settings import TuneSettings
+from autosched.search.settings import SearchSettings
 from autosched.target import get_target
 
 
 def tuned(config: DictConfig) -> Tuned:
     """Run, or go on with, what the configuration asks for."""
     OmegaConf.resolve(config)
+    plain: Any = OmegaConf.to_container(config)
     target = get_target(config.target)
     settings = TuneSettings(
         config.iterations, config.samples, config.searches, config.mutations, config.weights, config.seed,
-        instantiate(config.search, _convert_="all"), TuningSettings(**config.training),
+        read_settings(plain["search"], "search", SearchSettings),
+        read_settings(plain["training"], "training", TuningSettings),
     )  # fmt: skip
     problem = Problem.app(config.app, dict(config.sizes), dict(config.params))
     backend = backend_for(target, config.measured_on)

@@ -19,9 +19,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import hydra
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
@@ -42,8 +42,10 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem, spread
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.simulation import SimulatedBackend
+from autosched.random_pipelines import RandomPipelineSettings
 from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
+from autosched.schedule.typed_json import read_settings
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, Drawn, draw_in_processes
 from autosched.search.known import KnownSchedules
@@ -65,7 +67,7 @@ def backend_of(config: DictConfig, target: Target) -> Backend:
     """Return what the configuration asks to measure on."""
     if config.backend == "simulated":
         return SimulatedBackend(target)
-    rule = StopRule(**config.stop)
+    rule = read_settings(_plain(config.stop), "measure.stop", StopRule)
     if config.backend == "cpu":
         return CpuBackend(config.threads, rule) if config.threads else CpuBackend(rule=rule)
     if config.backend == "cuda":
@@ -79,13 +81,19 @@ def backend_of(config: DictConfig, target: Target) -> Backend:
 
 def limits_of(config: DictConfig) -> MeasureSettings:
     """Return processes and time limits."""
-    given = {name: config[name] for name in LIMITS if config[name] is not None}
-    return MeasureSettings(**given | {"again": tuple(given["again"])})
+    values = _plain(config)
+    given = {name: values[name] for name in LIMITS if values[name] is not None}
+    return read_settings(given, "measure", MeasureSettings)
+
+
+def _plain(config: DictConfig) -> dict[Any, Any]:
+    found: Any = OmegaConf.to_container(config)
+    return dict(found)
 
 
 def problems_of(config: DictConfig) -> list[Problem]:
     """Return the pipelines to measure, apps evenly among the random ones."""
-    settings = instantiate(config.random_pipelines, _convert_="all")
+    settings = read_settings(_plain(config.random_pipelines), "random_pipelines", RandomPipelineSettings)
     chosen = config.dataset
     apps = [Problem.app(n, small=chosen.small) for n in (NAMES if list(chosen.apps) == ["all"] else chosen.apps)]
     seeds = range(chosen.first, chosen.first + chosen.pipelines)
@@ -122,7 +130,9 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
         deadline: Time by `time.monotonic` after which no more are waited for.
     """
     problems = problems_of(config)
-    drawer = Drawer(target, Mix(**config.dataset.schedules), config.seed, config.cost)
+    drawer = Drawer(
+        target, read_settings(_plain(config.dataset.schedules), "dataset.schedules", Mix), config.seed, config.cost
+    )
     processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
     return Supply(
         problems,
@@ -256,7 +266,9 @@ def time_in_turns(
         end: Time by `time.perf_counter` after which no further pipeline is begun.
     """
     deadline = time.monotonic() + end - time.perf_counter()
-    with Comparer(backend, limits, RoundsRule(**config.measure.turns)) as comparer:
+    with Comparer(
+        backend, limits, read_settings(_plain(config.measure.turns), "measure.turns", RoundsRule)
+    ) as comparer:
         found = time_again(database, backend, target, comparer, deadline=deadline)
         outcomes = list(track(found, "in turns", console=CONSOLE))
     for problem, reason in outcomes:

@@ -42,6 +42,7 @@ from autosched.model.samples import one_source
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.store import FeatureStore
 from autosched.model.training import RANDOM, EpochReport
+from autosched.schedule.typed_json import read_settings
 from autosched.target import get_target
 
 CONSOLE = Console(stderr=True)
@@ -51,8 +52,12 @@ FOLDS_FILE = "folds.md"
 
 def settings_of(config: DictConfig) -> TrainSettings:
     """Return the settings of network, loss and optimiser."""
-    optimiser = dict(config.optimiser) | {"betas": tuple(config.optimiser.betas)}
-    return TrainSettings(ModelSettings(**config.model), LossSettings(**config.loss), OptimiserSettings(**optimiser))
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    return TrainSettings(
+        read_settings(plain["model"], "model", ModelSettings),
+        read_settings(plain["loss"], "loss", LossSettings),
+        read_settings(plain["optimiser"], "optimiser", OptimiserSettings),
+    )
 
 
 def bar(unit: str) -> Progress:

@@ -137,7 +137,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def _row(path: Path, number: int, fields: dict[str, Any]) -> Row:
     kernels = {
-        name: fields[column] or ()
+        name: fields[column]
         for name, column in (
             ("seconds", "kernel_seconds"), ("keys", "kernel_keys"), ("registers", "registers"),
             ("spill_bytes", "spill_bytes"),

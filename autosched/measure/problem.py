@@ -112,7 +112,10 @@ class Problem:
         if kind.text() not in _OPEN:
             raise InputError(f"a problem of kind {shortened(kind.value)} cannot be read; there is {', '.join(_OPEN)}")
         read_as(arguments, _ARGUMENTS[kind.text()])
-        return cls(kind.text(), _canonical(json.loads(text)["arguments"]))
+        try:
+            return cls(kind.text(), _canonical(json.loads(text)["arguments"]))
+        except ValueError as error:  # NaN or an infinity, which JSON does not have
+            raise arguments.error(f"cannot be used: {error}") from error
 
     def text(self) -> str:
         """Return the problem as one line of JSON, the same in every process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -99,7 +99,7 @@ def read_row(
     source: str,
     columns: Mapping[str, object],
     hashes: Mapping[str, object],
-    kernels: Mapping[str, Sequence[object]],
+    kernels: Mapping[str, object],
 ) -> Row:
     """Return a stored measurement.
 
@@ -152,11 +152,13 @@ def _optional(node: Node, low: float) -> float | None:
     return None if node.value is None else node.number(low)
 
 
-def _of_kernels(top: Node, kernels: Mapping[str, Sequence[object]], name: str) -> list[Node]:
-    return [top.part(v, f"column {name} of kernel {k}") for k, v in enumerate(kernels.get(name, ()))]
+def _of_kernels(top: Node, kernels: Mapping[str, object], name: str) -> list[Node]:
+    given = kernels.get(name)
+    column = top.part(list(given) if isinstance(given, tuple) else given, f"column {name} of its kernels")
+    return [] if given is None else column.items()
 
 
-def _numbers(top: Node, kernels: Mapping[str, Sequence[object]], name: str, read: Any) -> tuple[Any, ...]:
+def _numbers(top: Node, kernels: Mapping[str, object], name: str, read: Any) -> tuple[Any, ...]:
     return tuple(read(n) for n in _of_kernels(top, kernels, name) if n.value is not None)
 
 

@@ -20,6 +20,8 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.serialise import from_data, to_data
 from autosched.runtime.signature import CallSignature
+from autosched.schedule.strict_json import Node
+from autosched.schedule.typed_json import read_as
 
 Arrays = Mapping[str, NDArray[Any]]
 Setting = bool | int | float | tuple[float, ...]
@@ -133,10 +135,8 @@ def open_random(arguments: Mapping[str, Any]) -> Opened:
         InputError: If its settings do not fit, or it has no pipeline within their limits.
     """
     package = _random_pipelines()
-    try:
-        settings = package.RandomPipelineSettings(**arguments["settings"])
-    except TypeError as error:
-        raise InputError(f"these are no settings of random pipelines of this release: {error}") from error
+    given = Node(arguments["settings"], "settings", "a random pipeline", InputError)
+    settings: Any = read_as(given, package.RandomPipelineSettings)
     found = package.random_pipeline(arguments["seed"], settings)
     bound = found.bind()
     return Opened(

@@ -35,6 +35,21 @@ def read_as(node: Node, annotation: type[T], *, newer: bool = False) -> T:
     return found
 
 
+def read_settings(values: Mapping[Any, Any], place: str, annotation: type[T]) -> T:
+    """Return settings as a configuration file has them.
+
+    Args:
+        values: Plain data, as `OmegaConf.to_container` returns them; the name of a class to make is left out.
+        place: The way to them in the configuration, for messages.
+        annotation: The dataclass of the settings.
+
+    Raises:
+        InputError: If a value is none of its field, or not known, with its place.
+    """
+    given = {str(k): v for k, v in values.items() if k != "_target_"}
+    return read_as(Node(given, place, "the configuration", InputError), annotation)
+
+
 def _read(node: Node, annotation: Any) -> Any:
     plain = _PLAIN.get(annotation)
     if plain is not None:

@@ -41,5 +41,5 @@ class TuneSettings:
         check_whole("samples", self.samples, 2)
         check_whole("searches", self.searches, 1)
         check_whole("seed", self.seed, 0, LARGEST_SEED)
-        if not 0 <= self.mutations < 1:
+        if not isinstance(self.mutations, int | float) or not 0 <= self.mutations < 1:
             raise InputError(f"mutations is {self.mutations}: give a share of at least 0, below 1")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from autosched.errors import InputError
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +54,20 @@ def test_defaults() -> None:
 )
 def test_groups(override: str, expected: TrainSettings) -> None:
     assert script().settings_of(composed(override)) == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.hidden=wide", "the configuration: model.hidden is 'wide': give a whole number"),
+        ("model.clip=nan", "model.clip is nan: give a finite number"),
+        ("model.standardise=3", "model.standardise is 3: give true or false"),
+        ("loss.time=[1]", "loss.time is [1]: give a finite number"),
+        ("optimiser.betas=[0.9]", "optimiser.betas has 1 elements: give 2"),
+        ("optimiser.epochs=0", "optimiser cannot be used: epochs"),
+        ("+optimiser.momentum=1", "optimiser.momentum is not known"),
+    ],
+)
+def test_settings_of_a_wrong_kind_are_refused_with_their_place(override: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        script().settings_of(composed(override))

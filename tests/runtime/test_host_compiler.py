@@ -296,3 +296,27 @@ def test_a_compiler_that_does_not_run_is_an_error(tmp_path: Path, monkeypatch: p
     with pytest.raises(CompileError, match="license expired"):
         find_compiler()
     assert not have_compiler()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('case "$*" in *-o*) exit 0;; esac', "says that it succeeded and has written no library: set AUTOSCHED_CC"),
+        ('case "$*" in *-o*kernel*|*kernel.c*) kill -SEGV $$;; esac', "was ended by signal 11: set AUTOSCHED_CC"),
+        ('case "$*" in *--version*) sleep 100;; esac', "did not finish in 0.5 s: set AUTOSCHED_CC"),
+        ('case "$*" in *kernel.c*) sleep 100;; esac', "did not finish in 0.5 s: set AUTOSCHED_CC"),
+    ],
+    ids=["writes nothing", "crashes", "hangs", "hangs on a source"],
+)
+def test_a_compiler_that_does_not_do_its_work_is_named(
+    body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = _fake_compiler(tmp_path / "cc", body)
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    if "sleep" in body:
+        monkeypatch.setattr(host_compiler._run, "__defaults__", (0.5,))
+        monkeypatch.setattr(host_compiler, "_PROBE_TIME_LIMIT_S", 0.5)
+    with pytest.raises(CompileError, match=message) as caught:
+        compile_shared_library(ADD)
+    assert str(wrapper) in str(caught.value)
+    assert "cache" not in str(caught.value).lower()
