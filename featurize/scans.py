@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound import BoundPipeline, BoundStage
 from autosched.analysis.stepping import with_one_step
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sliding import STORED_IN_EVERY_STEP
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes
 from autosched.schedule.checks.members import thread_depth
 from autosched.schedule.steps import Walk, in_step, step_count, walk_of
@@ -123,7 +124,7 @@ class Scan(Repeating):
     def scaled(self, features: Floats, rows: tuple[StageId, ...]) -> Floats:  # type: ignore[override]
         """Return the features of all steps, ``float64[..., rows, F]``, from those of one; see `Repeating`."""
         everything = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs))
-        often = [INDEX[name] for name in (*OF_EVERY_STEP, *_REQUESTS)]
+        often = [INDEX[name] for name in (*OF_EVERY_STEP, *STORED_IN_EVERY_STEP)]
         read = [INDEX[name] for name in _READ]
         found = features.copy()
         for k in range(features.shape[-2]):
@@ -131,14 +132,12 @@ class Scan(Repeating):
                 continue
             found[..., k, often] *= self.count
             found[..., k, read] = np.minimum(features[..., k, read] * self.count, everything)
-        found[..., 0, INDEX["global_bytes_written_by_kernel"]] *= self.count
         if self.walk is Walk.BLOCK:
             found[..., 0, INDEX["streaming_steps"]] = self.count
             found[..., 0, INDEX["steps_per_block"]] += self.count - 1
         return found
 
 
-_REQUESTS = ("global_requests_per_block", "global_requests_per_border_block")
 _READ = ("unique_global_bytes_read_by_kernel", "unique_input_bytes_read_by_kernel")
 
 
