@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from autosched.analysis import index as ix
 from autosched.lang.expr import COMPARISONS, Binary, Expr, Unary
 
+MOST_TERMS = 256
+"""Ranges of indices with more terms, nested ones counted in, are not refined: each select of a chain would take as long
+as all before it."""
 Fact = tuple[ix.Index, ix.Interval]
 """An index and a range it lies in."""
 
@@ -46,6 +50,8 @@ def refined(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
                 known[term.key] = max(lo, low - index.const), min(hi, high - index.const)
     if any(lo > hi for lo, hi in known.values()):
         return ix.interval(e)  # the condition cannot be: the arm is never taken
+    if sum(1 for _ in islice(ix.atoms(e), MOST_TERMS + 1)) > MOST_TERMS:
+        return ix.interval(e)
     lo, hi = ix.bounds(e, known)
     for index, (low, high) in facts:
         difference = ix.sub(e, index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from autosched.analysis import index as ix
@@ -15,20 +15,39 @@ def multiple_of(e: ix.Index, definitions: Mapping[str, ix.Index]) -> int:
         e: The index.
         definitions: What the variables stand for that are no loops.
     """
-    if not isinstance(e, ix.Affine):
-        return abs(e)
-    return gcd(e.const, *(c * _term_multiple(t, definitions) for t, c in e.terms))
+    known: dict[str, int] = {}
+
+    def total(a: ix.Index) -> int:
+        return gcd(a.const, *(c * known[t.key] for t, c in a.terms)) if isinstance(a, ix.Affine) else abs(a)
+
+    stack = [t for t, _ in ix.terms_of(e)]
+    while stack:
+        t = stack[-1]
+        inside = _inside(t, definitions)
+        pending = [inner for a in inside for inner, _ in ix.terms_of(a) if inner.key not in known]
+        if pending:
+            stack += pending
+            continue
+        stack.pop()
+        known[t.key] = _term_multiple(t, [total(a) for a in inside])
+    return total(e)
 
 
-def _term_multiple(t: ix.Term, definitions: Mapping[str, ix.Index]) -> int:
+def _inside(t: ix.Term, definitions: Mapping[str, ix.Index]) -> tuple[ix.Index, ...]:
     if isinstance(t, ix.LoopVar):
-        return multiple_of(definitions[t.name], definitions) if t.name in definitions else 1
-    args = [multiple_of(a, definitions) for a in t.args]
+        return (definitions[t.name],) if t.name in definitions else ()
+    return t.args
+
+
+def _term_multiple(t: ix.Term, inside: Sequence[int]) -> int:
+    """Return what divides a term, from what divides its arguments or what it stands for."""
+    if isinstance(t, ix.LoopVar):
+        return inside[0] if inside else 1
     match t.kind:
         case "min" | "max" | "select":
-            return gcd(*args)
+            return gcd(*inside)
         case "mod":
-            return gcd(args[0], t.payload)
+            return gcd(inside[0], t.payload)
         case "prod":
-            return args[0] * args[1]
+            return inside[0] * inside[1]
     return 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from autosched.analysis import index as ix
 from autosched.analysis.bound import BoundStage
+from autosched.analysis.expression_graph import DEEPEST_NESTING
 from autosched.lang.dtypes import bool_, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Ref, Value
@@ -90,7 +91,24 @@ class ValueLowerer:
                 value = yield t.payload, p
                 chosen[t.key] = self._from_data(value, t)
         found: ix.Index = ix.substitute(i, p.at, lambda t: chosen[t.key])
-        return found
+        return self._shallow(found)
+
+    def _shallow(self, i: ix.Index) -> ix.Index:
+        """Return an index whose atoms are not nested deeply: what is inside is bound to names on the way."""
+        if len(ix.inner_first(i)) < DEEPEST_NESTING:
+            return i
+        depth: dict[str, int] = {}
+
+        def bound(atom: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
+            inner = (depth[t.key] for a in atom.args for t, _ in ix.terms_of(a) if t.key in depth)
+            depth[atom.key] = 1 + max(inner, default=-1)
+            if depth[atom.key] % DEEPEST_NESTING < DEEPEST_NESTING - 1:
+                return None
+            for a in args:
+                self.body.out.note(a)
+            return ix.rebuilt(atom, [self.body.out.base_index(a, "at") for a in args])
+
+        return ix.rewritten(i, bound)
 
     def _condition(self, value: Value) -> tuple[object, str]:
         if isinstance(value, ConstValue):
