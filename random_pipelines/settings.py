@@ -68,6 +68,11 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
 """How often the inputs of a pipeline have each element type."""
 
 
+MOST_STAGES = 10_000
+LEAST = {"max_points": 4, "max_bytes": 1, "max_operations": 1, "max_serial": 1}
+"""Limits below which nothing can be drawn; the first input has a quarter of the points of the largest Func."""
+
+
 @dataclass(frozen=True)
 class RandomPipelineSettings:
     """Distribution and limits of random pipelines.
@@ -112,6 +117,11 @@ class RandomPipelineSettings:
             low, high = getattr(self, name)
             if not 1 <= low <= high:
                 raise InputError(f"{name} is {low} to {high}: give a range of positive numbers")
+        if self.stages[1] > MOST_STAGES:
+            raise InputError(f"stages is up to {self.stages[1]}: give at most {MOST_STAGES}")
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}: give at least {least}")
         if not self.ranks or set(self.ranks) - {2, 3, 4}:
             raise InputError(f"ranks is {self.ranks}: choose among 2, 3 and 4")
         for name in ("odd", "recency"):

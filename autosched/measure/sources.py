@@ -67,6 +67,10 @@ class RandomArguments:
     seed: int
     settings: Mapping[str, object]
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}: give at least 0")
+
 
 @dataclass(frozen=True)
 class PipelineArguments:

@@ -29,8 +29,8 @@ from autosched.search.roots import schedule_roots
 from tests.fuzz.damage import WRONG, damaged_bytes, damaged_json, each_value
 from tests.search.modes.quick import PROBLEM, TARGET, tuned
 
-FEW = 150
-MANY = 5000
+FEW = 60
+MANY = 1000
 LARGE = [FEW, pytest.param(MANY, marks=pytest.mark.fuzz)]
 BOUND = PROBLEM.bind()
 
@@ -110,6 +110,15 @@ def test_problems(count: int, tmp_path: Path) -> None:
         assert counts["refused"] > 0.3 * counts.total()
 
 
+@pytest.mark.parametrize("limit", ["max_points", "max_bytes", "max_operations", "max_serial"])
+def test_random_pipelines_without_room(limit: str) -> None:
+    """A limit below what any pipeline has would be tried for forever."""
+    document = json.loads(Problem.random(3).text())
+    document["arguments"]["settings"][limit] = 0
+    with pytest.raises(InputError, match=f"{limit} is 0: give at least"):
+        Problem.parse(json.dumps(document)).bind()
+
+
 @pytest.mark.parametrize("count", LARGE)
 def test_kept_schedules(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
@@ -145,7 +154,7 @@ def test_bytes_of_databases(count: int, run_files: Path, tmp_path: Path) -> None
     assert counts["refused"] > 0.1 * counts.total()
 
 
-SQL = ("'x'", "NULL", "x'fffe'", "-1", "'[]'", "'{}'", "1e999", "''", "9223372036854775807", "cast(x'ff' as text)")
+SQL = ("'x'", "NULL", "x'fffe'", "-1", "'[]'", "1e999", "cast(x'ff' as text)")
 READ = {
     "results": (
         "schedule_hash schedule target source generator status error origin seed seconds spread compiler driver "
@@ -271,7 +280,7 @@ def test_labels(count: int, run_files: Path, tmp_path: Path) -> None:
 def test_runs_on_damaged_states(run_files: Path, tmp_path: Path) -> None:
     """What is read is gone on with."""
     good = TuningFiles(run_files / "t.sqlite").state.read_text()
-    for k in range(300):
+    for k in range(40):
         directory = tmp_path / str(k)
         directory.mkdir()
         for file in run_files.iterdir():
