@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.errors import DSLError
+from autosched.errors import DSLError, shortened
 from autosched.lang.location import caller_location
 
 
@@ -106,10 +106,10 @@ def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
         return value
     try:
         return BY_NAME[np.dtype(value).name]
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, ValueError, SyntaxError):  # the last two of texts that NumPy reads as shapes
         names = ", ".join(BY_NAME)
         raise DSLError(
-            f"{value!r} is not an element type", location=caller_location(), hint=f"use one of {names}"
+            f"{shortened(value)} is not an element type", location=caller_location(), hint=f"use one of {names}"
         ) from None
 
 
