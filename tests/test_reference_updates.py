@@ -222,16 +222,28 @@ def test_maximum_table_of_doubling_windows(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(got[level], windows)
 
 
-def test_argmax_takes_the_first_and_skips_nan() -> None:
-    rows = np.array([[1, 5, 5, 2], [math.nan, 3, 3, 1], [-math.inf] * 4, [math.nan] * 4], np.float32)
+def test_argmax_takes_the_first_and_nan_before_all_numbers() -> None:
+    rows = np.array([[1, 5, 5, 2], [3, math.nan, math.nan, 9], [-math.inf] * 4, [math.nan] * 4], np.float32)
     src = Input("src", float32, 2)
     f, g = Func("f"), Func("g")
     f[y] = a.argmax(src[y, (r := RDom("r", x=4)).x], over=r)
     g[y] = a.argmin(src[y, (s := RDom("s", x=4)).x], over=s)
     got = interpret(Pipeline([f.over(y=(0, 4)), g.over(y=(0, 4))]), {"src": rows})
-    assert got["f_0"].tolist() == [1, 1, 0, 0]
-    assert got["f_1"].tolist() == [5.0, 3.0, -math.inf, -math.inf]
-    assert got["g_0"].tolist() == [0, 3, 0, 0]
+    assert got["f_0"].tolist() == rows.argmax(axis=1).tolist() == [1, 1, 0, 0]
+    np.testing.assert_array_equal(got["f_1"], rows.max(axis=1))
+    assert got["g_0"].tolist() == rows.argmin(axis=1).tolist() == [0, 1, 0, 0]
+    np.testing.assert_array_equal(got["g_1"], rows.min(axis=1))
+
+
+def test_a_selection_by_a_comparison_of_the_user_takes_no_nan() -> None:
+    row = np.array([1, math.nan, 5, math.nan, 2], np.float32)
+    src, best, r = Input("src", float32, 1), Func("best"), RDom("r", x=5)
+    best[()] = (a.cast("int32", 0), a.cast("float32", -math.inf))
+    kept = best[()]
+    better = src[r.x] > kept[1]
+    best[()] = (a.select(better, r.x, kept[0]), a.select(better, src[r.x], kept[1]))
+    got = interpret(Pipeline(best.over()), {"src": row})
+    assert [float(v) for v in got.values()] == [2.0, 5.0]
 
 
 def test_argmin_over_two_loops_in_order() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autosched.lang.expr import (
@@ -42,6 +43,26 @@ def pipeline_hash(pipeline: Pipeline) -> str:
     return hashlib.sha256("\n".join(writer.lines).encode()).hexdigest()
 
 
+def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
+    """Return the values of a definition; of argmax and argmin, those of a selection that takes no NaN.
+
+    They were such selections, and what is stored of pipelines under their hashes stays what it is of: schedules and
+    times, in which a NaN makes no difference.
+    """
+    condition = values[0].cond if values and isinstance(values[0], Select) else None
+    match condition:
+        case Binary(
+            op="and",
+            a=Unary(op="not", a=Binary(op="le" | "ge" as op, a=new, b=Load() as kept)),
+            b=Binary(op="eq", a=Load() as one, b=Load() as other),
+        ) if new.dtype.is_float and kept is one is other:
+            plain = Binary("gt" if op == "le" else "lt", new, kept, condition.dtype)
+        case _:
+            return values
+    same = [isinstance(v, Select) and v.cond is condition for v in values]
+    return [replace(v, cond=plain) for v in values if isinstance(v, Select)] if all(same) else values
+
+
 class _Writer:
     """Numbers inputs, params and Funcs by position and writes every distinct node on a line of its own."""
 
@@ -62,7 +83,8 @@ class _Writer:
             loops = [(self.node(r.lower, scope), self.node(r.upper, scope)) for r in d.rvars]
             scope |= {id(r): f"r{k}" for k, r in enumerate(d.rvars)}
             indices = [self.node(e, scope) for e in d.indices]
-            self.lines.append(f"stage {loops} {indices} = {[self.node(e, scope) for e in d.values]}")
+            values = _with_plain_comparison(d.values)
+            self.lines.append(f"stage {loops} {indices} = {[self.node(e, scope) for e in values]}")
 
     def node(self, root: Expr, scope: Scope) -> int:
         for e in operands_first([root], self._done):

@@ -173,12 +173,16 @@ def prod(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = Fal
 
 
 def maximum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:
-    """Return the largest ``e`` over a reduction domain (``-inf`` or the type's minimum if empty); see `sum`."""
+    """Return the largest ``e`` over a reduction domain (``-inf`` or the type's minimum if empty); see `sum`.
+
+    NaN if any is NaN. The sign of a zero and the payload of a NaN are those of the first one, unless a schedule takes
+    the domain in pieces or by several lanes, where they are open.
+    """
     return _reduce("max", e, over, name, unroll)
 
 
 def minimum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:
-    """Return the smallest ``e`` over a reduction domain; see `sum`."""
+    """Return the smallest ``e`` over a reduction domain; see `maximum`."""
     return _reduce("min", e, over, name, unroll)
 
 
@@ -191,17 +195,24 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
     first = tuple(retype(v.lower, int32) for v in over.vars)
     f[at] = (*first, _identity(kind, value.dtype))
     current = f[at]
-    better = value > current[-1] if kind == "max" else value < current[-1]
+    better = _is_better(kind, value, current[-1])
     here = tuple(strong(v) for v in over.vars)
     f[at] = tuple(select(better, new, old) for new, old in zip((*here, value), current, strict=True))
     result: tuple[Expr, ...] = f[where]
     return result
 
 
+def _is_better(kind: str, value: Expr, kept: Expr) -> Expr:
+    """Return whether a value replaces the one that is kept; of floats, a NaN replaces all but another one."""
+    if not value.dtype.is_float:
+        return value > kept if kind == "max" else value < kept
+    return ~(value <= kept if kind == "max" else value >= kept) & binary("eq", kept, kept)
+
+
 def argmax(e: ExprLike, over: RDom, *, name: str | None = None) -> tuple[Expr, ...]:
     """Return ``(coordinates..., value)`` of the first largest ``e``, coordinates as int32 in domain order.
 
-    A domain without points is refused with a `BoundsError` when shapes are bound.
+    As in NumPy, the first NaN counts as the largest and as the smallest. A domain without points is refused with a `BoundsError` when shapes are bound.
     """
     return _arg_reduce("max", e, over, name)
 

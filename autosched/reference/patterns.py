@@ -1,14 +1,14 @@
 """Recognising updates that accumulate: they need no step-by-step walk.
 
 A *fold* is ``f[i] = f[i] op e`` with ``e`` free of ``f``. A *selection* is what argmax and argmin write: every
-component takes its new value where a candidate is strictly better than the one kept.
+component takes its new value where a candidate is strictly better than the one kept, or the first NaN.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosched.lang.expr import Binary, Load, Select
+from autosched.lang.expr import Binary, Load, Select, Unary
 from autosched.reference.stage import Stage
 
 _FOLDS = frozenset({"add", "sub", "mul", "min", "max", "and", "or", "xor"})
@@ -25,11 +25,15 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All components take ``values`` where ``values[key]`` is greater (or less) than what component ``key`` holds."""
+    """All components take ``values`` where ``values[key]`` is greater (or less) than what component ``key`` holds.
+
+    With ``takes_nan``, also where it is the first NaN.
+    """
 
     key: int
     greater: bool
     values: tuple[int, ...]
+    takes_nan: bool = False
 
 
 def match_folds(stage: Stage) -> tuple[Fold, ...] | None:
@@ -60,16 +64,43 @@ def match_selection(stage: Stage) -> Selection | None:
     conditions, values, kept = zip(*(numbering.operands[n] for n in stage.values), strict=True)
     if len(set(conditions)) > 1 or not all(_is_accumulator(stage, n, k) for k, n in enumerate(kept)):
         return None
-    condition = numbering.nodes[conditions[0]]
-    if not isinstance(condition, Binary) or condition.op not in ("lt", "gt"):
+    comparison = _match_comparison(stage, conditions[0])
+    if comparison is None:
         return None
-    new, old = numbering.operands[conditions[0]]
-    greater = condition.op == "gt"
-    if old not in kept:
+    op, new, old, takes_nan = comparison
+    greater = op == "gt"
+    if old not in kept and not takes_nan:
         new, old, greater = old, new, not greater
     if old not in kept or values[kept.index(old)] != new or not all(_reads_others_only(stage, v) for v in values):
         return None
-    return Selection(kept.index(old), greater, values)
+    return Selection(kept.index(old), greater, values, takes_nan)
+
+
+def _match_comparison(stage: Stage, n: int) -> tuple[str, int, int, bool] | None:
+    """Return the operator and operands of ``new > old`` or ``new < old``, and whether a NaN is taken.
+
+    That is ``~(new <= old) & (old == old)``, or ``>=``.
+    """
+    nodes, operands = stage.numbering.nodes, stage.numbering.operands
+    condition = nodes[n]
+    if not isinstance(condition, Binary):
+        return None
+    if condition.op in ("lt", "gt"):
+        return condition.op, *operands[n], False
+    if condition.op != "and":
+        return None
+    unless, same = operands[n]
+    inverted, number = nodes[unless], nodes[same]
+    if not isinstance(inverted, Unary) or inverted.op != "not" or not isinstance(number, Binary) or number.op != "eq":
+        return None
+    worse = operands[unless][0]
+    comparison = nodes[worse]
+    if not isinstance(comparison, Binary) or comparison.op not in ("le", "ge"):
+        return None
+    new, old = operands[worse]
+    if operands[same] != (old, old):
+        return None
+    return "gt" if comparison.op == "le" else "lt", new, old, True
 
 
 def _is_accumulator(stage: Stage, n: int, component: int) -> bool:

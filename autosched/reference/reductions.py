@@ -98,12 +98,14 @@ def _first_best(op: str, rows: Array) -> Array:
 
 def _select(selection: Selection, held: list[Array], rows: list[Array]) -> list[Array]:
     candidates, current = rows[selection.key], held[selection.key]
-    if candidates.dtype.kind == "f":  # a NaN is never better
+    if candidates.dtype.kind == "f" and not selection.takes_nan:
         worst = candidates.dtype.type(-np.inf if selection.greater else np.inf)
         candidates = np.where(np.isnan(candidates), worst, candidates)
     best = (candidates.argmax(axis=0) if selection.greater else candidates.argmin(axis=0))[None]
     found = np.take_along_axis(candidates, best, axis=0)[0]
     better = found > current if selection.greater else found < current
+    if selection.takes_nan:
+        better |= np.isnan(found) & ~np.isnan(current)
     return [
         np.where(better, np.take_along_axis(new, best, axis=0)[0], old) for new, old in zip(rows, held, strict=True)
     ]
