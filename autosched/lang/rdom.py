@@ -212,7 +212,8 @@ def _is_better(kind: str, value: Expr, kept: Expr) -> Expr:
 def argmax(e: ExprLike, over: RDom, *, name: str | None = None) -> tuple[Expr, ...]:
     """Return ``(coordinates..., value)`` of the first largest ``e``, coordinates as int32 in domain order.
 
-    As in NumPy, the first NaN counts as the largest and as the smallest. A domain without points is refused with a `BoundsError` when shapes are bound.
+    As in NumPy, the first NaN counts as the largest and as the smallest. A domain without points is refused with a
+    `BoundsError` when shapes are bound.
     """
     return _arg_reduce("max", e, over, name)
 
