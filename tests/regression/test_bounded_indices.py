@@ -99,3 +99,13 @@ def test_an_image_of_more_than_32_bits_of_points() -> None:
         a.Pipeline(f.over(k=(0, 65536 * 65537))), {"image": (65536, 65537)}, "h200", strategy="roots", reuse=False
     )
     assert "(long long)k_b" in found.source()
+
+
+@pytest.mark.parametrize("target", ["h200", "cpu"])
+def test_a_flat_index_of_more_than_32_bits_is_bounded_by_the_shape(target: str) -> None:
+    k = a.Var("k")
+    image, f = a.Input("image", a.uint8, 2), a.Func("f")
+    f[k] = image[k // image.shape[1], k % image.shape[1]]
+    pipeline = a.Pipeline(f.over(k=(65536 * 65537 - 8, 65536 * 65537)))
+    found = a.schedule(pipeline, {"image": (65536, 65537)}, target, strategy="roots", reuse=False)
+    assert "4295032832" in found.source("cuda" if target == "h200" else "cpu").replace("LL", "")
