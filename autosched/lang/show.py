@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosched.lang.dtypes import int32, int64, uint64
 from autosched.lang.expr import (
     COMPARISONS,
     Binary,
@@ -77,6 +78,8 @@ def _parts(e: Expr, strength: int) -> list[str | _Operand]:
             return _parenthesised([(e.a, left), f" {SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
         case Select():
             return ["select(", *_listed((e.cond, e.t, e.f)), ")"]
+        case Cast(a=Cast(a=a, dtype=through)) if a.weak and through == int64 and e.dtype in (int32, uint64):
+            return [f"{e.dtype}(", (a, -1), ")"]  # as it was written: such casts pass through int64
         case Cast():
             return [f"{e.dtype}(", (e.a, -1), ")"]
         case Call():

@@ -33,7 +33,7 @@ def last(f):
         (float32, lambda own: max_(own, img[r.y, r.x]), "max", "img[r.y, r.x]"),
         (uint8, lambda own: min_(gray[r.y, r.x], own), "min", "gray[r.y, r.x]"),
         (uint8, lambda own: own ^ gray[r.y, r.x], "xor", "gray[r.y, r.x]"),
-        (uint8, lambda own: cast(int32, own) + cast(int32, r.x), "add", "uint8(int32(int64(r.x)))"),
+        (uint8, lambda own: cast(int32, own) + cast(int32, r.x), "add", "uint8(int32(r.x))"),
         (int32, lambda own: own + gray[r.y, r.x], "add", "int32(gray[r.y, r.x])"),
     ],
 )

@@ -298,8 +298,14 @@ def test_random_expressions_have_sound_ranges_and_exact_indices(e: Expr, seed: i
             np.array([i.dtype.min_value, i.dtype.max_value, 0, 1, 3, 100], i.dtype.numpy), WIDTH
         ) for i in pipeline.inputs
     }  # fmt: skip
-    expected = next(iter(interpret(pipeline, arrays, {}).values())).astype(object)
-    stage = bind(pipeline, {i.name: (WIDTH,) for i in pipeline.inputs}).stage("f", 0)
+    shapes = {i.name: (WIDTH,) for i in pipeline.inputs}
+    try:
+        expected = next(iter(interpret(pipeline, arrays, {}).values())).astype(object)
+    except BoundsError:  # an exact integer that its width does not hold
+        with pytest.raises(BoundsError):
+            bind(pipeline, shapes)
+        return
+    stage = bind(pipeline, shapes).stage("f", 0)
     index = stage.index_of(stage.values[0])
     lo, hi = ix.bounds(index, {"x": (-7, WIDTH - 1)})
     assert lo <= min(expected) and max(expected) <= hi
@@ -319,10 +325,10 @@ def test_a_shift_takes_a_parameter_modulo_the_width() -> None:
     assert (found == values >> 8).all()
 
 
-@pytest.mark.parametrize(("dtype", "reached"), [(int32, (7, 11)), (int64, (7, 11)), (uint8, FULL[uint8])], ids=str)
+@pytest.mark.parametrize(("dtype", "reached"), [(int32, (7, 11)), (int64, (7, 11)), (uint8, (7, 11))], ids=str)
 def test_parameters_are_constants_of_their_type(dtype: DType, reached: tuple[int, int]) -> None:
     n, f, img = Param("n", dtype), Func("f"), Input("img", float32, 1)
-    f[x] = img[x + n]  # the coordinate takes the parameter's type
+    f[x] = img[x + n]
     stage = bind(Pipeline(f.over(x=(0, 5))), {"img": (256,)}, {"n": 7}).stage("f", 0)
     ((load, _),) = stage.loads
     assert ix.bounds(stage.index_of(load.indices[0]), {"x": (0, 4)}) == reached
