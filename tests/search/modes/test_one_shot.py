@@ -115,7 +115,7 @@ def test_tuned_schedules_come_first(tmp_path: Path) -> None:
     [
         ({"strategy": "beem"}, "unknown strategy 'beem'"),
         ({"top_k": 0}, "top_k is 0"),
-        ({"samples": 0}, "samples 0"),
+        ({"samples": 0}, "samples is 0"),
         ({"cost": "neural"}, "no cost model 'neural'"),
         ({"cost": "missing.safetensors"}, "missing.safetensors"),
         ({"target": "cpu", "top_k": 2, "measure": "simulated"}, "only GPUs can be simulated"),
