@@ -267,9 +267,10 @@ class _Resolver:
                 if plain.fits(int32):
                     self.integers[id(e)] = plain
             return found
-        known = _range_of(e, operands)
-        if known is None and narrow and not operands[1].exact:  # a count that data give is masked
-            return self._typed(e, operands, int32)
+        known, count = _range_of(e, operands), operands[-1]
+        masked = isinstance(e, Binary) and (e.op == "shr" or not count.exact or count.lo < 0)
+        if known is None and narrow and masked:
+            return self._typed(e, operands, int32)  # as any typed shift: by the count modulo the width
         if known is None:
             raise BoundsError(
                 f"stage {self.func.name!r}: the shift count of {e!r} is not within 0 to 62",
@@ -277,7 +278,9 @@ class _Resolver:
                 hint="clamp the count, or cast an operand to a type in which it is to wrap, e.g. cast(int64, e)",
             )
         result = self._held(_Integer(e, *known, True), e)
-        found = self._typed(e, operands, int32 if narrow and result.fits(int32) else int64)
+        shifts_out = isinstance(e, Binary) and e.op in ("shl", "shr") and count.hi >= int32.bits
+        fits = narrow and result.fits(int32) and not shifts_out
+        found = self._typed(e, operands, int32 if fits else int64)
         self.integers[id(e)] = _Integer(found, result.lo, result.hi, True)
         return found
 

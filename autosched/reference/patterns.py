@@ -86,7 +86,8 @@ def _match_comparison(stage: Stage, n: int) -> tuple[str, int, int, bool] | None
     if not isinstance(condition, Binary):
         return None
     if condition.op in ("lt", "gt"):
-        return condition.op, *operands[n], False
+        new, old = operands[n]
+        return condition.op, new, old, False
     if condition.op != "and":
         return None
     unless, same = operands[n]

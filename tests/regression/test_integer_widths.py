@@ -94,6 +94,15 @@ def test_shifts_of_shapes_and_coordinates_are_exact() -> None:
     assert found.tolist() == [(1 << n) + (n << 40) + (1 << 40) for n in range(33, 41)]
 
 
+def test_counts_of_32_and_more_shift_exact_integers_out() -> None:
+    f, g = a.Func("f"), a.Func("g")
+    f[x] = x * 3 >> x
+    g[x] = a.select(x < 50, 0, 1) << x - 20
+    found = agree([over(f, 6, 30), over(g, 6, 44)], {})
+    assert found["f"].tolist() == [n * 3 >> n for n in range(30, 36)]
+    assert found["g"].tolist() == [0] * 6
+
+
 def test_quotients_of_shapes_are_exact_beyond_32_bits() -> None:
     f, v = a.Func("f"), a.Input("v", "float32", 1)
     n = v.shape[0]
