@@ -177,7 +177,7 @@ class _Resolver:
         for summand in _summands(self.func, d):
             self._check_sum(summand)
         values = tuple(self._stored(e) for e in d.values)
-        indices = tuple(self._index(e) for e in d.indices)
+        indices = tuple(self._operand(e) for e in d.indices)
         same = all(a is b for a, b in zip((*values, *indices), (*d.values, *d.indices), strict=True))
         return None if same else replace(d, values=values, indices=indices)
 
@@ -288,9 +288,6 @@ class _Resolver:
         typed = [n.as_type(width) for n in operands]
         found = rebuild(e, [self.new[id(e.cond)], *typed]) if isinstance(e, Select) else rebuild(e, typed)
         return found if width == e.dtype else replace(found, dtype=width)  # type: ignore[type-var]
-
-    def _index(self, e: Expr) -> Expr:
-        return self._operand(e)
 
     def _stored(self, e: Expr) -> Expr:
         """Return a value as its Func stores it; what int32 would cut off is refused."""
