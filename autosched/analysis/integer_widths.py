@@ -79,9 +79,9 @@ def _may_exceed(func: Func, definition: Definition, ranges: Ranges) -> bool:
     done: dict[int, None] = {}
     for node in operands_first((*definition.values, *definition.indices), done):
         done[id(node)] = None
-        if isinstance(node, Cast) and node.dtype.is_float and magnitudes.get(id(node.a), 0) > int32.max_value:
-            return True
         if not node.dtype.is_int:
+            if isinstance(node, Cast) and node.dtype.is_float and magnitudes.get(id(node.a), 0) > int32.max_value:
+                return True
             continue
         found = _magnitude(node, magnitudes, ranges)
         if found is None:

@@ -7,8 +7,9 @@ and compare by identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import DSLError
@@ -346,19 +347,19 @@ def check_name(name: str, what: str) -> None:
 
 def children(e: Expr) -> Sequence[Expr]:
     """Return the direct operands of a node (index expressions of a Load included)."""
-    match e:
-        case Load():
-            return e.indices
-        case Unary() | Cast():
-            return (e.a,)
-        case Binary():
-            return (e.a, e.b)
-        case Select():
-            return (e.cond, e.t, e.f)
-        case Call():
-            return e.args
-        case _:
-            return ()
+    found = _OPERANDS.get(type(e))
+    return () if found is None else found(e)
+
+
+# Looked up by type, since binding asks for the operands of every node several times.
+_OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    Load: attrgetter("indices"),
+    Unary: lambda e: (e.a,),
+    Cast: lambda e: (e.a,),
+    Binary: attrgetter("a", "b"),
+    Select: attrgetter("cond", "t", "f"),
+    Call: attrgetter("args"),
+}
 
 
 def operands_first(
@@ -370,13 +371,14 @@ def operands_first(
     """
     stack = list(roots)[::-1]
     while stack:
-        node = stack[-1]
-        pending = () if id(node) in done else [c for c in operands(node) if id(c) not in done]
-        if pending:
-            stack.extend(reversed(pending))
+        node = stack.pop()
+        if id(node) in done:
             continue
-        stack.pop()
-        if id(node) not in done:
+        pending = [c for c in operands(node) if id(c) not in done]
+        if pending:
+            stack.append(node)
+            stack.extend(reversed(pending))
+        else:
             yield node
 
 
@@ -390,7 +392,8 @@ def walk(*roots: Expr) -> Iterator[Expr]:
             continue
         seen.add(id(node))
         yield node
-        stack.extend(reversed(children(node)))
+        if operands := children(node):
+            stack.extend(reversed(operands))
 
 
 def rebuild(e: Expr, new: Sequence[Expr]) -> Expr:
