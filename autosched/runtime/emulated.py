@@ -12,7 +12,7 @@ from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
-from autosched.runtime.emulator import EmulatedKernel, ParamSpec, compile_emulated
+from autosched.runtime.emulator import GeneratedKernel, ParamSpec, compile_emulated_kernels
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,9 @@ class EmulatedExecutable:
         self.program = program
         self.seed = seed
         printed = [print_cuda(kernel) for kernel in program.kernels]
-        self._kernels = [(kernel, _compile(kernel)) for kernel in printed]
+        helpers = scalar_prelude(called_scalar_functions("\n".join(kernel.body for kernel in printed)))
+        compiled = compile_emulated_kernels([_generated(kernel) for kernel in printed], helpers)
+        self._kernels = list(zip(printed, compiled, strict=True))
         self._lock = threading.Lock()  # launches take all processors anyway
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
@@ -64,14 +66,8 @@ class EmulatedExecutable:
                     )  # fmt: skip
 
 
-def _compile(kernel: CudaKernel) -> EmulatedKernel:
-    return compile_emulated(
-        kernel.body,
-        kernel.name,
-        [_spec(p) for p in kernel.params],
-        common_prelude=scalar_prelude(called_scalar_functions(kernel.body)),
-        site_depths=kernel.site_depths,
-    )
+def _generated(kernel: CudaKernel) -> GeneratedKernel:
+    return GeneratedKernel(kernel.body, kernel.name, [_spec(p) for p in kernel.params], kernel.site_depths)
 
 
 def _spec(p: KernelParam) -> ParamSpec:

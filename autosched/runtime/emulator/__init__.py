@@ -8,7 +8,16 @@ block, thread and source line. Traced, it counts memory transactions.
 """
 
 from autosched.runtime.emulator.errors import EmulatorError, ErrorKind
-from autosched.runtime.emulator.kernel import EmulatedKernel, ParamSpec, compile_emulated
+from autosched.runtime.emulator.kernel import (
+    EmulatedKernel,
+    GeneratedKernel,
+    ParamSpec,
+    compile_emulated,
+    compile_emulated_kernels,
+)
 from autosched.runtime.emulator.trace import Footprint, Trace
 
-__all__ = ["EmulatedKernel", "EmulatorError", "ErrorKind", "Footprint", "ParamSpec", "Trace", "compile_emulated"]
+__all__ = [
+    "EmulatedKernel", "EmulatorError", "ErrorKind", "Footprint", "GeneratedKernel", "ParamSpec", "Trace",
+    "compile_emulated", "compile_emulated_kernels",
+]  # fmt: skip

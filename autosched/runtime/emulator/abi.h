@@ -1,5 +1,5 @@
 // What the generated kernels and the emulator's runtime share: plain structs, no standard headers.
-// The runtime is compiled once, each kernel on its own; they meet only through these layouts, and the
+// The runtime is compiled once, the kernels of a pipeline on their own; they meet only through these layouts, and the
 // kernel reaches the runtime only through the function pointers in as_block.
 
 typedef long long as_i64;

@@ -14,7 +14,7 @@ import numpy as np
 from autosched.errors import InputError
 from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_kernel_text
 from autosched.runtime.emulator.launch import Launch, check_launch
-from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernel, emulator_prelude
+from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernels, emulator_prelude
 from autosched.runtime.emulator.trace import Trace
 from autosched.runtime.shared_library import load_library
 
@@ -37,6 +37,9 @@ C_TYPES = {
 # What spills out of registers goes to local memory, of which a thread can have 512 KiB.
 _MAX_REGISTER_BYTES = 512 * 1024
 
+MOST_TOGETHER = 8
+"""Kernels of one file; more take longer to compile than they save."""
+
 _MACROS = {"in": "GLOBAL_IN", "out": "GLOBAL_OUT", "scalar": "SCALAR"}
 
 
@@ -57,6 +60,24 @@ class ParamSpec:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class GeneratedKernel:
+    """The generated text of one kernel.
+
+    Args:
+        body: The text, without prelude.
+        name: Name of the kernel that it defines.
+        params: The kernel's parameters, in order.
+        site_depths: Number of serial loops around each site, by site number. The text says the same through ITER; if
+            given, the two must agree.
+    """
+
+    body: str
+    name: str
+    params: Sequence[ParamSpec]
+    site_depths: Sequence[int] = ()
+
+
 class EmulatedKernel:
     """A kernel compiled for the host; made by :func:`compile_emulated`.
 
@@ -64,7 +85,8 @@ class EmulatedKernel:
         text: What the generated text declares.
         lines: The generated text, for error messages.
         params: The parameters.
-        library: The compiled kernel.
+        library: The compiled kernel, maybe among others.
+        entry: Name of its exported function.
         traced: Whether launches count memory transactions.
         granule: Bytes of shared memory to one shadow cell.
     """
@@ -75,6 +97,7 @@ class EmulatedKernel:
         lines: Sequence[str],
         params: Sequence[ParamSpec],
         library: ctypes.CDLL,
+        entry: str,
         *,
         traced: bool,
         granule: int,
@@ -84,7 +107,7 @@ class EmulatedKernel:
         self.traced = traced
         self._lines = tuple(lines)
         self._granule = granule
-        self._entry = ctypes.cast(library.as_entry, ctypes.c_void_p).value
+        self._entry = ctypes.cast(library[entry], ctypes.c_void_p).value
         # ctypes never unloads; thousands of kernels in one process would run out of mappings.
         weakref.finalize(self, _ctypes.dlclose, library._handle)
 
@@ -166,33 +189,69 @@ def compile_emulated(
             parameters.
         CompileError: If there is no C++ compiler, or it refuses the text.
     """
-    text = read_kernel_text(source_body)
-    _check_parameters(text, kernel_name, params)
+    kernel = GeneratedKernel(source_body, kernel_name, params, site_depths)
+    return _compiled([kernel], common_prelude, traced)[0]
+
+
+def compile_emulated_kernels(kernels: Sequence[GeneratedKernel], common_prelude: str) -> list[EmulatedKernel]:
+    """Compile several kernels for emulation without tracing, `MOST_TOGETHER` at most in one file.
+
+    Most of the time of a small kernel's compilation goes into starting the compiler, the prelude and the linker.
+
+    Args:
+        kernels: The kernels, whose names differ.
+        common_prelude: Text of the scalar helper functions of all of them.
+
+    Raises:
+        InputError: As `compile_emulated`.
+        CompileError: As `compile_emulated`.
+    """
+    groups = [kernels[k : k + MOST_TOGETHER] for k in range(0, len(kernels), MOST_TOGETHER)]
+    return [kernel for group in groups for kernel in _compiled(group, common_prelude, traced=False)]
+
+
+def _compiled(kernels: Sequence[GeneratedKernel], common_prelude: str, traced: bool) -> list[EmulatedKernel]:
+    """Compile kernels as one file; only a single one if it is traced, as the prelude has its site depths."""
+    texts = [_checked_text(kernel) for kernel in kernels]
+    granule = min((n for text in texts for n in text.shared_element_bytes), default=8)
+    declarations = (f"void {text.name}({_declare(text.parameters)});" for text in texts)
+    source = [
+        emulator_prelude(traced=traced, granule=granule, site_depths=_site_depths(texts[0]) if traced else ()),
+        '#line 1 "scalar helpers"',
+        common_prelude,
+        f"struct as_kernel : as_thread {{ {' '.join(declarations)} }};",
+    ]
+    for kernel, text in zip(kernels, texts, strict=True):
+        source += [f'#line 1 "{text.name}"', kernel.body]
+    source += ['#line 1 "entry"', *(_entry_point(text) for text in texts)]
+    path = compile_kernels("\n".join(source))
+    return [
+        EmulatedKernel(
+            text, kernel.body.splitlines(), kernel.params, load_library(path), _entry_name(text),
+            traced=traced, granule=granule,
+        )
+        for kernel, text in zip(kernels, texts, strict=True)
+    ]  # fmt: skip
+
+
+def _checked_text(kernel: GeneratedKernel) -> KernelText:
+    text = read_kernel_text(kernel.body)
+    _check_parameters(text, kernel.name, kernel.params)
     if text.max_depth > MAX_LOOP_DEPTH:
-        raise InputError(f"{kernel_name} nests {text.max_depth} serial loops; the emulator follows {MAX_LOOP_DEPTH}")
+        raise InputError(f"{kernel.name} nests {text.max_depth} serial loops; the emulator follows {MAX_LOOP_DEPTH}")
     if text.register_bytes > _MAX_REGISTER_BYTES:
         raise InputError(
-            f"{kernel_name} declares {text.register_bytes} bytes of register arrays; CUDA gives a thread at most "
+            f"{kernel.name} declares {text.register_bytes} bytes of register arrays; CUDA gives a thread at most "
             f"{_MAX_REGISTER_BYTES}"
         )
-    depths = [text.sites[n].depth if n in text.sites else 0 for n in range(max(text.sites, default=-1) + 1)]
-    if site_depths and list(site_depths) != depths:
-        raise InputError(f"{kernel_name}: site depths {list(site_depths)} given, but the text has {depths}")
-    granule = min(text.shared_element_bytes, default=8)
-    source = "\n".join(
-        [
-            emulator_prelude(traced=traced, granule=granule, site_depths=depths),
-            '#line 1 "scalar helpers"',
-            common_prelude,
-            f"struct as_kernel : as_thread {{ void {text.name}({_declare(text.parameters)}); }};",
-            f'#line 1 "{text.name}"',
-            source_body,
-            '#line 1 "entry"',
-            _entry_point(text),
-        ]
-    )
-    library = load_library(compile_kernel(source))
-    return EmulatedKernel(text, source_body.splitlines(), params, library, traced=traced, granule=granule)
+    depths = _site_depths(text)
+    if kernel.site_depths and list(kernel.site_depths) != depths:
+        raise InputError(f"{kernel.name}: site depths {list(kernel.site_depths)} given, but the text has {depths}")
+    return text
+
+
+def _site_depths(text: KernelText) -> list[int]:
+    return [text.sites[n].depth if n in text.sites else 0 for n in range(max(text.sites, default=-1) + 1)]
 
 
 def _check_parameters(text: KernelText, kernel_name: str, params: Sequence[ParamSpec]) -> None:
@@ -219,6 +278,10 @@ def _declare(parameters: Sequence[Parameter]) -> str:
     return ", ".join(f"{p.macro}({p.c_type}, {p.name}{counts[p.macro].format(p.count)})" for p in parameters)
 
 
+def _entry_name(text: KernelText) -> str:
+    return f"as_entry_{text.name}"
+
+
 def _entry_point(text: KernelText) -> str:
     """Return the exported function that calls the kernel with arguments from an array of pointers."""
     values = []
@@ -233,7 +296,7 @@ def _entry_point(text: KernelText) -> str:
     call = ",\n        ".join(values)
     return (
         'extern "C" __attribute__((visibility("default")))\n'
-        "void as_entry(as_thread* thread, void* const* arguments) {\n"
+        f"void {_entry_name(text)}(as_thread* thread, void* const* arguments) {{\n"
         f"    static_cast<as_kernel*>(thread)->{text.name}(\n        {call});\n"
         "}\n"
     )

@@ -114,6 +114,6 @@ def load_runtime() -> ctypes.CDLL:
     return library
 
 
-def compile_kernel(source: str) -> Path:
-    """Return the shared library of one kernel's complete C++ text."""
+def compile_kernels(source: str) -> Path:
+    """Return the shared library of the complete C++ text of some kernels."""
     return compile_shared_library(source, "c++", _KERNEL_FLAGS)
