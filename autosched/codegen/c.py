@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from autosched.analysis.index import Index, substitute
 from autosched.analysis.naming import Namer
+from autosched.codegen.carried_values import keep_carried_values
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
 from autosched.codegen.lane_ranges import without_clamps
@@ -51,8 +52,14 @@ class CSource:
     scalars: tuple[tuple[str, DType], ...]
 
 
-def print_c(program: Program) -> CSource:
-    """Return a pipeline as C."""
+def print_c(program: Program, *, carried: bool = True) -> CSource:
+    """Return a pipeline as C.
+
+    Args:
+        program: The lowered pipeline.
+        carried: Whether loops that carry a dependence are treated as such: marked, and with values kept for the next
+            iteration. Without, the text is that of loops that carry none, and not for compilers.
+    """
     arrays: dict[str, None] = {}
     scalars: dict[str, DType] = {}
     for k in program.kernels:
@@ -62,7 +69,7 @@ def print_c(program: Program) -> CSource:
             scalars[s.name] = s.dtype
     w = Writer()
     for k in program.kernels:
-        _Printer(k, w).kernel_function()
+        _Printer(k, w, carried).kernel_function()
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
@@ -114,9 +121,10 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
 
 
 class _Printer:
-    def __init__(self, kernel: KernelIR, writer: Writer) -> None:
+    def __init__(self, kernel: KernelIR, writer: Writer, carried: bool = True) -> None:
         self.kernel = spread_over_threads(kernel)
         self.w = writer
+        self._carried = carried
         self._in_lanes = False
         self._around: For | None = None
         self._bound: dict[str, Index] = {}
@@ -183,13 +191,14 @@ class _Printer:
         if s.role is LoopRole.THREAD and (rows := self._rows_of_threads(s)):
             self._loop_of_pieces(rows)
             return
+        s, carries = self._with_kept_values(s)
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
         self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
         self.statements(s.body)
         if s.ordered or (s.role is LoopRole.SERIAL and not self._in_lanes and _adds_up_side_by_side(s)):
             self.w.line("ONE_BY_ONE;")
-        self._mark(s)
+        self._mark(carries)
         self.w.close()
 
     def _lanes(self, s: For) -> None:
@@ -225,29 +234,38 @@ class _Printer:
     def _loop_of_pieces(self, s: For) -> None:
         """Print a loop around lane loops; where first steps of these are the same in all its iterations, before it."""
         loops, steps = self._steps_before(s)
+        s, carries = self._with_kept_values(s)
         if steps:
             self._two_ways(
-                lambda: self._loop_around(s, lambda: self._whole(loops)),
+                lambda: self._loop_around(s, carries, lambda: self._whole(loops)),
                 steps,
-                lambda: self._loop_around(s, lambda: self._second(steps)),
+                lambda: self._loop_around(s, carries, lambda: self._second(steps)),
             )
         else:
-            self._loop_around(s, lambda: self._pieces(s.body))
+            self._loop_around(s, carries, lambda: self._pieces(s.body))
 
-    def _loop_around(self, s: For, body: Callable[[], None]) -> None:
+    def _loop_around(self, s: For, carries: bool, body: Callable[[], None]) -> None:
         around, self._around = self._around, s
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         body()
         if follows_data(s) or (around is not None and keeps_sums(s, around)):
             self.w.line("ONE_BY_ONE;")
-        self._mark(s)
+        self._mark(carries)
         self.w.close()
         self._around = around
 
-    def _mark(self, s: For) -> None:
+    def _with_kept_values(self, s: For) -> tuple[For, bool]:
+        """Return a loop, and whether it carries a dependence; what it keeps for the next iteration is printed first."""
+        if not self._carried or s.role is LoopRole.THREAD or not carries_dependence(s, self._bound):
+            return s, False
+        before, loop = keep_carried_values(s, self._namer) or ((), s)
+        self._pieces(before)
+        return loop, True
+
+    def _mark(self, carries: bool) -> None:
         """End the body of a loop that carries a dependence, which the compiler is not to find out for itself."""
-        if s.role is not LoopRole.THREAD and carries_dependence(s, self._bound):
+        if carries:
             self.w.line(f"{MARKER};")
 
     def _steps_before(self, s: For) -> tuple[list[For], list[TwoSteps]]:

@@ -26,7 +26,6 @@ from autosched.lang.rdom import RDom
 from autosched.lang.rdom import sum as sum_over
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
-from autosched.measure.program_version import without_marks
 from autosched.runtime.host_compiler import find_compiler, gnu_version, have_compiler, processor_options
 from autosched.runtime.kernel_options import kernel_options
 from autosched.schedule.serialise import from_json
@@ -41,7 +40,8 @@ SCHEDULES = files("autosched.measure").joinpath("generator_schedules.jsonl")
 def generator_version(printer: Printer) -> str:
     """Return twelve hexadecimal digits that change when emitted code does, or how C is compiled.
 
-    Marked loops do not count: programs that have some are told apart by `autosched.measure.program_version`.
+    Loops that carry a dependence count as others: programs that have some are told apart by
+    `autosched.measure.program_version`.
 
     Args:
         printer: Which of the two printers' text is asked for.
@@ -55,7 +55,7 @@ def _version(printer: Printer, options: tuple[str, ...]) -> str:
     for bound, schedule in fixed_schedules(printer):
         program = lower(bound, schedule)
         cuda = printer == "cuda"
-        texts += [print_cuda(k).source for k in program.kernels] if cuda else [without_marks(print_c(program).text)]
+        texts += [print_cuda(k).source for k in program.kernels] if cuda else [print_c(program, carried=False).text]
     return text_digest(texts)[:12]
 
 

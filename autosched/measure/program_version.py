@@ -1,8 +1,9 @@
-"""The version of the code generator that one program is of, where marked loops set it apart from the others.
+"""The version of the code generator that one program is of, where loops that carry a dependence set it apart.
 
-Loops that carry a dependence end in a macro (`autosched.codegen.loop_dependence`). Programs without such loops have
-the texts that they had before there was one, so their times stay valid: their version is that of the generator, which
-leaves marked lines out. That of a program with one has an addition.
+Such loops end in a macro (`autosched.codegen.loop_dependence`) and keep values for their next iteration
+(`autosched.codegen.carried_values`). Programs without them have the texts that they had before there was either, so
+their times stay valid: their version is that of the generator, which prints all loops as if they carried nothing. That
+of a program with one has an addition.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from autosched.schedule.serialise import from_json
 from autosched.schedule.types import Level
 
 SEPARATOR = "+"
+REVISION = "kept values"
+"""Changes with the text of programs with marked loops."""
 _CPU = "cpu"
 
 
@@ -37,18 +40,12 @@ def program_version(generator: str, problem: Problem, schedule: str, target: str
 
 def marked_version(generator: str) -> str:
     """Return the version of programs with marked loops."""
-    return f"{generator}{SEPARATOR}{text_digest([loop_carried()])[:4]}"
+    return f"{generator}{SEPARATOR}{text_digest([loop_carried(), REVISION])[:4]}"
 
 
 def without_addition(version: str) -> str:
     """Return the version of the code generator in the version of a program."""
     return version.partition(SEPARATOR)[0]
-
-
-def without_marks(text: str) -> str:
-    """Return a C text without what marks loops."""
-    lines = text.replace(loop_carried(), "").splitlines(keepends=True)
-    return "".join(line for line in lines if line.strip() != f"{MARKER};")
 
 
 @lru_cache(maxsize=1 << 14)
