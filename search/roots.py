@@ -141,12 +141,17 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
 def _serial_points(
     size: Mapping[str, int], parallel: Sequence[str], threads: Mapping[str, int], vector: str | None, target: Target
 ) -> dict[str, int]:
-    """Return points of a thread along the vector dimension: one, unless there would be more blocks than a grid has."""
-    blocks = _product(-(-size[d] // threads.get(d, 1)) for d in parallel)
-    if vector is None or blocks <= target.max_grid[0]:
-        return {}
-    most = -(-size[vector] // threads[vector])
-    return {vector: _power_of_two_up_to(most, 2 * -(-blocks // target.max_grid[0]))}
+    """Return points of a thread by dimension: one, unless there would be more blocks than a grid has."""
+    serial = dict.fromkeys(parallel, 1)
+    for d in sorted(parallel, key=lambda d: (d != vector, -size[d])):
+        tiles = -(-size[d] // threads.get(d, 1))
+        while serial[d] < tiles and _block_count(size, threads, serial) > target.max_grid[0]:
+            serial[d] *= 2
+    return {d: n for d, n in serial.items() if n > 1}
+
+
+def _block_count(size: Mapping[str, int], threads: Mapping[str, int], serial: Mapping[str, int]) -> int:
+    return _product(-(-size[d] // (threads.get(d, 1) * n)) for d, n in serial.items())
 
 
 def scan_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop, ...]:

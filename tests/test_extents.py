@@ -179,3 +179,13 @@ def test_more_blocks_than_a_grid_has() -> None:
     pipeline = Pipeline(f.over(z=(0, 70_000), y=(0, 90), x=(0, 64)))
     scheduled = autosched.schedule(pipeline, {}, TARGETS["h200"], strategy="roots", reuse=False)
     assert "(int)blockIdx.x" in scheduled.source("cuda") and "blockIdx.z" not in scheduled.source("cuda")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(2**32 + 1, 300), (3 * 2**32, 70), (2**33, 2)])
+def test_roots_with_more_blocks_than_a_grid_has_in_all(shape: tuple[int, int], target: str) -> None:
+    """Threads have several points, of rows too where columns are few."""
+    a, f = Input("a", "uint8", 2), Func("f")
+    f[y, x] = a[y, x] + 1
+    pipeline = Pipeline(f.over(y=(0, shape[0]), x=(0, shape[1])))
+    autosched.schedule(pipeline, {"a": shape}, TARGETS[target], strategy="roots", reuse=False).source()
