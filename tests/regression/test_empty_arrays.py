@@ -80,7 +80,7 @@ def test_nothing_is_launched_or_compiled(target: str, strategy: str | None, monk
         raise AssertionError("something is compiled")
 
     monkeypatch.setattr("autosched.runtime.cpu.compile_shared_library", refuse)
-    monkeypatch.setattr("autosched.runtime.emulated.compile_emulated", refuse)
+    monkeypatch.setattr("autosched.runtime.emulator.native.compile_shared_library", refuse)
     monkeypatch.setattr("autosched.runtime.cuda.compile_many", refuse)
     for backend in ("cpu",) if target == "cpu" else ("cpu", "emulator", "interpreter"):
         kernel = found.compile(backend)
