@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.analysis.bound import BoundPipeline
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.expr import Call, walk
 from autosched.lang.functions import EXACT_FLOAT
 from autosched.lang.pipeline import Pipeline
+from autosched.schedule.reassociation import SELECTIONS, reassociated_operators, shows_zero_signs
+from autosched.schedule.types import Schedule
+
+Comparison = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.bool_]]
+"""Where two arrays of one shape and type agree."""
 
 
 def has_one_result(pipeline: Pipeline) -> bool:
@@ -44,6 +51,28 @@ def disagreement(pipeline: Pipeline, tolerance: Tolerance, got: NDArray[Any], ex
         f"{len(wrong)} of {got.size} elements differ in their bits; the first is {list(at)}: "
         f"{got[at]!r}, expected {expected[at]!r}"
     )
+
+
+def comparison_for(bound: BoundPipeline, schedule: Schedule) -> Comparison | None:
+    """Return how results under a schedule are compared with the interpreter's, for pipelines with one result.
+
+    In every bit, but by value where lanes share minima or maxima of floating-point numbers. None where the schedule
+    rounds otherwise, or the sign of a zero that it leaves open may decide about other values.
+
+    Args:
+        bound: The pipeline.
+        schedule: A legal schedule. With reductions in pieces, the interpreter has run the pipeline of the pieces.
+    """
+    operators = reassociated_operators(bound, schedule)
+    if not operators:
+        return same_bits
+    return None if operators - SELECTIONS or shows_zero_signs(bound.pipeline) else same_values
+
+
+def same_values(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where two arrays of one shape and type are equal, NaNs being equal to each other."""
+    equal = a == b
+    return np.asarray(equal | (np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else equal)
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:

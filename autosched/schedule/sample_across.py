@@ -8,15 +8,17 @@ from typing import Literal
 
 import numpy as np
 
+from autosched.analysis.accumulation import Accumulation
 from autosched.analysis.bound import BoundPipeline
 from autosched.schedule.across import accumulated
 from autosched.schedule.checks.members import thread_depth
+from autosched.schedule.reassociation import SELECTIONS
 from autosched.schedule.types import Kernel, Level, Loop, LoopKind, Member, StageTiling
 from autosched.schedule.validate import kernel_reasons
 from autosched.target import Target
 
 Lanes = Literal["none", "exact", "all"]
-"""Which reductions lanes may share: none, those whose order makes no difference, or all that accumulate."""
+"""Which reductions lanes may share: none, those that no order rounds otherwise, or all that accumulate."""
 LANES = (2, 4, 8, 16, 32)
 TRIES = 4
 ADJACENT_SHARE = 0.7
@@ -37,8 +39,8 @@ def across_kernel(
     """
     found: Kernel | None = None
     for tiling in kernel.tilings() if lanes != "none" and kernel.stream is None else ():
-        exact = all(d.is_int for d in bound.funcs[tiling.stage.func].dtypes)
-        if accumulated(bound, tiling.stage) is None or (lanes == "exact" and not exact):
+        what = accumulated(bound, tiling.stage)
+        if what is None or (lanes == "exact" and not _is_exact(bound, tiling, what)):
             continue
         for _ in range(TRIES):
             shared = _shared(bound, tiling, rng)
@@ -49,6 +51,12 @@ def across_kernel(
                 found = other
                 break
     return found
+
+
+def _is_exact(bound: BoundPipeline, tiling: StageTiling, found: Accumulation) -> bool:
+    """Whether the order of terms makes no difference but to the sign of zero and which NaN there is."""
+    types = bound.funcs[tiling.stage.func].dtypes
+    return all(d.is_int or op in SELECTIONS for op, d in zip(found.operators, types, strict=True))
 
 
 def _shared(bound: BoundPipeline, tiling: StageTiling, rng: np.random.Generator) -> StageTiling | None:

@@ -10,8 +10,7 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline
 from autosched.analysis.splitting import with_splits
-from autosched.analysis.staging import with_staged
-from autosched.apps.agreement import has_one_result, same_bits
+from autosched.apps.agreement import Comparison, comparison_for, has_one_result
 from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import lower
 from autosched.lower.verify import verify
@@ -19,9 +18,7 @@ from autosched.reference import interpret
 from autosched.runtime import cpu, emulated
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
-from autosched.schedule.across import lanes_of
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from fuzzing.program import Array, Built
 
 Arrays = Mapping[str, Array]
@@ -107,11 +104,18 @@ def check_schedule(
     executable = EmulatedExecutable(program, seed=seed) if emulate else CpuExecutable(program)
     scalars = {p.name: built.params[p.name] for p in bound.scalars}
     executable.run(built.inputs, {n: f.array for n, f in outputs.items()}, scalars)
-    compare(built, outputs, expected, exact=not rounds_otherwise(bound, schedule))
+    compare(built, outputs, expected, comparison_for(bound, schedule))
 
 
-def compare(built: Built, outputs: Mapping[str, Fenced], expected: Arrays, *, exact: bool) -> None:
-    """Raise `Disagreement` where outputs differ from the interpreter's, or something beside them was written."""
+def compare(built: Built, outputs: Mapping[str, Fenced], expected: Arrays, comparison: Comparison | None) -> None:
+    """Raise `Disagreement` where outputs differ from the interpreter's, or something beside them was written.
+
+    Args:
+        built: The program.
+        outputs: What a backend has written, by name.
+        expected: What the interpreter computes.
+        comparison: How values are compared; None leaves them alone.
+    """
     if set(outputs) != set(expected):
         raise Disagreement(f"outputs are {sorted(outputs)}, the interpreter's {sorted(expected)}")
     for name, fenced in outputs.items():
@@ -121,27 +125,16 @@ def compare(built: Built, outputs: Mapping[str, Fenced], expected: Arrays, *, ex
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
             kinds = f"{found.dtype}{found.shape}", f"{wanted.dtype}{wanted.shape}"
             raise Disagreement(f"{name} is {kinds[0]}, the interpreter's {kinds[1]}")
-        if exact and (problem := difference(built, found, wanted)):
+        if comparison is not None and (problem := difference(built, found, wanted, comparison)):
             raise Disagreement(f"{name}: {problem}")
 
 
-def difference(built: Built, found: Array, wanted: Array) -> str:
+def difference(built: Built, found: Array, wanted: Array, comparison: Comparison) -> str:
     """Return how two arrays differ more than they may; empty where they agree."""
     if not has_one_result(built.pipeline):
         return TOLERANCE.mismatch(found, wanted) or ""
-    wrong = np.argwhere(~same_bits(found, wanted))
+    wrong = np.argwhere(~comparison(found, wanted))
     if not len(wrong):
         return ""
     at = tuple(int(i) for i in wrong[0])
     return f"{len(wrong)} of {found.size} values differ, the first at {at}: {found[at]!r}, not {wanted[at]!r}"
-
-
-def rounds_otherwise(bound: BoundPipeline, schedule: Schedule) -> bool:
-    """Whether lanes share sums of floating-point numbers, which round in another order than the interpreter's."""
-    whole = as_scheduled(bound, schedule)
-    for kernel in schedule.kernels:
-        view = with_staged(whole, kernel.staged)
-        for t in kernel.tilings():
-            if lanes_of(view, t) > 1 and any(d.is_float for d in view.funcs[t.stage.func].dtypes):
-                return True
-    return False

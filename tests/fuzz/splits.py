@@ -6,6 +6,9 @@ import numpy as np
 
 from autosched.analysis.bound import BoundPipeline, BoundStage, Split
 from autosched.analysis.splitting import split_error, with_splits
+from autosched.schedule.across import accumulated
+from autosched.schedule.reassociation import SELECTIONS, shows_zero_signs
+from autosched.schedule.types import StageId
 
 MOST = 2
 ATOMIC_SHARE = 0.5
@@ -35,10 +38,27 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
     return bound
 
 
-def is_exact(view: BoundPipeline) -> bool:
-    """Return whether what is in pieces is of integers, of which any order gives the same."""
-    names = {s.func for s in view.splits}
-    return all(d.is_int for name in names if name in view.funcs for d in view.funcs[name].dtypes)
+def is_exact(bound: BoundPipeline, view: BoundPipeline) -> bool:
+    """Return whether any order of what is in pieces gives the same values: of integers, and of minima and maxima.
+
+    Args:
+        bound: The pipeline with its reductions whole.
+        view: The pipeline with some in pieces.
+    """
+    return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in view.splits) and not (
+        shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in view.splits)
+    )
+
+
+def _rounds_nothing(bound: BoundPipeline, stage: StageId) -> bool:
+    if not _has_floats(bound, stage.func):
+        return True
+    found = accumulated(bound, stage)
+    return found is not None and SELECTIONS.issuperset(found.operators)
+
+
+def _has_floats(bound: BoundPipeline, func: str) -> bool:
+    return func in bound.funcs and any(not d.is_int for d in bound.funcs[func].dtypes)  # pieces are of the same kind
 
 
 def _loops(stage: BoundStage) -> list[tuple[str, int]]:

@@ -1,0 +1,49 @@
+"""Floating-point reductions whose terms a schedule combines in another order than the loops of the pipeline."""
+
+from __future__ import annotations
+
+from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.staging import with_staged
+from autosched.lang.expr import Binary, Call, walk
+from autosched.lang.pipeline import Pipeline
+from autosched.schedule.across import accumulated, lanes_of
+from autosched.schedule.types import Schedule
+from autosched.schedule.views import as_scheduled
+
+SELECTIONS = frozenset({"min", "max"})
+"""Operators that round nothing: in any order they give the same but for the sign of zero and the payload of a NaN."""
+_SHOWS_SIGN = frozenset({"truediv", "floordiv", "mod"})
+_KEEPS_ZERO = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "abs"})
+
+
+def reassociated_operators(bound: BoundPipeline, schedule: Schedule) -> frozenset[str]:
+    """Return the operators of floating-point reductions whose terms lanes share.
+
+    Reductions in pieces are not among them: `with_splits` has the pipeline whose loops are in their order.
+
+    Args:
+        bound: The pipeline.
+        schedule: A legal schedule.
+    """
+    found: set[str] = set()
+    whole = as_scheduled(bound, schedule)
+    for kernel in schedule.kernels:
+        view = with_staged(whole, kernel.staged)
+        for tiling in kernel.tilings():
+            what = accumulated(view, tiling.stage) if lanes_of(view, tiling) > 1 else None
+            if what is not None:
+                types = view.funcs[tiling.stage.func].dtypes
+                found |= {op for op, dtype in zip(what.operators, types, strict=True) if dtype.is_float}
+    return frozenset(found)
+
+
+def shows_zero_signs(pipeline: Pipeline) -> bool:
+    """Whether the sign of a floating-point zero may decide about more than the sign of another one."""
+    for f in pipeline.funcs:
+        for definition in f.definitions:
+            for e in walk(*definition.values, *definition.indices):
+                if isinstance(e, Binary) and e.op in _SHOWS_SIGN and e.dtype.is_float:
+                    return True
+                if isinstance(e, Call) and any(a.dtype.is_float for a in e.args) and e.name not in _KEEPS_ZERO:
+                    return True
+    return False
