@@ -186,6 +186,8 @@ def _split(
 ) -> tuple[tuple[Stmt, ...], list[int]]:  # fmt: skip
     """Build the interior body for a box of blocks and join it with the border by one block-uniform branch."""
     inner_plan = plan_kernel(bound, kernel, box)
+    if not _stores_same_tiles(plan, inner_plan, box):
+        return body, border.out.site_depths
     same_shape = {
         n: replace(inner_plan.allocations[n], extents=a.extents, strides=a.strides, count=a.count)
         for n, a in plan.allocations.items()
@@ -206,6 +208,25 @@ def _split(
                 test = CompareIndex(op, at, limit, bool_)
                 condition = test if isinstance(condition, ConstValue) else Op("and", (condition, test), bool_)
     return (If(condition, inside, body, uniform=True),), inner.out.site_depths
+
+
+def _stores_same_tiles(plan: KernelPlan, inner: KernelPlan, box: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the Members that are stored have the same tiles in the plan of some blocks as in that of all.
+
+    What blocks own follows from the latter, and of fewer blocks smaller tiles may be known: of a remainder, for example.
+    """
+    within = {name: ix.var(name, *r) for name, r in box.items()}
+
+    def tiles(p: KernelPlan, func: str) -> list[ix.Index]:
+        nests = [n for group in p.steps for n in group if n.stage.func == func]
+        of_nests = [e for n in nests for d in n.base for e in (n.base[d], n.limit[d])]
+        return [*p.allocations[func].base.values(), *of_nests]
+
+    return all(
+        ix.sub(ix.substitute(a, within), b) == 0
+        for func in plan.owned
+        for a, b in zip(tiles(plan, func), tiles(inner, func), strict=True)
+    )
 
 
 def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> tuple[Slot, ...]:

@@ -231,3 +231,33 @@ def test_random_schedules_of_pyramids_store_members() -> None:
     assert len(storing) >= 5
     for found in storing:
         assert_backends_agree(bound, lower(bound, found))
+
+
+def remainders(n: int, stretch: int, group: int, count: int) -> BoundPipeline:
+    """Return a Func that the caller wants, and one whose blocks read points of it that come round."""
+    image, f, g = Input("image", float32, 1), Func("f"), Func("g")
+    f[x] = image[x] * 2.0
+    g[x, y] = f[stretch * x // group % count]
+    return bind(Pipeline([g.over(x=(0, n), y=(0, 2)), f.over(x=(0, count))]), {"image": (count,)})
+
+
+def test_blocks_inside_have_the_tiles_that_owners_are_told_by() -> None:
+    """Of blocks that need no guards, each is known to read one point; of all, that they read all three."""
+    bound = remainders(17, 1, 4, 3)
+    first = kernel(
+        bound, [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")], [replace(member(block("g", 2), "x", f="tx=3"), stored=True)]
+    )
+    assert_backends_agree(bound, lower(bound, legal(bound, first)))
+
+
+@pytest.mark.parametrize("case", [(17, 1, 4, 3), (31, 1, 4, 5), (24, 3, 2, 7), (40, 2, 5, 4), (33, 1, 8, 6)])
+def test_random_schedules_of_points_that_come_round(case: tuple[int, int, int, int]) -> None:
+    bound, stored = remainders(*case), 0
+    for seed in range(200):
+        found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
+        if any(m.stored for k in found.kernels for m in k.members):
+            assert_backends_agree(bound, lower(bound, found))
+            stored += 1
+        if stored == 5:
+            break
+    assert stored
