@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--count", type=int, default=500, help="how many programs")
     add("--out", type=Path, required=True, help="directory of the results; what is there is added to")
     add("--jobs", type=int, default=1, help="processes")
-    add("--limit", type=float, default=LIMIT_S, help="seconds after which a program hangs")
+    add("--limit", type=float, default=LIMIT_S, help="processor seconds after which a program hangs")
     return found
 
 
@@ -38,11 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the programs that the command line names."""
     args = parser().parse_args(arguments)
     numbers = range(args.first, args.first + args.count)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, workers end and caches are removed
+    for number in (signal.SIGTERM, signal.SIGINT):  # shells let commands in the background ignore the latter
+        signal.signal(number, signal.default_int_handler)  # whoever ends it, workers end and caches are removed
     try:
         for row in Session(args.out, args.jobs, args.limit).run(numbers):
             if row.verdict in FAILURES:
                 print(described(row), flush=True)
+    except BlockingIOError:
+        print(f"another run writes to {args.out}: wait for its end, or give another --out", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here")
     rows = Records(args.out).rows()

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from fuzzing.check import DIED, HUNG, Failure, Outcome, check_program
@@ -22,7 +23,9 @@ from fuzzing.trials import Trial
 from fuzzing.witnesses import dirty_workspaces
 
 LIMIT_S = 120.0
-"""Seconds after which a program hangs."""
+"""Processor seconds after which a program hangs, of its worker and the compilers that it has run."""
+IDLE = 10
+"""Times as long as that by the clock, a program hangs whatever it has taken: it waits, or the machine is very busy."""
 ADDRESS_SPACE = 8 << 30
 TASKS_A_WORKER = 100
 """Programs after which a process is replaced: C libraries that it has loaded stay."""
@@ -65,12 +68,27 @@ class Worker:
     cache: str
     task: Task | None = None
     begun: float = 0.0
+    spent: float = 0.0
     done: int = 0
 
     def begin(self, task: Task) -> None:
         """Hand it a task."""
-        self.task, self.begun = task, time.monotonic()
+        self.task, self.begun, self.spent = task, time.monotonic(), self._processor_seconds()
         self.connection.send(task)
+
+    def time_left(self, limit_s: float) -> float:
+        """Return seconds until the task hangs, at the earliest; not above 0 if it does."""
+        on_the_clock = IDLE * limit_s - (time.monotonic() - self.begun)
+        return min(on_the_clock, limit_s - (self._processor_seconds() - self.spent))
+
+    def _processor_seconds(self) -> float:
+        """Return what the process has taken, and compilers that have ended; the clock where the system does not say."""
+        try:
+            text = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return time.monotonic()
+        ticks = text.rpartition(")")[2].split()[11:15]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """End the process and remove its cache."""
@@ -86,7 +104,7 @@ class Crew:
 
     Attributes:
         jobs: How many.
-        limit_s: Seconds after which a program hangs.
+        limit_s: Processor seconds after which a program hangs.
         judge: What a worker does with a task; a function of a module.
     """
 
@@ -111,8 +129,7 @@ class Crew:
                 self._idle().begin(task)
             if not busy:
                 return
-            nearest = min(w.begun for w in busy) + self.limit_s - time.monotonic()
-            wait([w.connection for w in busy], timeout=max(nearest, 0.0))
+            wait([w.connection for w in busy], timeout=max(0.0, min(w.time_left(self.limit_s) for w in busy)))
             for worker in busy:
                 found = self._finished(worker)
                 if found is not None:
@@ -131,8 +148,8 @@ class Crew:
             except EOFError:
                 worker.process.join()
                 outcome = _lost(DIED, _death(worker.process.exitcode))
-        elif seconds > self.limit_s:
-            outcome = _lost(HUNG, f"still running after {self.limit_s:g} s")
+        elif worker.time_left(self.limit_s) <= 0.0:
+            outcome = _lost(HUNG, f"still running after {self.limit_s:g} processor seconds")
         else:
             return None
         worker.task = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,21 @@ class Records:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / FILE
-        _end_last_line(self.path)
+
+    @contextmanager
+    def open_to_append(self) -> Iterator[None]:
+        """Keep other runs from adding rows; the system ends this with the process, however it ends.
+
+        Raises:
+            BlockingIOError: If another run adds rows.
+        """
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _end_last_line(self.path)
+            yield
+        finally:
+            os.close(descriptor)
 
     def append(self, row: Row) -> None:
         """Write a row with one system call, so that it is there whole or not at all."""

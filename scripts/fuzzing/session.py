@@ -31,7 +31,7 @@ class Session:
     Attributes:
         out: Directory of rows and scripts.
         jobs: Worker processes.
-        limit_s: Seconds after which a program hangs.
+        limit_s: Processor seconds after which a program hangs.
         budget: Makes the budget of shrinking.
     """
 
@@ -42,8 +42,16 @@ class Session:
     shrunk: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def run(self, numbers: Iterable[int]) -> Iterator[Row]:
-        """Judge the programs that are not judged yet; yield their rows as they are written."""
+        """Judge the programs that are not judged yet; yield their rows as they are written.
+
+        Raises:
+            BlockingIOError: If another run writes to the same directory.
+        """
         records = Records(self.out)
+        with records.open_to_append():
+            yield from self._run(records, numbers)
+
+    def _run(self, records: Records, numbers: Iterable[int]) -> Iterator[Row]:
         self.shrunk.update(r.signature for r in records.rows() if r.script)
         done = records.done()
         with Crew(self.jobs, self.limit_s) as crew, Crew(1, self.limit_s) as prober:

@@ -34,8 +34,17 @@ def test_a_line_that_was_cut_is_written_again(tmp_path: Path) -> None:
     with (tmp_path / FILE).open("a") as file:
         file.write('{"number": 8, "fam')
     records = Records(tmp_path)
-    records.append(Row(9, "far reads", RIGHT, 0.5))
+    with records.open_to_append():
+        records.append(Row(9, "far reads", RIGHT, 0.5))
     assert records.done() == {7, 9}
+
+
+def test_two_runs_do_not_write_to_one_directory(tmp_path: Path) -> None:
+    command = [sys.executable, f"{SCRIPTS}/fuzz_programs.py", "--count", "1", "--out", str(tmp_path)]
+    with Records(tmp_path).open_to_append():
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"another run writes to {tmp_path}")
 
 
 def test_the_summary_counts_by_class_and_reason() -> None:
@@ -55,7 +64,7 @@ def test_programs_that_hang_or_die_are_recorded_and_the_others_judged() -> None:
         found = {task.key: outcome for task, outcome, _ in crew.outcomes(tasks)}
     assert [found[k].verdict for k in range(5)] == [RIGHT, DIED, WRONG, HUNG, RIGHT]
     assert found[1].failures[0].message == "the process ended with 3"
-    assert found[3].failures[0].message == "still running after 8 s"
+    assert found[3].failures[0].message == "still running after 8 processor seconds"
 
 
 def test_random_programs_are_right(tmp_path: Path) -> None:
