@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.lang.dtypes import DType, int32
+from autosched.lang.dtypes import DType, int32, int64
 from autosched.lang.expr import Binary, Cast, Const, Expr, Select, Unary, children
 
 NARROW_BITS = 16
@@ -30,6 +30,17 @@ def is_exact_integer(e: Expr) -> bool:
             case _:
                 return False
     return has_coordinate
+
+
+def is_count(lo: int, hi: int, *, exact: bool) -> bool:
+    """Return whether an exact integer shifted so far is exact; typed counts from 32 on are taken modulo 32.
+
+    Args:
+        lo: Least count.
+        hi: Greatest count.
+        exact: Whether coordinates take part in the count.
+    """
+    return 0 <= lo <= hi < (int64.bits - 1 if exact else int32.bits)
 
 
 def is_narrow(dtype: DType) -> bool:

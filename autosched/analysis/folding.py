@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from autosched.analysis.exact_integers import is_exact_integer
-from autosched.lang.dtypes import DType, int32, int64
+from autosched.analysis.exact_integers import is_count, is_exact_integer
+from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, Select, Unary
 from autosched.lang.operations import binary
 
@@ -48,7 +48,7 @@ def folded(e: Expr, operands: Sequence[Expr]) -> Const | Cast | None:
         case Binary() if e.op in COMPARISONS:
             return Const(bool(getattr(operator, e.op)(*values)), e.dtype)
         case Binary(op="shl" | "shr"):
-            exact = is_exact_integer(e) and 0 <= values[1] < int64.bits - 1
+            exact = is_exact_integer(e) and is_count(values[1], values[1], exact=is_exact_integer(e.b))
             count = values[1] if exact else values[1] % e.dtype.bits
             value = values[0] << count if e.op == "shl" else values[0] >> count
             return _exact(value) if exact else _typed(value, e.dtype)

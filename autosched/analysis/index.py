@@ -8,7 +8,7 @@ regions are computed for many candidates or many blocks at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -62,13 +62,19 @@ def atoms(e: Index) -> Iterator[Term]:
             stack.extend(inner for a in reversed(t.args) for inner, _ in reversed(terms_of(a)))
 
 
-def inner_first(e: Index) -> Collection[Atom]:
-    """Return the atoms at any depth, those inside others before them; there are none in most indices."""
-    stack = [t for t, _ in reversed(terms_of(e)) if isinstance(t, Atom)]
+def inner_first(e: Index, done: Container[str] = ()) -> Collection[Atom]:
+    """Return the atoms at any depth, those inside others before them; there are none in most indices.
+
+    Args:
+        e: The index.
+        done: Keys of atoms that are left out, with those inside them.
+    """
+    stack = [t for t, _ in reversed(terms_of(e)) if isinstance(t, Atom) and t.key not in done]
     found: dict[str, Atom] = {}
     while stack:
         t = stack[-1]
-        inner = [i for a in t.args for i, _ in terms_of(a) if isinstance(i, Atom) and i.key not in found]
+        atoms_inside = (i for a in t.args for i, _ in terms_of(a) if isinstance(i, Atom))
+        inner = [i for i in atoms_inside if i.key not in found and i.key not in done]
         if inner and t.key not in found:
             stack.extend(reversed(inner))
         else:
@@ -164,15 +170,22 @@ def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
     return select(condition, args[0], args[1], text, t.interval)
 
 
-def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any]:
+def bounds(
+    e: Index, env: Mapping[str, tuple[Number, Number]], done: dict[str, tuple[Number, Number]] | None = None
+) -> tuple[Any, Any]:
     """Return the inclusive range of an index when its loop variables (or other terms, by key) range over ``env``.
 
     The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices;
     otherwise a hull that grows with the ranges (inclusion-monotone).
+
+    Args:
+        e: The index.
+        env: Ranges.
+        done: Ranges of atoms that were worked out with the same ``env``; those of this index are added.
     """
     if not isinstance(e, Affine):
         return e, e
-    done: dict[str, tuple[Number, Number]] = {}
+    done = {} if done is None else done
 
     def total(a: Index) -> tuple[Number, Number]:
         if not isinstance(a, Affine):
@@ -186,7 +199,7 @@ def bounds(e: Index, env: Mapping[str, tuple[Number, Number]]) -> tuple[Any, Any
             lo, hi = add(lo, scale(low, c)), add(hi, scale(high, c))
         return lo, hi
 
-    for atom in inner_first(e):
+    for atom in inner_first(e, done):
         known = env.get(atom.key)
         done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if known is None else known
     return total(e)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autosched.analysis import index as ix
-from autosched.analysis.exact_integers import NARROW_BITS, is_narrow
+from autosched.analysis.exact_integers import NARROW_BITS, is_count, is_narrow
 from autosched.analysis.to_index import rvar_range, to_index
 from autosched.errors import BoundsError
 from autosched.lang.dtypes import DType, int32, int64, uint64
@@ -167,6 +167,7 @@ class _Resolver:
         self.new: dict[int, Expr] = {}
         self.integers: dict[int, _Integer] = {}
         self._memo: dict[int, ix.Index] = {}
+        self._bounds: dict[str, Interval] = {}
         self._keep: list[Expr] = []
 
     def resolved(self) -> Definition | None:
@@ -214,7 +215,7 @@ class _Resolver:
         if isinstance(e, Var | RVar | Const):
             lo, hi = self.ranges[e.name] if not isinstance(e, Const) else (int(e.value), int(e.value))
         else:
-            lo, hi = ix.bounds(to_index(e, self._memo), self.ranges)
+            lo, hi = ix.bounds(to_index(e, self._memo), self.ranges, self._bounds)
         self.integers[id(e)] = self._held(_Integer(found, int(lo), int(hi), True), e)
 
     def _held(self, n: _Integer, e: Expr) -> _Integer:
@@ -268,6 +269,8 @@ class _Resolver:
                     self.integers[id(e)] = plain
             return found
         known, count = _range_of(e, operands), operands[-1]
+        if isinstance(e, Binary) and e.op in ("shl", "shr") and not is_count(count.lo, count.hi, exact=count.exact):
+            known = None
         masked = isinstance(e, Binary) and (e.op == "shr" or not count.exact or count.lo < 0)
         if known is None and narrow and masked:
             return self._typed(e, operands, int32)  # as any typed shift: by the count modulo the width
