@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from autosched.analysis.index import Index, substitute
 from autosched.analysis.naming import Namer
+from autosched.codegen.boolean_index import BooleanIndices
 from autosched.codegen.carried_values import keep_carried_values
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
@@ -22,7 +23,7 @@ from autosched.codegen.lanes import (
 )
 from autosched.codegen.loop_dependence import carries_dependence
 from autosched.codegen.phases import in_phases
-from autosched.codegen.prelude import called_scalar_functions, loop_carried, scalar_prelude, vector_math
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math, workarounds
 from autosched.codegen.private import spread_over_threads
 from autosched.codegen.rows import rows_together
 from autosched.codegen.shuffles import print_combined_lanes
@@ -37,6 +38,8 @@ from autosched.lower.vectors import names_in
 ENTRY = "as_run"
 MARKER = "CARRIES_DEPENDENCE"
 """The macro that ends the body of a loop with a dependence from one iteration to another."""
+HIDES_INDEX, UNKNOWN_ZERO = "AS_BOOLEAN_INDEX", "AS_UNKNOWN_ZERO"
+"""The macro around an index that is 0 or 1, and the one that it needs at the beginning of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,13 @@ class CSource:
     scalars: tuple[tuple[str, DType], ...]
 
 
-def print_c(program: Program, *, carried: bool = True) -> CSource:
+def print_c(program: Program, *, guarded: bool = True) -> CSource:
     """Return a pipeline as C.
 
     Args:
         program: The lowered pipeline.
-        carried: Whether loops that carry a dependence are treated as such: marked, and with values kept for the next
-            iteration. Without, the text is that of loops that carry none, and not for compilers.
+        guarded: Whether the text gets round faults of compilers: loops that carry a dependence are marked, and keep
+            values for the next iteration, and indices do not show that they are 0 or 1. Without, it is not to be run.
     """
     arrays: dict[str, None] = {}
     scalars: dict[str, DType] = {}
@@ -69,12 +72,11 @@ def print_c(program: Program, *, carried: bool = True) -> CSource:
             scalars[s.name] = s.dtype
     w = Writer()
     for k in program.kernels:
-        _Printer(k, w, carried).kernel_function()
+        _Printer(k, w, guarded).kernel_function()
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
-    marker = loop_carried() if f"{MARKER};" in body else ""
-    text = f"{host_prelude()}{marker}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
+    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 
@@ -121,10 +123,11 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
 
 
 class _Printer:
-    def __init__(self, kernel: KernelIR, writer: Writer, carried: bool = True) -> None:
+    def __init__(self, kernel: KernelIR, writer: Writer, guarded: bool = True) -> None:
         self.kernel = spread_over_threads(kernel)
         self.w = writer
-        self._carried = carried
+        self._guarded = guarded
+        self._indices = BooleanIndices(self.kernel.body)
         self._in_lanes = False
         self._around: For | None = None
         self._bound: dict[str, Index] = {}
@@ -146,6 +149,7 @@ class _Printer:
             self.w.line(f"{INDENT}{text}{')' if i == len(params) - 1 else ','}")
         self.w.open("{")
         self.w.line("(void)block;")
+        start = len(self.w.lines)
         for slot in k.shared:
             b = slot.buffer
             self.w.line(f"SHARED({storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset});")
@@ -157,6 +161,8 @@ class _Printer:
         for line in step_lines(k):
             self.w.line(line)
         self.statements(k.body)
+        if any(f"{HIDES_INDEX}(" in line for line in self.w.lines[start:]):
+            self.w.lines.insert(start, f"{INDENT}{UNKNOWN_ZERO};")
         self.w.close()
         self.w.line("")
 
@@ -174,7 +180,7 @@ class _Printer:
                 case _:
                     if isinstance(s, LetIndex):
                         self._bound[s.name] = substitute(s.index, self._bound)
-                    line = simple_statement(s)
+                    line = simple_statement(self._indices.hidden(s) if self._guarded else s)
                     assert line is not None, s
                     self.w.line(line)
 
@@ -257,9 +263,10 @@ class _Printer:
 
     def _with_kept_values(self, s: For) -> tuple[For, bool]:
         """Return a loop, and whether it carries a dependence; what it keeps for the next iteration is printed first."""
-        if not self._carried or s.role is LoopRole.THREAD or not carries_dependence(s, self._bound):
+        if not self._guarded or s.role is LoopRole.THREAD or not carries_dependence(s, self._bound):
             return s, False
         before, loop = keep_carried_values(s, self._namer) or ((), s)
+        self._indices.add(walk((*before, loop)))
         self._pieces(before)
         return loop, True
 

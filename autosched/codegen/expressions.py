@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.analysis import index as ix
+from autosched.codegen.boolean_index import HIDDEN
 from autosched.codegen.divide import constant_division
 from autosched.codegen.prelude import float_literal
 from autosched.codegen.signed_zeros import loses_signed_zero
@@ -188,6 +189,8 @@ def _op_text(v: Op) -> str:
         return f"({_cast_text(args[0], v.args[0].dtype, v.dtype)})"
     if v.name == "select":
         return f"({args[0]} ? {args[1]} : {args[2]})"
+    if v.name == HIDDEN:
+        return f"AS_BOOLEAN_INDEX({args[0]})"
     operand = v.args[0].dtype
     if v.dtype == bool_ and operand.kind == "b" and v.name in ("and", "or", "xor", "eq", "ne", "not"):
         if v.name == "not":

@@ -1,18 +1,22 @@
-"""The version of the code generator that one program is of, where loops that carry a dependence set it apart.
+"""The version of the code generator that one program is of, where what gets round faults of compilers sets it apart.
 
-Such loops end in a macro (`autosched.codegen.loop_dependence`) and keep values for their next iteration
-(`autosched.codegen.carried_values`). Programs without them have the texts that they had before there was either, so
-their times stay valid: their version is that of the generator, which prints all loops as if they carried nothing. That
-of a program with one has an addition.
+Loops that carry a dependence end in a macro (`autosched.codegen.loop_dependence`) and keep values for their next
+iteration (`autosched.codegen.carried_values`); a macro stands around indices that are 0 or 1
+(`autosched.codegen.boolean_index`). Programs without these have the texts that they had before, so their times stay
+valid: their version is that of the generator, which prints everything without. That of a program with one has an
+addition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.codegen.c import MARKER, kernel_text
-from autosched.codegen.prelude import loop_carried
+from autosched.analysis import index as ix
+from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.codegen.boolean_index import may_be_boolean
+from autosched.codegen.c import kernel_text
+from autosched.codegen.prelude import WORKAROUNDS, workarounds
 from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
@@ -22,7 +26,7 @@ from autosched.schedule.types import Level
 
 SEPARATOR = "+"
 REVISION = "kept values"
-"""Changes with the text of programs with marked loops."""
+"""Changes with the text of programs that are set apart."""
 _CPU = "cpu"
 
 
@@ -35,12 +39,12 @@ def program_version(generator: str, problem: Problem, schedule: str, target: str
         schedule: One line of JSON. One that is not legal has no code, and no addition.
         target: Name of the target that it was made for.
     """
-    return marked_version(generator) if target == _CPU and _carries(problem, schedule) else generator
+    return marked_version(generator) if target == _CPU and _is_guarded(problem, schedule) else generator
 
 
 def marked_version(generator: str) -> str:
-    """Return the version of programs with marked loops."""
-    return f"{generator}{SEPARATOR}{text_digest([loop_carried(), REVISION])[:4]}"
+    """Return the version of programs with what gets round faults of compilers."""
+    return f"{generator}{SEPARATOR}{text_digest([workarounds(' '.join(WORKAROUNDS)), REVISION])[:4]}"
 
 
 def without_addition(version: str) -> str:
@@ -49,19 +53,30 @@ def without_addition(version: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def _carries(problem: Problem, schedule: str) -> bool:
-    if f'"level":"{Level.STREAM.name.lower()}"' not in schedule and not _updates(problem):
+def _is_guarded(problem: Problem, schedule: str) -> bool:
+    if f'"level":"{Level.STREAM.name.lower()}"' not in schedule and not _may_be_guarded(problem):
         return False
     bound = problem.bind()
     try:
         kernels = lower(bound, from_json(schedule, bound)).kernels
     except AutoschedError:
         return False
-    return any(f"{MARKER};" in kernel_text(k) for k in kernels)
+    return any(workarounds(kernel_text(k)) for k in kernels)
 
 
 @lru_cache(maxsize=256)
-def _updates(problem: Problem) -> bool:
-    """Whether a pipeline has updates; without any, a loop carries a dependence only in arrays of several steps."""
+def _may_be_guarded(problem: Problem) -> bool:
+    """Whether a pipeline has updates, or indices that may be 0 or 1.
+
+    Without the former, a loop carries a dependence only in arrays of several steps.
+    """
     bound: BoundPipeline = problem.bind()
-    return any(stage.is_update for f in bound.funcs.values() for stage in f.stages)
+    stages = [stage for f in bound.funcs.values() for stage in f.stages]
+    return any(stage.is_update for stage in stages) or any(map(may_be_boolean, _indices(stages)))
+
+
+def _indices(stages: Iterable[BoundStage]) -> Iterator[ix.Index]:
+    for stage in stages:
+        for e in (*stage.indices, *(i for load, _ in stage.loads for i in load.indices)):
+            if id(e) in stage.memo:
+                yield stage.memo[id(e)]

@@ -223,12 +223,24 @@ def _run_compiler(compiler: HostCompiler, source: str, flags: tuple[str, ...], t
         # libraries go last: a linker drops those that nothing before them needs
         command = [*compiler.command, *_LIBRARY_FLAGS, *flags, file_name, "-o", str(target.absolute()), "-lm"]
         finished = _run(command, directory, limit_s)
+        if finished.returncode and any(text in finished.stderr for text in _INTERNAL_ERRORS):
+            logger.warning(
+                "%s has an internal error with a kernel, which is compiled with %s and may be slow; another version of "
+                "the compiler may be free of it", compiler.title, _CAREFUL,
+            )  # fmt: skip
+            finished = _run([*command, _CAREFUL], directory, limit_s)
     if finished.returncode < 0:
         raise _unusable(compiler, f"was ended by signal {-finished.returncode}", finished.stderr)
     if finished.returncode != 0:
         raise refused_source(compiler.title, file_name, source, finished.stderr.strip(), flags)
     if not target.is_file() or not target.stat().st_size:
         raise _unusable(compiler, "says that it succeeded and has written no library", finished.stderr)
+
+
+_CAREFUL = "-O1"
+"""Leaves out most of a compiler: its loops, vectors and what fails in them."""
+_INTERNAL_ERRORS = ("internal compiler error", "PLEASE submit a bug report")
+"""What gcc and clang say when they fail, whatever the source."""
 
 
 def _unusable(compiler: HostCompiler, problem: str, log: str) -> CompileError:

@@ -53,7 +53,7 @@ def test_a_schedule_that_cannot_be_read_has_no_addition() -> None:
 def test_the_version_of_the_generator_is_that_of_loops_without_dependences(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = [lower(bound, schedule) for bound, schedule in fixed_schedules("c")]
     marked, before = [c.print_c(p).text for p in programs], generator_version("c")
-    plain = [c.print_c(p, carried=False).text for p in programs]
+    plain = [c.print_c(p, guarded=False).text for p in programs]
     monkeypatch.setattr(c, "carries_dependence", lambda loop, bound: False)
     assert marked != plain == [c.print_c(p).text for p in programs]
     from autosched.measure import generator

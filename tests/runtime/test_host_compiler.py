@@ -246,6 +246,17 @@ def test_a_refused_source_shows_the_log_and_the_line() -> None:
     assert caught.value.source == source
 
 
+def test_an_internal_error_of_the_compiler_is_got_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails = 'case "$*" in *-O1*) ;; *kernel.c*) echo "k.c:1:1: internal compiler error: in finalize" >&2; exit 1;; esac'
+    wrapper = _fake_compiler(tmp_path / "cc", fails)
+    monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))
+    path = compile_shared_library("int twice_of_it(int x) { return 2 * x; }", "c", ("-O3",))
+    assert ctypes.CDLL(str(path)).twice_of_it(21) == 42
+    assert "has an internal error" in caplog.text and "-O1" in caplog.text
+
+
 def test_lines_of_renamed_sources_are_not_mistaken_for_ours() -> None:
     with pytest.raises(CompileError) as caught:
         compile_shared_library('int a;\n#line 1 "other.h"\nint f(void) { return missing_name; }\n')

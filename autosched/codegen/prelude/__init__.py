@@ -2,21 +2,23 @@
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (
+    WORKAROUNDS,
     called_scalar_functions,
-    loop_carried,
     scalar_functions,
     scalar_prelude,
     scalar_signatures,
     vector_math,
+    workarounds,
 )
 
 __all__ = [
+    "WORKAROUNDS",
     "called_scalar_functions",
     "float_literal",
     "int_literal",
-    "loop_carried",
     "scalar_functions",
     "scalar_prelude",
     "scalar_signatures",
     "vector_math",
+    "workarounds",
 ]

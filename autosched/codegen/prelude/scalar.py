@@ -55,6 +55,10 @@ def called_scalar_functions(text: str) -> frozenset[str]:
     return frozenset(_CALL.findall(text)) & _sources()[1].keys()
 
 
+WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "boolean_index.h"}
+"""Files of the macros that are defined where a text uses them alone."""
+
+
 def vector_math(used: Collection[str]) -> str:
     """Return C text by which compilers know of elementary functions of vectors, if such functions are used.
 
@@ -66,9 +70,14 @@ def vector_math(used: Collection[str]) -> str:
     return files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
 
 
-def loop_carried() -> str:
-    """Return C text that defines the macro at the end of loops that carry a dependence."""
-    return files(__package__).joinpath("loop_carried.h").read_text(encoding="utf-8")
+def workarounds(body: str) -> str:
+    """Return C text that defines the macros by which a text gets round faults of compilers; empty if it has none.
+
+    Args:
+        body: Generated C text.
+    """
+    names = [name for macro, name in WORKAROUNDS.items() if macro in body]
+    return "".join(files(__package__).joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
 @cache

@@ -1,0 +1,193 @@
+"""Indices that a C compiler may know to be 0 or 1, which gcc 12 gets wrong in vectors.
+
+    for lane < 16: { b = mask[lane] != 0; out[lane] = table[(int)b] }
+
+gcc 12 looks through the conversion and takes the bits of the condition, of a type that is one bit wide, for the offsets
+of a gather: with or without AVX-512, told to form vectors or not. It does so where it finds the range of an index, too,
+as that of ``min(n, 1)``. A bitwise OR with a zero that it does not know of hides the range, and leaves vectors as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autosched.analysis import index as ix
+from autosched.lang.dtypes import DType, int32
+from autosched.lower.ir import (
+    CompareIndex,
+    ConstValue,
+    IndexValue,
+    Let,
+    LetIndex,
+    Memory,
+    Op,
+    Read,
+    Ref,
+    Stmt,
+    Store,
+    Value,
+    walk,
+)
+
+HIDDEN = "hidden"
+"""Name of the operation on an index whose range a compiler is not to know."""
+_KINDS = frozenset({"data", "select", "min", "max"})
+_DEPTH = 40
+"""Values that are followed back, one through the other."""
+
+
+@dataclass
+class BooleanIndices:
+    """Finds the indices of one kernel that are 0 or 1.
+
+    Args:
+        body: The kernel's statements.
+    """
+
+    body: tuple[Stmt, ...]
+    _lets: dict[str, Value] = field(init=False, default_factory=dict)
+    _stores: dict[str, list[Value]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.add(walk(self.body))
+
+    def add(self, statements: Iterable[Stmt]) -> None:
+        """Take in statements: what names stand for, and what is stored in arrays that a compiler sees into."""
+        for s in statements:
+            match s:
+                case Let():
+                    self._lets[s.name] = s.value
+                case Store() if s.buffer.memory is not Memory.GLOBAL:
+                    self._stores.setdefault(s.buffer.name, []).append(s.value)
+
+    def hidden(self, s: Stmt) -> Stmt:
+        """Return a statement whose indices do not show that they are 0 or 1."""
+        match s:
+            case LetIndex():
+                return replace(s, index=self._index(s.index))
+            case Let():
+                return replace(s, value=self._value(s.value))
+            case Store():
+                return replace(s, index=self._index(s.index), value=self._value(s.value))
+        return s
+
+    def _value(self, v: Value) -> Value:
+        match v:
+            case Read():
+                return replace(v, index=self._index(v.index))
+            case Op():
+                args = tuple(self._value(a) for a in v.args)
+                return v if all(a is b for a, b in zip(args, v.args, strict=True)) else replace(v, args=args)
+        return v
+
+    def _index(self, e: ix.Index) -> ix.Index:
+        atoms = [t for t in ix.inner_first(e) if t.kind in _KINDS]
+        if not atoms:
+            return e
+        ranges = {t.key: self._data_range(t) for t in atoms if t.kind == "data"}
+        boolean = {t.key for t in atoms if _is_boolean(ix.bounds(ix.Affine(((t, 1),), 0), ranges))}
+        return ix.rewritten(e, lambda t, args: _hide(t, args) if t.key in boolean else None) if boolean else e
+
+    def _data_range(self, t: ix.Atom) -> ix.Interval:
+        lo, hi = self.range_of(t.payload) or t.interval
+        lo, hi = max(lo, t.interval[0]), min(hi, t.interval[1])
+        return (lo, hi) if lo <= hi else t.interval
+
+    def range_of(self, v: Value, depth: int = _DEPTH) -> ix.Interval | None:
+        """Return a range that a compiler may find for a value of integers; None for floats that are no integers.
+
+        Args:
+            v: The value.
+            depth: How many values it may be followed through.
+        """
+        whole = _type_range(v.dtype)
+        if v.dtype.kind == "b" or depth == 0:
+            return whole
+        found = self._followed(v, depth - 1)
+        if found is None:
+            return whole
+        return found if whole is None or (whole[0] <= found[0] and found[1] <= whole[1]) else whole
+
+    def _followed(self, v: Value, depth: int) -> ix.Interval | None:
+        match v:
+            case ConstValue() if float(v.value).is_integer():
+                return int(v.value), int(v.value)
+            case IndexValue():
+                lo, hi = ix.interval(v.index)
+                return int(lo), int(hi)
+            case CompareIndex():
+                return 0, 1
+            case Ref() if v.name in self._lets:
+                return self.range_of(self._lets[v.name], depth)
+            case Read() if v.buffer.name in self._stores and v.buffer.memory is not Memory.GLOBAL:
+                return _hull([self.range_of(s, depth) for s in self._stores[v.buffer.name]])
+            case Op(name="select"):
+                return _hull([self.range_of(a, depth) for a in v.args[1:]])
+            case Op(name="cast"):
+                return self.range_of(v.args[0], depth)
+            case Op() if v.name in _RANGES:
+                ranges = [self.range_of(a, depth) for a in v.args]
+                return None if any(r is None for r in ranges) else _RANGES[v.name]([r for r in ranges if r is not None])
+        return None
+
+
+def may_be_boolean(e: ix.Index) -> bool:
+    """Whether an index of a pipeline follows from data, or has a minimum or maximum that is 0 or 1."""
+    return any(
+        t.kind in ("data", "select") or (t.kind in _KINDS and _is_boolean(t.interval)) for t in ix.inner_first(e)
+    )
+
+
+def _type_range(dtype: DType) -> ix.Interval | None:
+    if dtype.kind == "b":
+        return 0, 1
+    return (dtype.min_value, dtype.max_value) if dtype.is_int else None
+
+
+def _is_boolean(interval: ix.Interval) -> bool:
+    return interval[0] >= 0 and interval[1] <= 1
+
+
+def _hide(t: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
+    """Return an atom behind the operation that hides its range; None where what it is made of is hidden."""
+    if any(i.kind == "data" and _is_hidden(i) for a in args for i in ix.inner_first(a)):
+        return None
+    rebuilt = ix.Affine(((t, 1),), 0) if t.kind == "data" else ix.rebuilt(t, args)
+    if not isinstance(rebuilt, ix.Affine):
+        return rebuilt
+    value = t.payload if t.kind == "data" and t.payload.dtype.is_int else IndexValue(rebuilt, int32)
+    return ix.data(Op(HIDDEN, (value,), value.dtype), *t.interval, t.key)
+
+
+def _is_hidden(t: ix.Atom) -> bool:
+    return isinstance(t.payload, Op) and t.payload.name == HIDDEN
+
+
+def _hull(ranges: Sequence[ix.Interval | None]) -> ix.Interval | None:
+    known = [r for r in ranges if r is not None]
+    if len(known) < len(ranges) or not known:
+        return None
+    return min(lo for lo, _ in known), max(hi for _, hi in known)
+
+
+def _products(ranges: Sequence[ix.Interval]) -> ix.Interval:
+    corners = [a * b for a in ranges[0] for b in ranges[1]]
+    return min(corners), max(corners)
+
+
+def _masked(ranges: Sequence[ix.Interval]) -> ix.Interval:
+    least = [hi for lo, hi in ranges if lo >= 0]
+    return (0, min(least)) if least else (min(lo for lo, _ in ranges) * 2 - 1, max(hi for _, hi in ranges))
+
+
+_RANGES: Mapping[str, Callable[[Sequence[ix.Interval]], ix.Interval]] = {
+    "add": lambda r: (r[0][0] + r[1][0], r[0][1] + r[1][1]),
+    "sub": lambda r: (r[0][0] - r[1][1], r[0][1] - r[1][0]),
+    "mul": _products,
+    "neg": lambda r: (-r[0][1], -r[0][0]),
+    "min": lambda r: (min(r[0][0], r[1][0]), min(r[0][1], r[1][1])),
+    "max": lambda r: (max(r[0][0], r[1][0]), max(r[0][1], r[1][1])),
+    "and": _masked,
+}
