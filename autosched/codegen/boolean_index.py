@@ -18,6 +18,7 @@ from autosched.lang.dtypes import DType, int32
 from autosched.lower.ir import (
     CompareIndex,
     ConstValue,
+    If,
     IndexValue,
     Let,
     LetIndex,
@@ -33,7 +34,7 @@ from autosched.lower.ir import (
 
 HIDDEN = "hidden"
 """Name of the operation on an index whose range a compiler is not to know."""
-_KINDS = frozenset({"data", "select", "min", "max"})
+_KINDS = frozenset({"data", "select", "min", "max", "prod"})
 _DEPTH = 40
 """Values that are followed back, one through the other."""
 
@@ -63,8 +64,10 @@ class BooleanIndices:
                     self._stores.setdefault(s.buffer.name, []).append(s.value)
 
     def hidden(self, s: Stmt) -> Stmt:
-        """Return a statement whose indices do not show that they are 0 or 1."""
+        """Return a statement whose indices, not those of statements inside it, do not show that they are 0 or 1."""
         match s:
+            case If():
+                return replace(s, condition=self._value(s.condition))
             case LetIndex():
                 return replace(s, index=self._index(s.index))
             case Let():
@@ -182,12 +185,35 @@ def _masked(ranges: Sequence[ix.Interval]) -> ix.Interval:
     return (0, min(least)) if least else (min(lo for lo, _ in ranges) * 2 - 1, max(hi for _, hi in ranges))
 
 
-_RANGES: Mapping[str, Callable[[Sequence[ix.Interval]], ix.Interval]] = {
+def _combined(ranges: Sequence[ix.Interval]) -> ix.Interval | None:
+    bits = max(hi.bit_length() for _, hi in ranges)
+    return (0, (1 << bits) - 1) if all(lo >= 0 for lo, _ in ranges) else None
+
+
+def _remainder(ranges: Sequence[ix.Interval]) -> ix.Interval | None:
+    (lo, hi), (least, most) = ranges
+    if least <= 0:
+        return None
+    return (lo, hi) if lo >= 0 and hi < least else (0, most - 1)
+
+
+def _quotient(ranges: Sequence[ix.Interval]) -> ix.Interval | None:
+    (lo, hi), (least, most) = ranges
+    return (lo // most, hi // least) if lo >= 0 and least > 0 else None
+
+
+_RANGES: Mapping[str, Callable[[Sequence[ix.Interval]], ix.Interval | None]] = {
     "add": lambda r: (r[0][0] + r[1][0], r[0][1] + r[1][1]),
     "sub": lambda r: (r[0][0] - r[1][1], r[0][1] - r[1][0]),
     "mul": _products,
     "neg": lambda r: (-r[0][1], -r[0][0]),
     "min": lambda r: (min(r[0][0], r[1][0]), min(r[0][1], r[1][1])),
     "max": lambda r: (max(r[0][0], r[1][0]), max(r[0][1], r[1][1])),
+    "abs": lambda r: (0, max(abs(r[0][0]), abs(r[0][1]))),
+    "not": lambda r: (-r[0][1] - 1, -r[0][0] - 1),
     "and": _masked,
+    "or": _combined,
+    "xor": _combined,
+    "mod": _remainder,
+    "floordiv": _quotient,
 }

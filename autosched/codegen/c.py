@@ -180,7 +180,7 @@ class _Printer:
                 case _:
                     if isinstance(s, LetIndex):
                         self._bound[s.name] = substitute(s.index, self._bound)
-                    line = simple_statement(self._indices.hidden(s) if self._guarded else s)
+                    line = simple_statement(self._hidden(s))
                     assert line is not None, s
                     self.w.line(line)
 
@@ -231,7 +231,7 @@ class _Printer:
                 case For():
                     self._loop_of_pieces(rows_together(s, self._namer) or s)
                 case If() if any(isinstance(t, For) for t in s.then):
-                    self.w.open(f"if ({condition_text(s)}) {{")
+                    self.w.open(f"if ({self._condition(s)}) {{")
                     self._pieces(s.then)
                     self.w.close()
                 case _:
@@ -326,9 +326,17 @@ class _Printer:
         self._in_lanes = False
         self.w.close()
 
+    def _hidden(self, s: Stmt) -> Stmt:
+        return self._indices.hidden(s) if self._guarded else s
+
+    def _condition(self, s: If) -> str:
+        found = self._hidden(s)
+        assert isinstance(found, If)
+        return condition_text(found)
+
     def _if(self, s: If) -> None:
         self.w.open(
-            f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if s.orelse and s.uniform else "")
+            f"if ({self._condition(s)}) {{" + ("  // interior: no clamps, no guards" if s.orelse and s.uniform else "")
         )
         self.statements(s.then)
         if s.orelse:
