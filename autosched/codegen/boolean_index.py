@@ -10,8 +10,8 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from autosched.analysis import index as ix
 from autosched.lang.dtypes import DType, int32
@@ -35,33 +35,32 @@ from autosched.lower.ir import (
 HIDDEN = "hidden"
 """Name of the operation on an index whose range a compiler is not to know."""
 _KINDS = frozenset({"data", "select", "min", "max", "prod"})
-_DEPTH = 40
-"""Values that are followed back, one through the other."""
 
 
-@dataclass
 class BooleanIndices:
     """Finds the indices of one kernel that are 0 or 1.
+
+    Ranges may be too narrow where a loop brings more; a range that is hidden without need costs an instruction.
 
     Args:
         body: The kernel's statements.
     """
 
-    body: tuple[Stmt, ...]
-    _lets: dict[str, Value] = field(init=False, default_factory=dict)
-    _stores: dict[str, list[Value]] = field(init=False, default_factory=dict)
+    def __init__(self, body: tuple[Stmt, ...]) -> None:
+        self._names: dict[str, ix.Interval | None] = {}
+        self._arrays: dict[str, ix.Interval | None] = {}
+        for s in walk(body):
+            self.add(s)
 
-    def __post_init__(self) -> None:
-        self.add(walk(self.body))
-
-    def add(self, statements: Iterable[Stmt]) -> None:
-        """Take in statements: what names stand for, and what is stored in arrays that a compiler sees into."""
-        for s in statements:
-            match s:
-                case Let():
-                    self._lets[s.name] = s.value
-                case Store() if s.buffer.memory is not Memory.GLOBAL:
-                    self._stores.setdefault(s.buffer.name, []).append(s.value)
+    def add(self, s: Stmt) -> None:
+        """Take in a statement: the range of a name, or of an array that a compiler sees into."""
+        match s:
+            case Let():
+                self._names[s.name] = self.range_of(s.value)
+            case Store() if s.buffer.memory is not Memory.GLOBAL:
+                found = None if s.combine else self.range_of(s.value)
+                known = self._arrays.get(s.buffer.name, found)
+                self._arrays[s.buffer.name] = _hull([found, known])
 
     def hidden(self, s: Stmt) -> Stmt:
         """Return a statement whose indices, not those of statements inside it, do not show that they are 0 or 1."""
@@ -98,22 +97,17 @@ class BooleanIndices:
         lo, hi = max(lo, t.interval[0]), min(hi, t.interval[1])
         return (lo, hi) if lo <= hi else t.interval
 
-    def range_of(self, v: Value, depth: int = _DEPTH) -> ix.Interval | None:
-        """Return a range that a compiler may find for a value of integers; None for floats that are no integers.
-
-        Args:
-            v: The value.
-            depth: How many values it may be followed through.
-        """
+    def range_of(self, v: Value) -> ix.Interval | None:
+        """Return a range that a compiler may find for a value of integers; None for floats that are no integers."""
         whole = _type_range(v.dtype)
-        if v.dtype.kind == "b" or depth == 0:
+        if v.dtype.kind == "b":
             return whole
-        found = self._followed(v, depth - 1)
+        found = self._followed(v)
         if found is None:
             return whole
         return found if whole is None or (whole[0] <= found[0] and found[1] <= whole[1]) else whole
 
-    def _followed(self, v: Value, depth: int) -> ix.Interval | None:
+    def _followed(self, v: Value) -> ix.Interval | None:
         match v:
             case ConstValue() if float(v.value).is_integer():
                 return int(v.value), int(v.value)
@@ -122,16 +116,16 @@ class BooleanIndices:
                 return int(lo), int(hi)
             case CompareIndex():
                 return 0, 1
-            case Ref() if v.name in self._lets:
-                return self.range_of(self._lets[v.name], depth)
-            case Read() if v.buffer.name in self._stores and v.buffer.memory is not Memory.GLOBAL:
-                return _hull([self.range_of(s, depth) for s in self._stores[v.buffer.name]])
+            case Ref():
+                return self._names.get(v.name)
+            case Read() if v.buffer.memory is not Memory.GLOBAL:
+                return self._arrays.get(v.buffer.name)
             case Op(name="select"):
-                return _hull([self.range_of(a, depth) for a in v.args[1:]])
+                return _hull([self.range_of(a) for a in v.args[1:]])
             case Op(name="cast"):
-                return self.range_of(v.args[0], depth)
+                return self.range_of(v.args[0])
             case Op() if v.name in _RANGES:
-                ranges = [self.range_of(a, depth) for a in v.args]
+                ranges = [self.range_of(a) for a in v.args]
                 return None if any(r is None for r in ranges) else _RANGES[v.name]([r for r in ranges if r is not None])
         return None
 

@@ -266,7 +266,6 @@ class _Printer:
         if not self._guarded or s.role is LoopRole.THREAD or not carries_dependence(s, self._bound):
             return s, False
         before, loop = keep_carried_values(s, self._namer) or ((), s)
-        self._indices.add(walk((*before, loop)))
         self._pieces(before)
         return loop, True
 
@@ -327,7 +326,10 @@ class _Printer:
         self.w.close()
 
     def _hidden(self, s: Stmt) -> Stmt:
-        return self._indices.hidden(s) if self._guarded else s
+        if not self._guarded:
+            return s
+        self._indices.add(s)  # rewriting has given new names
+        return self._indices.hidden(s)
 
     def _condition(self, s: If) -> str:
         found = self._hidden(s)

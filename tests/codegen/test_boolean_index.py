@@ -123,5 +123,16 @@ def test_ranges_follow_values_through_arrays_of_the_kernel() -> None:
     body = (Store(tile, lane, flag, 1), Let("v", Read(tile, lane, 2)), at, Store(table, lane, Ref("w", int32), 3))
     found = BooleanIndices(body).hidden(at)
     assert isinstance(found, LetIndex) and found != at
-    wider = (*body, Store(tile, 0, Op("add", (flag, flag), int32), 4))
+    wider = (Store(tile, 0, Op("add", (flag, flag), int32), 4), *body)
     assert BooleanIndices(wider).hidden(at) == at
+
+
+def test_values_that_are_made_of_one_another_are_followed_once() -> None:
+    """Sixty updates of two arrays by each other: following each back for itself would take years."""
+    arrays = [Buffer(name, int32, 4, Memory.REGISTER) for name in "ab"]
+    body: list[Let | Store] = []
+    for k in range(60):
+        values = (Read(arrays[0], 0, 0), Read(arrays[1], 0, 1))
+        body += [Let(f"v{k}", Op("add", values, int32)), Store(arrays[k % 2], 0, Ref(f"v{k}", int32), 2)]
+    at = LetIndex("at", ix.data(Ref("v59", int32), 0, 39, "v"))
+    assert BooleanIndices(tuple(body)).hidden(at) == at
