@@ -6,6 +6,7 @@
 # make test-install   each install line of README.md in an empty environment, with README's first example (minutes each)
 # make fuzz   the long runs: 2,000 random pipelines under random schedules, the largest apps (over 20 minutes on two cores)
 # make fuzz-programs  random programs under random and searched schedules; goes on where it was interrupted
+# make snapshot  what the compiler makes of three apps, as digests in tests/golden/snapshot.json
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
@@ -35,7 +36,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: snapshot demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -75,6 +76,9 @@ fuzz: $(VENV)/.dev-installed
 # Several processes; each compiles most of its time.
 fuzz-programs: $(VENV)/.dev-installed
 	$(BIN)/python scripts/fuzz_programs.py --first $(or $(FIRST),0) --count $(or $(COUNT),20000) --jobs $(JOBS) --out $(or $(OUT),out/fuzzing)
+
+snapshot: $(VENV)/.dev-installed
+	$(BIN)/python -m tests.golden.snapshot --write --apps blur,hist,depthwise_separable_conv
 
 check-features: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_features.py
