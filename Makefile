@@ -6,7 +6,7 @@
 # make test-install   each install line of README.md in an empty environment, with README's first example (minutes each)
 # make fuzz   the long runs: 2,000 random pipelines under random schedules, the largest apps (over 20 minutes on two cores)
 # make fuzz-programs  random programs under random and searched schedules; goes on where it was interrupted
-# make snapshot  what the compiler makes of three apps, as digests in tests/golden/snapshot.json
+# make snapshot       digests of the compiler's output for three apps, in tests/golden/snapshot.json
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts

@@ -1,11 +1,10 @@
-"""Indices that a C compiler may know to be 0 or 1, which gcc 12 gets wrong in vectors.
+"""Indices that a C compiler can prove to be 0 or 1: gcc 12 miscompiles gathers at them.
 
     for lane < 16: { b = mask[lane] != 0; out[lane] = table[(int)b] }
 
-gcc 12 looks through the conversion and takes the bits of the condition, of a type that is one bit wide, for the offsets
-of a gather: with or without AVX-512, told to form vectors or not. It does so where it finds the range of an index, too,
-as that of ``min(n, 1)``. A bitwise OR with a zero that it does not know of hides the range, and leaves vectors as they
-are.
+gcc 12 drops the conversion and uses the condition, whose type is one bit wide, as the offset of a gather: with and
+without AVX-512 and ``omp simd``, also where range analysis finds a condition, as in ``min(n, 1)``. A bitwise OR with an
+opaque zero hides the range, and the loop is still vectorised.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from autosched.lower.ir import (
 )
 
 HIDDEN = "hidden"
-"""Name of the operation on an index whose range a compiler is not to know."""
+"""Name of the operation that hides the range of an index from compilers."""
 _KINDS = frozenset({"data", "select", "min", "max", "prod"})
 
 
@@ -49,11 +48,19 @@ class BooleanIndices:
     def __init__(self, body: tuple[Stmt, ...]) -> None:
         self._names: dict[str, ix.Interval | None] = {}
         self._arrays: dict[str, ix.Interval | None] = {}
-        for s in walk(body):
-            self.add(s)
+        self._pending: list[Stmt] = list(walk(body))
 
     def add(self, s: Stmt) -> None:
-        """Take in a statement: the range of a name, or of an array that a compiler sees into."""
+        """Take in a statement that rewriting has made."""
+        self._pending.append(s)
+
+    def _evaluate_pending(self) -> None:
+        """Find the ranges of names and of arrays that a compiler sees into; most kernels have no index that asks."""
+        pending, self._pending = self._pending, []
+        for s in pending:
+            self._evaluate(s)
+
+    def _evaluate(self, s: Stmt) -> None:
         match s:
             case Let():
                 self._names[s.name] = self.range_of(s.value)
@@ -65,40 +72,47 @@ class BooleanIndices:
     def hidden(self, s: Stmt) -> Stmt:
         """Return a statement whose indices, not those of statements inside it, do not show that they are 0 or 1."""
         match s:
-            case If():
-                return replace(s, condition=self._value(s.condition))
-            case LetIndex():
-                return replace(s, index=self._index(s.index))
-            case Let():
-                return replace(s, value=self._value(s.value))
+            case If() if (condition := self._value(s.condition)) is not s.condition:
+                return replace(s, condition=condition)
+            case LetIndex() if (index := self._index(s.index)) is not s.index:
+                return replace(s, index=index)
+            case Let() if (value := self._value(s.value)) is not s.value:
+                return replace(s, value=value)
             case Store():
-                return replace(s, index=self._index(s.index), value=self._value(s.value))
+                index, value = self._index(s.index), self._value(s.value)
+                return s if index is s.index and value is s.value else replace(s, index=index, value=value)
         return s
 
     def _value(self, v: Value) -> Value:
         match v:
             case Read():
-                return replace(v, index=self._index(v.index))
+                index = self._index(v.index)
+                return v if index is v.index else replace(v, index=index)
             case Op():
                 args = tuple(self._value(a) for a in v.args)
                 return v if all(a is b for a, b in zip(args, v.args, strict=True)) else replace(v, args=args)
         return v
 
     def _index(self, e: ix.Index) -> ix.Index:
-        atoms = [t for t in ix.inner_first(e) if t.kind in _KINDS]
-        if not atoms:
+        if not any(isinstance(t, ix.Atom) for t, _ in ix.terms_of(e)):
             return e
+        atoms = [t for t in ix.inner_first(e) if t.kind in _KINDS]
         ranges = {t.key: self._data_range(t) for t in atoms if t.kind == "data"}
-        boolean = {t.key for t in atoms if _is_boolean(ix.bounds(ix.Affine(((t, 1),), 0), ranges))}
+        boolean = {
+            t.key for t in atoms if _is_boolean(ix.bounds(ix.Affine(((t, 1),), 0), ranges) if ranges else t.interval)
+        }
         return ix.rewritten(e, lambda t, args: _hide(t, args) if t.key in boolean else None) if boolean else e
 
     def _data_range(self, t: ix.Atom) -> ix.Interval:
+        self._evaluate_pending()
         lo, hi = self.range_of(t.payload) or t.interval
         lo, hi = max(lo, t.interval[0]), min(hi, t.interval[1])
         return (lo, hi) if lo <= hi else t.interval
 
     def range_of(self, v: Value) -> ix.Interval | None:
         """Return a range that a compiler may find for a value of integers; None for floats that are no integers."""
+        if isinstance(v, Op) and v.dtype.is_float and v.name not in ("cast", "select"):
+            return None  # most values of most kernels
         whole = _type_range(v.dtype)
         if v.dtype.kind == "b":
             return whole

@@ -60,8 +60,8 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
 
     Args:
         program: The lowered pipeline.
-        guarded: Whether the text gets round faults of compilers: loops that carry a dependence are marked, and keep
-            values for the next iteration, and indices do not show that they are 0 or 1. Without, it is not to be run.
+        guarded: Whether compiler workarounds are emitted: marks and kept values of loops that carry a dependence, and
+            hidden ranges of indices that are 0 or 1. Text without them serves comparisons alone.
     """
     arrays: dict[str, None] = {}
     scalars: dict[str, DType] = {}

@@ -213,7 +213,7 @@ def _split(
 def _stores_same_tiles(plan: KernelPlan, inner: KernelPlan, box: Mapping[str, tuple[int, int]]) -> bool:
     """Whether the Members that are stored have the same tiles in the plan of some blocks as in that of all.
 
-    What blocks own follows from the latter. Of fewer blocks smaller tiles may be known, of a remainder for example.
+    Ownership follows from the latter. Smaller tiles may follow of fewer blocks, those of a remainder for example.
     """
     within = {name: ix.var(name, *r) for name, r in box.items()}
 

@@ -40,8 +40,7 @@ SCHEDULES = files("autosched.measure").joinpath("generator_schedules.jsonl")
 def generator_version(printer: Printer) -> str:
     """Return twelve hexadecimal digits that change when emitted code does, or how C is compiled.
 
-    What gets round faults of compilers does not count: programs that have some of it are told apart by
-    `autosched.measure.program_version`.
+    Compiler workarounds do not count: `autosched.measure.program_version` distinguishes programs with some.
 
     Args:
         printer: Which of the two printers' text is asked for.

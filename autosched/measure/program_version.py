@@ -1,4 +1,4 @@
-"""The version of the code generator that one program is of, where what gets round faults of compilers sets it apart.
+"""The code generator's version of one program: programs with compiler workarounds have one of their own.
 
 Loops that carry a dependence end in a macro (`autosched.codegen.loop_dependence`) and keep values for their next
 iteration (`autosched.codegen.carried_values`); a macro stands around indices that are 0 or 1
@@ -43,7 +43,7 @@ def program_version(generator: str, problem: Problem, schedule: str, target: str
 
 
 def marked_version(generator: str) -> str:
-    """Return the version of programs with what gets round faults of compilers."""
+    """Return the version of programs with compiler workarounds."""
     return f"{generator}{SEPARATOR}{text_digest([workarounds(' '.join(WORKAROUNDS)), REVISION])[:4]}"
 
 

@@ -1,4 +1,4 @@
-"""Tables that are read at 0 or 1, which gcc 12 takes from other places unless it does not know."""
+"""Lookups at 0 or 1, of which gcc 12 miscompiles the gathers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_other_lookups_have_the_text_that_they_had(index: Callable[[Expr], Expr]
 
 
 def test_random_lookups_through_several_funcs() -> None:
-    """What a compiler knows of a value it knows through names and arrays of its own."""
+    """Compilers propagate ranges through names and local arrays."""
     rng = random.Random(0)
     for seed in range(24):
         source, entries = Input("source", rng.choice((uint8, int32)), 1), Input("entries", uint8, 1)

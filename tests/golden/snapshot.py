@@ -1,4 +1,4 @@
-"""What the compiler makes of apps, as digests: emitted code, schedules, features and predicted times.
+"""Digests of the compiler's output for apps: emitted code, schedules, features and predicted times.
 
     python -m tests.golden.snapshot --check --apps blur,hist     (compares with snapshot.json; all apps without --apps)
     python -m tests.golden.snapshot --write --apps blur,hist     (writes these into snapshot.json)

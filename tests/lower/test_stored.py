@@ -241,8 +241,8 @@ def remainders(n: int, stretch: int, group: int, count: int) -> BoundPipeline:
     return bind(Pipeline([g.over(x=(0, n), y=(0, 2)), f.over(x=(0, count))]), {"image": (count,)})
 
 
-def test_blocks_inside_have_the_tiles_that_owners_are_told_by() -> None:
-    """Of blocks that need no guards, each is known to read one point; of all, that they read all three."""
+def test_interior_blocks_have_the_tiles_of_ownership() -> None:
+    """Each interior block reads one point by analysis; all blocks together read all three."""
     bound = remainders(17, 1, 4, 3)
     first = kernel(
         bound, [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")], [replace(member(block("g", 2), "x", f="tx=3"), stored=True)]

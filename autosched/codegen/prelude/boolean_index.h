@@ -1,4 +1,3 @@
-// Addresses in vectors: where gcc 12 knows that an index is 0 or 1, as that of a condition is, it loads from other places.
-// The bits of a zero that it does not know keep it from knowing.
+// gcc 12 miscompiles gathers at indices that it can prove to be 0 or 1. An OR with an opaque zero hides their range.
 #define AS_UNKNOWN_ZERO int as_zero = 0; __asm__("" : "+r"(as_zero))
 #define AS_BOOLEAN_INDEX(i) ((i) | as_zero)

@@ -56,7 +56,7 @@ def called_scalar_functions(text: str) -> frozenset[str]:
 
 
 WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "boolean_index.h"}
-"""Files of the macros that are defined where a text uses them alone."""
+"""Macros of compiler workarounds and the files that define them, for texts that use them."""
 
 
 def vector_math(used: Collection[str]) -> str:
@@ -71,7 +71,7 @@ def vector_math(used: Collection[str]) -> str:
 
 
 def workarounds(body: str) -> str:
-    """Return C text that defines the macros by which a text gets round faults of compilers; empty if it has none.
+    """Return the definitions of the compiler workarounds that a text uses; empty if it uses none.
 
     Args:
         body: Generated C text.
