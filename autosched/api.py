@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import cuda_prelude, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from autosched.lang.location import SourceLocation
+    from autosched.lang.source_location import SourceLocation
 
 
 _SHOWN = 80

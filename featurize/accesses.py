@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from autosched.analysis import index as ix
-from autosched.analysis.affine import form_of_index
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.access.affine import form_of_index
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.featurize.interior import interior, same_loops
 from autosched.featurize.left_out import loads_left_out
 from autosched.lang.expr import Expr, RVar, Var, walk

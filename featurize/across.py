@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.sharing import Lanes
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.schedule.across import lane_loops
 from autosched.schedule.checks.members import thread_depth
 from autosched.schedule.types import Kernel, Level, Loop, LoopKind, Member, StageId, StageTiling
 
-_ByStage = Mapping[StageId, Lanes]
+_ByStage = Mapping[StageId, LaneLoop]
 
 
-def lanes_besides(bound: BoundPipeline, kernel: Kernel) -> tuple[Lanes, ...]:
+def lanes_besides(bound: BoundPipeline, kernel: Kernel) -> tuple[LaneLoop, ...]:
     """Return the lanes of a kernel, none if they are those that the pipeline has as loops.
 
     If the pipeline has some that the kernel has not, one lane stands for none.
     """
-    own = {StageId(*one[:2]): Lanes(*one) for one in bound.lanes}
-    computed = with_staged(bound.computed, kernel.staged)
-    found: list[Lanes] = []
-    expected: list[Lanes] = []
+    own = {StageId(*one[:2]): LaneLoop(*one) for one in bound.lane_loops}
+    computed = insert_cache_reads(bound.rewritten, kernel.staged)
+    found: list[LaneLoop] = []
+    expected: list[LaneLoop] = []
     for t in kernel.tilings():
         lanes = [
-            Lanes(*t.stage, loop.dim, loop.extent, t.stride(t.loops.index(loop)))
+            LaneLoop(*t.stage, loop.dim, loop.extent, t.stride(t.loops.index(loop)))
             for loop in lane_loops(computed.stage(*t.stage), t.loops)
         ]
         if t.stage in own:
@@ -36,22 +36,22 @@ def lanes_besides(bound: BoundPipeline, kernel: Kernel) -> tuple[Lanes, ...]:
     return () if found == expected else tuple(found)
 
 
-def with_loops_over_lanes(kernel: Kernel, lanes: Sequence[Lanes]) -> Kernel:
+def with_loops_over_lanes(kernel: Kernel, lanes: Sequence[LaneLoop]) -> Kernel:
     """Return a kernel of the pipeline in which lanes are loops, from one whose threads share terms."""
 
-    def other(t: StageTiling, one: Lanes) -> StageTiling:
+    def other(t: StageTiling, one: LaneLoop) -> StageTiling:
         return StageTiling(t.stage, tuple(replace(p, dim=one.dim) if _is_shared(p, one.loop) else p for p in t.loops))
 
     return _changed(kernel, _by_stage(lanes), other)
 
 
-def with_lanes_in_warps(kernel: Kernel, lanes: Sequence[Lanes]) -> Kernel:
+def with_lanes_in_warps(kernel: Kernel, lanes: Sequence[LaneLoop]) -> Kernel:
     """Return a kernel whose threads share terms, from one of the pipeline in which lanes are loops.
 
     Neighbours have neighbouring terms: loops over these stand before that over the lanes.
     """
 
-    def other(t: StageTiling, one: Lanes) -> StageTiling:
+    def other(t: StageTiling, one: LaneLoop) -> StageTiling:
         named = [replace(p, dim=one.loop) if _is_shared(p, one.dim) else p for p in t.loops]
         blocks = [p for p in named if p.kind is LoopKind.BLOCK]
         terms = [p for p in named if p.kind is LoopKind.REDUCTION]
@@ -63,7 +63,7 @@ def with_lanes_in_warps(kernel: Kernel, lanes: Sequence[Lanes]) -> Kernel:
     return _changed(kernel, _by_stage(lanes), other)
 
 
-def _by_stage(lanes: Sequence[Lanes]) -> _ByStage:
+def _by_stage(lanes: Sequence[LaneLoop]) -> _ByStage:
     return {StageId(one.func, one.stage): one for one in lanes if one.width > 1}
 
 
@@ -71,7 +71,7 @@ def _is_shared(p: Loop, dim: str) -> bool:
     return p.dim == dim and p.kind is LoopKind.THREAD
 
 
-def _changed(kernel: Kernel, lanes: _ByStage, change: Callable[[StageTiling, Lanes], StageTiling]) -> Kernel:
+def _changed(kernel: Kernel, lanes: _ByStage, change: Callable[[StageTiling, LaneLoop], StageTiling]) -> Kernel:
     def other(t: StageTiling) -> StageTiling:
         return change(t, lanes[t.stage]) if t.stage in lanes else t
 

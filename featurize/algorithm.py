@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.accesses import AccessGroup, AccessTable
 from autosched.featurize.nests import Ints
 from autosched.lang.dtypes import DType

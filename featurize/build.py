@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.sharing import Lanes
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.featurize.across import with_lanes_in_warps
 from autosched.featurize.guess import covered_points
 from autosched.featurize.model import KernelModel
@@ -105,11 +105,11 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
-    return as_all_steps(bound, with_lanes_in_warps(found, [Lanes(*one) for one in bound.lanes]))
+    return as_all_steps(bound, with_lanes_in_warps(found, [LaneLoop(*one) for one in bound.lane_loops]))
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:
-    return [StageId(func, s.number) for s in bound.funcs[func].working]
+    return [StageId(func, s.number) for s in bound.funcs[func].nonempty_stages]
 
 
 def _thread_loops(

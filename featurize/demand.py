@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import WholeGroups, demanded_region, loop_ranges
+from autosched.analysis.access.regions import AlignedGroups, demanded_region, loop_ranges
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.featurize.alike import alike, distinct
 from autosched.featurize.growing import Growing, mixed
 from autosched.featurize.kinds import Kinds
@@ -35,7 +35,7 @@ class BlockPlace(NamedTuple):
     stages: tuple[StageId, ...]
     func: str
     inside: frozenset[str]
-    grouped: tuple[tuple[str, WholeGroups], ...] = ()
+    grouped: tuple[tuple[str, AlignedGroups], ...] = ()
 
 
 class ThreadPlace(NamedTuple):
@@ -95,7 +95,7 @@ class Demands:
 
     def on_the_way(self, func: str, inside: frozenset[str]) -> frozenset[str]:
         """Return those Funcs ``inside`` that read another one, directly or not."""
-        return inside & self.bound.users[func]
+        return inside & self.bound.consumers[func]
 
     def block(self, structure: Structure, func: str, inside: frozenset[str]) -> int:
         """Return the number of what a block needs of a Func, if its demand comes through Funcs ``inside``."""
@@ -105,7 +105,7 @@ class Demands:
             if spot.aligned is not None and (spot.func == func or spot.func in way):
                 owner = self.bound.funcs[spot.func]
                 fastest = owner.dims.index(spot_storage(owner, spot)[-1])
-                grouped.append((spot.func, WholeGroups(fastest, *spot.aligned)))
+                grouped.append((spot.func, AlignedGroups(fastest, *spot.aligned)))
         return self._numbered(BlockPlace(structure.stages, func, way, tuple(grouped)))
 
     def thread(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.sharing import Lanes, with_lanes
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.errors import ScheduleError
 from autosched.featurize.across import lanes_besides, with_loops_over_lanes
 from autosched.featurize.scans import as_one_step
@@ -37,8 +37,8 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     updates of BLOCK Members (`NestOrder`) and the order of Members' dimensions. Not described are serial loops around
     thread loops, which are taken to be inside them, and which of the loops
     in unusual order enclose a THREAD Member. Lanes that share terms are described as a loop of the pipeline that has
-    them (`autosched.analysis.sharing`), scans over rows in a pipeline that has one step of them
-    (`autosched.analysis.stepping`) as that step.
+    them (`autosched.analysis.rewrites.lane_loops`), scans over rows in a pipeline that has one step of them
+    (`autosched.analysis.rewrites.mainloop_step`) as that step.
 
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
@@ -46,8 +46,8 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     if kernel.stream is not None:
         raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
     lanes = lanes_besides(bound, kernel)
-    bound = with_staged(with_lanes(bound, lanes), kernel.staged)
-    kernel = as_one_step(bound, with_loops_over_lanes(kernel, [Lanes(*one) for one in bound.lanes]))
+    bound = insert_cache_reads(add_lane_loops(bound, lanes), kernel.staged)
+    kernel = as_one_step(bound, with_loops_over_lanes(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
     order = list(bound.funcs)
     members = sorted(kernel.members, key=lambda m: order.index(m.func))
     spots = []
@@ -87,7 +87,7 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
 
     They may be more than blocks need, as code is made for the largest demand that can be proved.
     """
-    bound = with_staged(bound, kernel.staged)
+    bound = insert_cache_reads(bound, kernel.staged)
     order = list(bound.funcs)
     members = sorted((m for m in kernel.members if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)

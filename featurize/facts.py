@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
 from autosched.featurize.structure import Structure, member_dims, spot_storage, tiled_dims
 from autosched.schedule.banks import walked_across_by
@@ -56,7 +56,7 @@ class StructureFacts:
 
     def stages_of(self, func: str) -> list[StageId]:
         """Return the stages of a Func that do anything."""
-        return [StageId(func, s.number) for s in self.bound.funcs[func].working]
+        return [StageId(func, s.number) for s in self.bound.funcs[func].nonempty_stages]
 
     def itemsize(self, group: AccessGroup) -> int:
         """Return the bytes of an element of what a group accesses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.structure import Columns, Structure, lane_sizes, tiled_dims
 from autosched.schedule.tiles import loop_sizes
 

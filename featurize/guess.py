@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.regions import Range, Region, WholeGroups, demanded_region, loop_ranges
+from autosched.analysis.access.regions import AlignedGroups, Range, Region, demanded_region, loop_ranges
 from autosched.featurize.model import KernelModel
 from autosched.featurize.nests import middle_block
 from autosched.featurize.structure import Spot, spot_storage
@@ -78,10 +78,10 @@ class _Guess:
                 ranges[d] = lo + start, min(lo + start + n - 1, hi)
         return ranges
 
-    def _groups(self, spot: Spot) -> WholeGroups:
+    def _groups(self, spot: Spot) -> AlignedGroups:
         func = self.bound.funcs[spot.func]
         assert spot.aligned is not None
-        return WholeGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
+        return AlignedGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
 
     def _placed(self, spot: Spot, region: Region | None, threads: Sequence[int]) -> Points:
         """Note where a Member's first thread begins and its points; return those that the Member covers."""
@@ -90,7 +90,7 @@ class _Guess:
         points = [max(hi - lo + 1, 1) for lo, hi in region]
         self.low[spot.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
         self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
-        walked = {d.name for s in func.working for d in s.loops}
+        walked = {d.name for s in func.nonempty_stages for d in s.loops}
         return tuple(n if d in walked else 1 for d, n in zip(func.dims, points, strict=True))
 
     def _inside(self, spot: Spot) -> Mapping[str, Range]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.scans import Scan, one_scan
 from autosched.featurize.sliding import Slides, one_slide
 from autosched.featurize.stepped import Steps, one_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.structure import inner_reductions
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 
 
 def same_loops(whole: ix.Index, inside: ix.Index) -> bool:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.stepping import is_one_step
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.rewrites.mainloop_step import is_one_step
 from autosched.featurize.accesses import AccessGroup, Row, StageAccesses
 from autosched.featurize.growing import StaticTable
 from autosched.featurize.inner_loops import MOST_REDUCTIONS, moving_reductions, reduction_extents
@@ -155,7 +155,7 @@ class Kinds:
             integers=self.work.integer_instructions(stage, reached.calls),
             floats=self.work.float_instructions(stage, reached.calls),
             size=code_size(operations, reached),
-            held=int(level == ROOT and id_.func == self.bound.held),
+            held=int(level == ROOT and id_.func == self.bound.register_blocked),
             terms=reduction_extents(stage, dims),
             nested=place.nested(self.bound, dims, self.dims),
             own_threads=self._padded([threads for threads, _ in tile], 0),
@@ -186,7 +186,7 @@ class Kinds:
         return math.prod(d.extent if d.reduction else 1 for d in inner)
 
     def _promotion(self, func: BoundFunc, level: int, stages: Sequence[StageId]) -> int:
-        if level == THREAD or func.name == self.bound.held:
+        if level == THREAD or func.name == self.bound.register_blocked:
             return ALWAYS
         together = [self.bound.stage(s.func, s.number) for s in stages]
         if not all(self._owns_tile(func, s) for s in together) or not (len(together) > 1 or together[0].is_update):

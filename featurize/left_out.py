@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.lang.expr import COMPARISONS, Binary, Expr, Load, Select, Unary, walk
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import StageAccesses
 from autosched.featurize.batch import Batch
 from autosched.featurize.geometry import geometry_of

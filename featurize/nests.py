@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.schedule.types import Level, StageId
 
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import AccessTable
 from autosched.featurize.batch import Batch
 from autosched.featurize.demand import Demands
@@ -98,7 +98,7 @@ class PipelineTables:
         geometry = geometry_of(batch, self.kinds, self.demands)
         nests = geometry.nests
         across = walked_across(batch, [m.facts for m in models], nests)
-        strides, elements = shared_strides(nests.kinds, nests.extents, across, bool(self.bound.held))
+        strides, elements = shared_strides(nests.kinds, nests.extents, across, bool(self.bound.register_blocked))
         shared = shared_bytes(batch, elements * self.bound.buffers)
         return Layout(tuple(range(len(models))), batch, geometry, strides, shared)
 

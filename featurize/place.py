@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.inner_loops import MOST_REDUCTIONS
 from autosched.featurize.structure import NestOrder, inner_order, inner_reductions, storage_order, thread_order
 from autosched.schedule.types import StageId

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundFunc
-from autosched.analysis.cost import operations
+from autosched.analysis.bound_pipeline import BoundFunc
+from autosched.analysis.expressions.operation_count import operations
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.demand import Demands
 from autosched.featurize.facts import StructureFacts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.growing import Gathered
 from autosched.featurize.nests import AXES, Around, NestShape
 from autosched.featurize.structure import inner_reductions

@@ -1,8 +1,8 @@
 """Scans over rows: kernels as they are scheduled, and as kernels of one step of the scan.
 
-In the pipeline with one step (`autosched.analysis.stepping.with_one_step`) all points of a row are parallel, so that
-its kernel is one like others. Of the scan itself that kernel is a block that goes through all steps, where blocks do
-not divide rows, and else a launch for each step.
+In the pipeline with one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`) all points of a row are
+parallel, so that its kernel is one like others. Of the scan itself that kernel is a block that goes through all steps,
+where blocks do not divide rows, and else a launch for each step.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.stepping import with_one_step
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sliding import STORED_IN_EVERY_STEP
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 def scan_of(bound: BoundPipeline, kernel: Kernel) -> BoundStage | None:
     """Return the scan over rows that is the root of a kernel, with all its steps; None if it has none."""
-    found = (bound.computed.stage(*r.tiling.stage) for r in kernel.roots)
+    found = (bound.rewritten.stage(*r.tiling.stage) for r in kernel.roots)
     return next((s for s in found if s.steps), None)
 
 

@@ -1,7 +1,7 @@
 """Kernels whose windows slide: features of one step, times the steps in which each stage does something.
 
-The step is a kernel of a pipeline that has the rows of one step (`autosched.analysis.stepping`), windows being Members
-of the block of which as many rows are computed as come in.
+The step is a kernel of a pipeline that has the rows of one step (`autosched.analysis.rewrites.mainloop_step`), windows
+being Members of the block of which as many rows are computed as come in.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc, BoundPipeline
-from autosched.analysis.staging import with_staged
-from autosched.analysis.stepping import with_rows_of_step
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.mainloop_step import restrict_to_rows
 from autosched.featurize.schema import INDEX
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes, copied_past_registers
 from autosched.schedule.plan import KernelPlan
@@ -91,7 +91,7 @@ class Slides(Repeating):
 
 def one_slide(bound: BoundPipeline, kernel: Kernel) -> tuple[Slides, Kernel]:
     """Return the steps of a legal kernel whose windows slide, and the kernel of one step."""
-    bound = with_staged(bound, kernel.staged)
+    bound = insert_cache_reads(bound, kernel.staged)
     at, (walked,) = kernel.stream, kernel.walked
     assert at is not None
     plan = plan_kernel(bound, kernel)
@@ -121,7 +121,7 @@ def slides_of(bound: BoundPipeline, kernel: Kernel, plan: KernelPlan, walked: Lo
     rows = host.stream_loops[0].stride
     kept = max(-(-_window_rows(plan, f) // rows) for f in windows)
     starts = {n.stage.func: -n.starts for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
-    view = with_rows_of_step(bound, host.stage.func, walked.dim, walked.extent, passed, kept)
+    view = restrict_to_rows(bound, host.stage.func, walked.dim, walked.extent, passed, kept)
     past = frozenset(m.func for m in kernel.members if m.asynchronous)
     along: dict[str, Set[str]] = {host.stage.func: {walked.dim}, **passed}
     clamped = any(_is_clamped(bound.funcs[f], dims) for f, dims in along.items())

@@ -1,8 +1,8 @@
 """Kernels that compute reductions in steps: features of one step, times the steps for what every step does.
 
-The step is a kernel of a pipeline whose reduction has the terms of one step (`autosched.analysis.stepping`), what is
-staged in a step being Members of the block. A Func that reads the sums at its own points is left out: it stores as
-much as the sums themselves would take.
+The step is a kernel of a pipeline whose reduction has the terms of one step
+(`autosched.analysis.rewrites.mainloop_step`), what is staged in a step being Members of the block. A Func that reads
+the sums at its own points is left out: it stores as much as the sums themselves would take.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
-from autosched.analysis.stepping import with_step
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.mainloop_step import restrict_to_step
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.schedule.checks.members import sources_through
@@ -186,7 +186,7 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
     kept = [m for m in kernel.members if m.func in needed]
     members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kept)
     staged = frozenset(m.func for m in kernel.members if m.at.level is Level.STREAM)
-    view = with_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
+    view = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
     repeated: set[str] = set()
     for m in reversed(members):  # hosts come after what they hold
         if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
@@ -198,7 +198,7 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
 
 def _needed(bound: BoundPipeline, kernel: Kernel, stages: Sequence[StageId]) -> set[str]:
     """Return what some stages of a kernel read, directly or through other Members."""
-    viewed, inlined = with_staged(bound, kernel.staged), {i.func for i in kernel.inlined}
+    viewed, inlined = insert_cache_reads(bound, kernel.staged), {i.func for i in kernel.inlined}
     found: set[str] = set()
     queue = list(stages)
     while queue:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.sharing import Lanes, with_lanes
-from autosched.analysis.staging import staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
+from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.schedule.types import Aligned, Level, StageId
 
 MIN_VECTOR_EXTENT = 16
@@ -94,7 +94,7 @@ class Structure:
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
     orders: tuple[NestOrder, ...] = ()
-    lanes: tuple[Lanes, ...] = ()
+    lanes: tuple[LaneLoop, ...] = ()
     staged: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, Spot] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
@@ -102,7 +102,7 @@ class Structure:
 
     def __post_init__(self) -> None:
         key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders, self.lanes)
-        copied = frozenset(source for s in self.spots if (source := staged_source(s.func)) is not None)
+        copied = frozenset(source for s in self.spots if (source := cached_source(s.func)) is not None)
         object.__setattr__(self, "staged", copied)
         object.__setattr__(self, "_where", {s.func: s for s in self.spots})
         object.__setattr__(self, "_key", key)
@@ -257,7 +257,7 @@ class Columns:
 
 def viewed(bound: BoundPipeline, structure: Structure) -> BoundPipeline:
     """Return the pipeline that has the copies and the loops over lanes that a kernel has."""
-    return with_staged(with_lanes(bound, structure.lanes), structure.staged)
+    return insert_cache_reads(add_lane_loops(bound, structure.lanes), structure.staged)
 
 
 def columns(bound: BoundPipeline, structure: Structure) -> Columns:

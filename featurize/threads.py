@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.regions import demanded_region, loop_ranges
+from autosched.analysis.access.regions import demanded_region, loop_ranges
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.nests import AXES, Around, Bools, Ints, NestShape, stacked
 from autosched.featurize.structure import Spot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.accesses import StageAccesses
 from autosched.featurize.floats import float_instructions
 from autosched.featurize.integers import integer_instructions

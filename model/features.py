@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline, Join, Split
-from autosched.analysis.sharing import Lanes
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
@@ -31,7 +31,7 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Rewrites = tuple[Split | Join, ...]
+Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 
 class _Described(NamedTuple):
@@ -141,7 +141,7 @@ def featurize_problem(
     featurizers: dict[Rewrites, Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
     found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[tuple[Rewrites, frozenset[str], tuple[Lanes, ...], str], dict[str, _Described]] = {}
+    wanted: dict[tuple[Rewrites, frozenset[str], tuple[LaneLoop, ...], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in found:
             continue

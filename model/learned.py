@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.model.bounds import believed

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.random_pipelines.counts import computed_funcs, func_bytes, input_bytes, total_operations
 from autosched.random_pipelines.generate import RandomPipeline
 

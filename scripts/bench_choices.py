@@ -33,7 +33,7 @@ from dataclasses import replace
 from typing import Any
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.measure.simulated import simulate
 from autosched.schedule.across import lanes_of
@@ -63,7 +63,7 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     if choice == "streams":
         return bool(list(places(bound, schedule_roots(bound, target))))
     if choice == "atomics":
-        return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.splits)
+        return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.rfactors)
     if choice == "stores":
         return any(f.is_pure and len(f.consumers) + f.is_output > 1 for f in bound.funcs.values())
     if choice == "slides":

@@ -26,7 +26,7 @@ from sass.instructions import Code
 from sass.loops import LoopCode, innermost_loops, whole
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError

@@ -41,7 +41,7 @@ from sass.measure import KernelCounts, measure_peer, measure_program
 from sass.peers import Peers
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError

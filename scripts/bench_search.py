@@ -6,11 +6,11 @@
 
 ``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes; ``exhaustive``
 is that without either, ``choices`` with all further choices that we have (reductions in pieces, in steps, shared by
-lanes; windows), ``refined`` that with our refinement after it, which is the default. Halide's counterparts are its
-autotuning script's settings, for exhaustive search its defaults; ``default`` is ``refined`` beside these. DIR holds the
-programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an interpreter that has
-the package ``halide``. Every search runs in a process of its own, ours and theirs in turn; times are of the search
-alone, processor seconds too, as machines are shared.
+lanes; windows), ``range_given_facts`` that with our refinement after it, which is the default. Halide's counterparts
+are its autotuning script's settings, for exhaustive search its defaults; ``default`` is ``range_given_facts`` beside
+these. DIR holds the programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an
+interpreter that has the package ``halide``. Every search runs in a process of its own, ours and theirs in turn; times
+are of the search alone, processor seconds too, as machines are shared.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ from feature_counts import (
 )
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.featurize.accesses import AccessTable
 from autosched.featurize.memories import GLOBAL

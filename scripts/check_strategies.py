@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.agreement import disagreement
 from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import Program, lower

@@ -21,7 +21,7 @@ from importlib import import_module
 from statistics import geometric_mean
 from unittest.mock import patch
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.program import lower

@@ -18,7 +18,7 @@ from importlib import import_module
 from unittest.mock import patch
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.apps.tolerance import Tolerance

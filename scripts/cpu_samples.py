@@ -16,7 +16,7 @@ import numpy as np
 from rate_fit import Sample
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.c import ENTRY, print_c

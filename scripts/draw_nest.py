@@ -12,7 +12,7 @@ from draw_graph import save
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.nest import NestNode, NodeKind, kernel_nest
 from autosched.schedule.placement import shared_layout
 from autosched.schedule.planner import plan_kernel

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import component_label
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import component_label
+from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.featurize.memories import REGISTER

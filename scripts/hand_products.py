@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import (
     At,
     Kernel,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import App, get_app
 from autosched.errors import AutoschedError

@@ -24,7 +24,7 @@ from sass.machine import MachineError, run_block
 from sass.measure import block_at, interior_block
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError

@@ -1,8 +1,8 @@
 """Which reductions are worth sharing between the lanes of a warp: those of few points with many terms.
 
 A search places Funcs and chooses tiles in a pipeline in which the lanes of such updates are loops
-(`autosched.analysis.sharing`), so that a row's sum can be computed by a warp wherever it is needed: at root, or in the
-blocks of what reads it.
+(`autosched.analysis.rewrites.lane_loops`), so that a row's sum can be computed by a warp wherever it is needed: at
+root, or in the blocks of what reads it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.sharing import Lanes, with_lanes
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.featurize.grid import Grid
 from autosched.schedule.across import accumulated
 from autosched.schedule.checks.across import SHUFFLED_BYTES
@@ -51,7 +51,7 @@ def lane_views(views: Sequence[BoundPipeline], target: Target) -> list[BoundPipe
     for view in (v for v in views if id(v) in chosen):
         lanes = tuple(_lanes(view, target))
         if lanes:
-            found.append(with_lanes(view, lanes))
+            found.append(add_lane_loops(view, lanes))
     return found
 
 
@@ -72,7 +72,7 @@ def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, vector: int, ti
         vector: Position of the dimension that threadIdx.x walks.
         tilings: ``int64[N, 2 * dims]``, threads and points of each.
     """
-    sums = [f for f in bound.funcs.values() if has_lanes(f) and func in bound.users[f.name]]
+    sums = [f for f in bound.funcs.values() if has_lanes(f) and func in bound.consumers[f.name]]
     owned = [set(f.dims) for f in sums if f.dims and set(f.dims) < set(grid.dims)]
     if not owned:
         return tilings
@@ -90,9 +90,9 @@ def in_whole_warps(bound: BoundPipeline, vector: int, tilings: Ints) -> Ints:
         vector: Position of the dimension that threadIdx.x walks.
         tilings: ``int64[N, columns]``, threads of each dimension first.
     """
-    if not bound.lanes or not tilings.shape[1]:
+    if not bound.lane_loops or not tilings.shape[1]:
         return tilings
-    width = max(width for *_, width, _ in bound.lanes)
+    width = max(width for *_, width, _ in bound.lane_loops)
     whole = np.maximum(tilings[:, vector], width) % width == 0
     return tilings[whole] if whole.any() else tilings
 
@@ -102,7 +102,7 @@ def has_lanes(func: BoundFunc) -> bool:
     return any(d.lanes for s in func.stages for d in s.loops)
 
 
-def _lanes(bound: BoundPipeline, target: Target) -> Iterator[Lanes]:
+def _lanes(bound: BoundPipeline, target: Target) -> Iterator[LaneLoop]:
     """Yield the updates that whole warps share."""
     threads = target.multiprocessors * target.max_warps_per_sm * target.warp_size
     for func in bound.funcs.values():
@@ -111,7 +111,7 @@ def _lanes(bound: BoundPipeline, target: Target) -> Iterator[Lanes]:
             if points < ENOUGH * threads and _may_be_shared(bound, func, stage):
                 loop = max(stage.reductions, key=lambda d: (d.extent >= target.warp_size, stage.reductions.index(d)))
                 if loop.extent >= target.warp_size:
-                    yield Lanes(func.name, stage.number, loop.name, target.warp_size)
+                    yield LaneLoop(func.name, stage.number, loop.name, target.warp_size)
 
 
 def _may_be_shared(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import gcd
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import Spot, Structure, storage_order

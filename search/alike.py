@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.interning import head
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.expressions.hash_consing import node_key
 from autosched.featurize.structure import Structure
-from autosched.lang.expr import children, operands_first
+from autosched.lang.expr import children, postorder
 
 Known = TypeVar("Known")
 
@@ -57,10 +57,10 @@ def _described(bound: BoundPipeline, func: BoundFunc) -> Hashable:
 def _stage(bound: BoundPipeline, stage: BoundStage) -> Hashable:
     numbers: dict[int, int] = {}
     lines: list[Hashable] = []
-    for node in operands_first((*stage.values, *stage.indices), numbers):
+    for node in postorder((*stage.values, *stage.indices), numbers):
         numbers[id(node)] = len(lines)
         operands = [numbers[id(c)] for c in children(node)]
-        lines.append((head(node, lambda source: stage.names.get(id(source), source.name)), *operands))
+        lines.append((node_key(node, lambda source: stage.names.get(id(source), source.name)), *operands))
     roots = tuple(numbers[id(e)] for e in (*stage.values, *stage.indices))
     sources = tuple(_layout(bound, name) for name in stage.sources)
     return stage.loops, stage.associative, stage.owns_point, stage.combine, roots, tuple(lines), sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundFunc
+from autosched.analysis.bound_pipeline import BoundFunc
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from itertools import chain
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.sample_across import Lanes

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
-from autosched.analysis.staging import staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.structure import Structure, lane_sizes, thread_order, vector_dim
 from autosched.schedule.types import Level
 from autosched.schedule.vectors import longest_vector
@@ -325,7 +325,7 @@ class Decider:
             vector = self._vector(structure.func, grid.dims)
             lanes = lane_sizes(self.bound, structure.stages)
             whole = [k for k, d in enumerate(grid.dims) if d in lanes]
-            settings = with_long_rows(self.settings) if self.bound.lanes else self.settings
+            settings = with_long_rows(self.settings) if self.bound.lane_loops else self.settings
             table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole)
             table = with_whole_bins(self.bound, self.bound.funcs[structure.func], table)
             table = with_whole_rows(self.bound, structure.func, grid, vector, table)
@@ -345,8 +345,8 @@ class Decider:
         key = name, tuple(extents), vectors
         found = self._member_tilings.get(key)
         if found is None:
-            source = staged_source(name)
-            func = with_staged(self.bound, [] if source is None else [source]).funcs[name]
+            source = cached_source(name)
+            func = insert_cache_reads(self.bound, [] if source is None else [source]).funcs[name]
             vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
             longest = longest_vector(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.tiles import root_groups
 from autosched.search.roots import inlined_funcs
 from autosched.search.settings import SearchSettings

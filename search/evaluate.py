@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.stepping import with_one_step
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.build import planned_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure

@@ -7,8 +7,8 @@ thread can hold at hand decides, so that both ways are searched.
 
 from __future__ import annotations
 
-from autosched.analysis.bound import BoundPipeline, Join
-from autosched.analysis.joining import join_error, with_joins
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.search.across import lane_views
 from autosched.search.settings import SearchSettings
 from autosched.search.splits import split_views
@@ -23,27 +23,27 @@ def searched_views(bound: BoundPipeline, target: Target, settings: SearchSetting
         target: The device.
         settings: Whether reductions are tried in pieces and shared by lanes, and outputs together.
     """
-    if bound.rewrites or bound.lanes:
+    if bound.rewrites or bound.lane_loops:
         return [bound]
     views = split_views(bound, target, atomics=settings.atomics) if settings.splits else [bound]
     if settings.shuffles:
         views += lane_views(views, target)
     joins = _joins(bound) if settings.joins and target.kind == "cuda" else ()
-    return [*views, with_joins(bound, joins)] if joins else views
+    return [*views, fuse_outputs(bound, joins)] if joins else views
 
 
-def _joins(bound: BoundPipeline) -> tuple[Join, ...]:
+def _joins(bound: BoundPipeline) -> tuple[HorizontalFusion, ...]:
     """Return the groups of outputs over one region that share something they read, or read each other."""
-    groups: list[tuple[Join, frozenset[str]]] = []  # with what is at hand in it
-    for name in dict.fromkeys(func for _, func, _ in bound.returned):
+    groups: list[tuple[HorizontalFusion, frozenset[str]]] = []  # with what is at hand in it
+    for name in dict.fromkeys(func for _, func, _ in bound.output_components):
         read = _read(bound, name)
         for k, (join, known) in enumerate(groups):
-            larger = Join((*join.funcs, name))
-            if known & read and not join_error(bound, larger):
+            larger = HorizontalFusion((*join.funcs, name))
+            if known & read and not fusion_error(bound, larger):
                 groups[k] = larger, known | read | {name}
                 break
         else:
-            groups.append((Join((name,)), read | {name}))
+            groups.append((HorizontalFusion((name,)), read | {name}))
     return tuple(join for join, _ in groups if len(join.funcs) > 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from math import ceil, prod
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.codegen.lanes import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.featurize.accesses import AccessGroup, Points, StageAccesses
 from autosched.featurize.model import KernelModel

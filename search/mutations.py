@@ -6,7 +6,7 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from autosched.analysis.staging import staged_source
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
@@ -92,7 +92,7 @@ class Mutator:
         """Return a kernel with a tile in shared memory that begins elsewhere, or a copy of a source more or less."""
         blocks = [s.func for s in structure.spots if s.level is Level.BLOCK]
         ways = [("align", func) for func in blocks]
-        ways += [("drop", func) for func in blocks if staged_source(func) is not None]
+        ways += [("drop", func) for func in blocks if cached_source(func) is not None]
         ways += [("copy", source) for source in self._stager.sources(structure)]
         if not ways:
             return None

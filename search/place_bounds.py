@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autosched.analysis.bound import BoundStage
-from autosched.lang.expr import Binary, Const, Expr, Var, operands_first
+from autosched.analysis.bound_pipeline import BoundStage
+from autosched.lang.expr import Binary, Const, Expr, Var, postorder
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ANYWHERE = 1 << 40
@@ -14,7 +14,7 @@ _ANYWHERE = 1 << 40
 def bounds_of(stage: BoundStage) -> Iterator[tuple[str, int, int]]:
     """Yield the dimension and its first and last point where a comparison with a number holds, for each comparison."""
     seen: set[int] = set()
-    for e in operands_first([*stage.values, *stage.indices], seen):
+    for e in postorder([*stage.values, *stage.indices], seen):
         seen.add(id(e))
         if isinstance(e, Binary) and e.op in _MIRRORED:
             for a, b, op in ((e.a, e.b, e.op), (e.b, e.a, _MIRRORED[e.op])):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Columns, Spot, Structure, columns
 from autosched.schedule.tiles import root_groups

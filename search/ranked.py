@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.evaluate import Counts, Evaluator
 from autosched.search.finish import ordered

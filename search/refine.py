@@ -107,7 +107,7 @@ class Refinement:
             return []
         allowed = {"root", *self._evaluator.settings.locations}
         near = tuple(found[:STARTS])
-        if not self._evaluator.bound.lanes:  # the baseline shares no terms
+        if not self._evaluator.bound.lane_loops:  # the baseline shares no terms
             near = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *near)
         open_ = [s for s in near if allowed.issuperset(KINDS[level] for level in s.levels.values())]
         starts = self._retiler.all_retiled(open_)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, LoopDim
-from autosched.analysis.cost import operations
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim
+from autosched.analysis.expressions.operation_count import operations
 from autosched.schedule.steps import MOST_LAUNCHES, in_step, row_points, step_count
 from autosched.schedule.tiles import MAX_UNROLLED_LOADS, inlined_in, loop_sizes, root_groups
 from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
@@ -28,7 +28,7 @@ CPU_LANES_OF_ROW = 512
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
     """Return the baseline schedule of a bound pipeline, in which each thread has points of its own."""
-    bound = bound.computed
+    bound = bound.rewritten
     inlined = inlined_funcs(bound)
     kernels = [
         k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)

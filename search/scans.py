@@ -1,8 +1,8 @@
 """Scans over rows in searches: what all steps cost, and tiles that hold whole rows.
 
-A search looks at the kernel of one step (`autosched.analysis.stepping.with_one_step`). Where one block holds a row, it
-goes through all steps, with a barrier between them; else there is a launch for each step. Which of the two is faster
-the predicted times tell: a launch costs more than a barrier, one block less than a device.
+A search looks at the kernel of one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`). Where one block
+holds a row, it goes through all steps, with a barrier between them; else there is a launch for each step. Which of the
+two is faster the predicted times tell: a launch costs more than a barrier, one block less than a device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.grid import Grid
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
@@ -38,7 +38,7 @@ def scan_stage(bound: BoundPipeline, model: KernelModel) -> BoundStage | None:
     """
     if not bound.one_step:
         return None
-    found = bound.computed.stage(*model.structure.stages[0])
+    found = bound.rewritten.stage(*model.structure.stages[0])
     return found if found.steps else None
 
 

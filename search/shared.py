@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 
 Ints = NDArray[np.int64]
 
@@ -19,7 +19,7 @@ def is_shared(func: BoundFunc) -> bool:
 
 def copies_shared(bound: BoundPipeline, func: BoundFunc) -> bool:
     """Whether a Func copies what threads accumulate together: a kernel of its own lets each block have its part."""
-    return bool(bound.splits) and func.is_pure and any(map(is_shared, _sources(bound, func)))
+    return bool(bound.rfactors) and func.is_pure and any(map(is_shared, _sources(bound, func)))
 
 
 def with_whole_bins(bound: BoundPipeline, func: BoundFunc, tilings: Ints) -> Ints:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import prod, sqrt
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage, LoopDim, Split
-from autosched.analysis.splitting import split_error, with_splits
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim, RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.search.settings import Atomics
 from autosched.target import Target
 
@@ -40,7 +40,7 @@ def split_views(bound: BoundPipeline, target: Target, *, atomics: Atomics = "exa
         target: The device.
         atomics: Which updates that scatter threads may share (see `SearchSettings`).
     """
-    if bound.splits:
+    if bound.rfactors:
         return [bound]
     lanes = target.warp_size if target.kind == "cpu" else 1
     threads = [target.multiprocessors * lanes * n for n in DENSITIES[target.kind]]
@@ -49,22 +49,22 @@ def split_views(bound: BoundPipeline, target: Target, *, atomics: Atomics = "exa
     shared = _atomic_splits(bound, target, threads[-1], exact=atomics == "exact") if tried else ()
     if shared:
         ways |= {_splits(bound, target, threads[-1], shared): None}
-    return [bound, *(with_splits(bound, splits) for splits in ways if splits)]
+    return [bound, *(apply_rfactors(bound, splits) for splits in ways if splits)]
 
 
 def _splits(
-    bound: BoundPipeline, target: Target, threads: int, found: tuple[Split, ...] = ()
-) -> tuple[Split, ...]:  # fmt: skip
+    bound: BoundPipeline, target: Target, threads: int, found: tuple[RFactor, ...] = ()
+) -> tuple[RFactor, ...]:  # fmt: skip
     """Return the splits that give so many threads something to do, in order, after those that are given."""
     while len(found) < MOST_SPLITS:
-        split = _next_split(with_splits(bound, found), target, threads)
+        split = _next_split(apply_rfactors(bound, found), target, threads)
         if split is None:
             break
         found = (*found, split)
     return found
 
 
-def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> Split | None:
+def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> RFactor | None:
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
             serial = [d for d in stage.reductions if not d.parallel]
@@ -78,15 +78,15 @@ def _next_split(bound: BoundPipeline, target: Target, wanted: int) -> Split | No
                 if target.kind == "cpu":  # vectors cannot
                     continue
                 pieces = min(pieces, length / (4 * prod(func.extents)))
-            split = Split(func.name, stage.number, _cut(serial, int(pieces)))
-            if split.loops and not split_error(bound, split):
+            split = RFactor(func.name, stage.number, _cut(serial, int(pieces)))
+            if split.loops and not rfactor_error(bound, split):
                 return split
     return None
 
 
-def _atomic_splits(bound: BoundPipeline, target: Target, threads: int, *, exact: bool) -> tuple[Split, ...]:
+def _atomic_splits(bound: BoundPipeline, target: Target, threads: int, *, exact: bool) -> tuple[RFactor, ...]:
     """Return the splits that let so many threads share the iterations of updates that scatter."""
-    found: list[Split] = []
+    found: list[RFactor] = []
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
             own = _own_dims(stage)
@@ -99,8 +99,8 @@ def _atomic_splits(bound: BoundPipeline, target: Target, threads: int, *, exact:
                 continue
             blocks = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in own)
             pieces = -(-target.multiprocessors * BLOCKS_EACH // blocks)
-            split = Split(func.name, stage.number, _cut_outside(stage, pieces), atomic=True)
-            if not split_error(bound, split):
+            split = RFactor(func.name, stage.number, _cut_outside(stage, pieces), atomic=True)
+            if not rfactor_error(bound, split):
                 found.append(split)
                 break
     return tuple(found)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.featurize.structure import Spot, Structure
 from autosched.schedule.types import Level
 from autosched.search.align import alignments, with_alignment
@@ -54,7 +54,7 @@ class Stager:
         once = frozenset(name for name, times in evaluated.items() if times == 1)
         pieces = tuple(self.staged_kernel(p, most, once) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
-        spots = (s for p in pieces for s in p.structure.spots if staged_source(s.func) is None)
+        spots = (s for p in pieces for s in p.structure.spots if cached_source(s.func) is None)
         levels = {**state.levels, **{s.func: s.level for s in spots}}
         return State(pieces, costs, levels, sum(costs), state.steps)
 
@@ -85,7 +85,7 @@ class Stager:
         A copy of it, or what is computed from it: an inlined Func that reads nothing else of the kernel and that only
         this kernel evaluates (``once``).
         """
-        found = [(staged_name(source), structure)]
+        found = [(cache_name(source), structure)]
         inside = self.decider.places.inside(structure)
         for name in sorted(structure.inlined & once):
             func = self.decider.bound.funcs[name]
@@ -108,7 +108,7 @@ class Stager:
 
     def variants(self, kernel: Kernel, source: str) -> list[Kernel]:
         """Return a kernel with a copy of a source, for all threads that may fill it, aligned or not."""
-        return self._at_block(kernel, kernel[0], staged_name(source))
+        return self._at_block(kernel, kernel[0], cache_name(source))
 
     def _at_block(self, kernel: Kernel, structure: Structure, name: str) -> list[Kernel]:
         """Return a kernel with one more BLOCK Member, for all threads that may fill it, aligned or not.
@@ -118,9 +118,9 @@ class Stager:
             structure: What is left of it beside the Member.
             name: The Member.
         """
-        source = staged_source(name)
+        source = cached_source(name)
         copied = structure.staged if source is None else structure.staged | {source}
-        order = list(with_staged(self.decider.bound, copied).funcs)
+        order = list(insert_cache_reads(self.decider.bound, copied).funcs)
         spots = (*structure.spots, Spot(name, Level.BLOCK, structure.stages[0]))
         plain = Structure(
             structure.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), structure.inlined

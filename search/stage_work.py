@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses import Points
 from autosched.lang.dtypes import float16
 from autosched.lang.expr import (
@@ -22,7 +22,7 @@ from autosched.lang.expr import (
     Unary,
     Var,
     children,
-    operands_first,
+    postorder,
 )
 
 LIBRARY = {
@@ -126,7 +126,7 @@ def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_P
 
 def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
     known: Varying = {}
-    for e in operands_first([*stage.values, *stage.indices], known):
+    for e in postorder([*stage.values, *stage.indices], known):
         below = [known[id(c)] for c in children(e)]
         moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in below)
         known[id(e)] = moves, isinstance(e, Load) or any(d for _, d in below)
@@ -138,7 +138,7 @@ def _times(stage: BoundStage, points: Points) -> dict[int, int]:
     roots = [*stage.values, *stage.indices]
     positions = {loop.name: k for k, loop in enumerate(stage.loops)}
     used: dict[int, frozenset[int]] = {}
-    for e in operands_first(roots, used):
+    for e in postorder(roots, used):
         own = [positions[e.name]] if isinstance(e, Var) and e.name in positions else []
         used[id(e)] = frozenset(own).union(*(used[id(c)] for c in children(e)))
     distinct = {dims: len({tuple([p[k] for k in dims]) for p in points}) for dims in set(used.values())}
@@ -154,7 +154,7 @@ def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:
     roots = [*stage.values, *stage.indices]
     seen: set[int] = set()
     order = []
-    for e in operands_first(roots, seen):
+    for e in postorder(roots, seen):
         seen.add(id(e))
         order.append(e)
     shares = dict.fromkeys(map(id, order), 0.0) | dict.fromkeys(map(id, roots), 1.0)

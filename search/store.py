@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.featurize.structure import Spot, Structure
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Level
@@ -80,13 +80,18 @@ class Storer:
         decider = self.retiler.decider
         func = decider.bound.funcs[name]
         own = [p for p in pieces if p.structure.func == name]
-        if len(own) != 1 or not func.is_pure or not func.dims or not all(owns_tile(func, s) for s in func.working):
+        if (
+            len(own) != 1
+            or not func.is_pure
+            or not func.dims
+            or not all(owns_tile(func, s) for s in func.nonempty_stages)
+        ):
             return None
         order = list(decider.bound.funcs)
         readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.structure.func))
         if len(readers) + func.is_output < 2 or not readers:
             return None
-        plain = all(staged_source(s.func) is not None for s in own[0].structure.spots)  # copies, not needed any more
+        plain = all(cached_source(s.func) is not None for s in own[0].structure.spots)  # copies, not needed any more
         storing = any(s.stored for s in readers[0].structure.spots)
         return (own[0], readers[0]) if plain and not storing else None
 
@@ -123,9 +128,9 @@ class Storer:
 
     def _with_stored(self, reader: Structure, own: Structure) -> Structure:
         """Return a kernel that computes and stores a Func instead of copying or reading it."""
-        spots = [s for s in reader.spots if s.func != staged_name(own.func)]
+        spots = [s for s in reader.spots if s.func != cache_name(own.func)]
         spots.append(Spot(own.func, Level.BLOCK, reader.stages[0], stored=True))
-        copied = (source for s in spots if (source := staged_source(s.func)) is not None)
-        order = list(with_staged(self.retiler.decider.bound, copied).funcs)
+        copied = (source for s in spots if (source := cached_source(s.func)) is not None)
+        order = list(insert_cache_reads(self.retiler.decider.bound, copied).funcs)
         spots.sort(key=lambda s: order.index(s.func))
         return Structure(reader.stages, tuple(spots), reader.inlined | own.inlined)

@@ -61,6 +61,6 @@ class Walking:
         key = kind, id(evaluator)
         found = self._improvers.get(key)
         if found is None:
-            found = kind(evaluator.bound.computed, evaluator.target, evaluator.model, self.settings, self.late)
+            found = kind(evaluator.bound.rewritten, evaluator.target, evaluator.model, self.settings, self.late)
             self._improvers[key] = found
         return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.search.alike import Alike
 from autosched.search.baseline import baseline_first, simpler
 from autosched.search.beam import BeamSearch

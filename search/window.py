@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.featurize.structure import Structure
 from autosched.search.cost import comparable
 from autosched.search.expand import Expander
@@ -45,7 +45,7 @@ def windows(bound: BoundPipeline, state: State) -> Iterator[frozenset[str]]:
 
 def computed_in(structure: Structure) -> frozenset[str]:
     """Return the Funcs that a kernel computes, without copies of sources."""
-    members = (s.func for s in structure.spots if staged_source(s.func) is None)
+    members = (s.func for s in structure.spots if cached_source(s.func) is None)
     return structure.inlined.union([structure.func], members)
 
 

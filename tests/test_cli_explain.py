@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from autosched.analysis.staging import staged_source
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.apps import get_app
 from autosched.cli import main
 from autosched.featurize.schema import NAMES
@@ -40,7 +40,7 @@ def test_data() -> None:
         assert set(k["components"]) == set(COMPONENTS)
         assert all(set(row) == set(NAMES) for row in k["features"].values())
     computed = {k["func"] for k in kernels} | {f for k in kernels for f in k["inlined"]}
-    computed |= {f for k in kernels for f, _ in k["members"] if staged_source(f) is None}
+    computed |= {f for k in kernels for f, _ in k["members"] if cached_source(f) is None}
     assert computed == {f.name for f in get_app("unsharp").build().funcs}
 
 

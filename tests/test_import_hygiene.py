@@ -90,7 +90,7 @@ def test_imports_follow_the_order(unit: str, path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "source", "expected"),
     [
-        ("lang", "from autosched.analysis.graph import StageGraph", [(1, "analysis")]),
+        ("lang", "from autosched.analysis.stage_graph import StageGraph", [(1, "analysis")]),
         ("lang", "import autosched.runtime.cache", [(1, "runtime")]),
         ("lower", "def f():\n    from autosched import codegen\n", [(2, "codegen")]),
         ("schedule", "if TYPE_CHECKING:\n    from autosched.lower import ir\n", [(2, "lower")]),
@@ -98,9 +98,9 @@ def test_imports_follow_the_order(unit: str, path: Path) -> None:
         ("runtime", "from autosched.search import beam", [(1, "search")]),
         ("codegen", "from autosched.reference import run", [(1, "reference")]),
         ("reference", "from autosched.lower.ir import For", [(1, "lower")]),
-        ("errors", "from autosched.lang.location import X", [(1, "lang")]),
+        ("errors", "from autosched.lang.source_location import X", [(1, "lang")]),
         ("runtime", "from autosched.reference import run\nfrom autosched.lang import expr\nimport numpy\n", []),
-        ("errors", "if TYPE_CHECKING:\n    from autosched.lang.location import X\n", []),
+        ("errors", "if TYPE_CHECKING:\n    from autosched.lang.source_location import X\n", []),
         ("lang", "from autosched import __version__\n", []),
     ],
 )

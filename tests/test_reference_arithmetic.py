@@ -14,7 +14,7 @@ import pytest
 import autosched as a
 from autosched import Func, Input, Pipeline, Var, bool_, float16, float32, float64, int8, int16, int64, uint8
 from autosched.lang.dtypes import ALL, DType
-from autosched.lang.hashing import hash_u32_numpy
+from autosched.lang.random_bits import hash_u32_numpy
 from autosched.reference import interpret
 
 x = Var("x")

@@ -32,7 +32,7 @@ from autosched import (
     uint16,
     uint32,
 )
-from autosched.lang.operations import strong
+from autosched.lang.operators import with_default_type
 from autosched.reference import interpret, interpret_funcs
 from autosched.reference.intervals import Interval
 from autosched.reference.numbering import Numbering, loop_key
@@ -175,7 +175,7 @@ def integer_expressions(draw: st.DrawFn, depth: int = 4) -> Expr:
             clamped = a.clamp(real[x], float(-abs(number)), draw(st.floats(0, 100, width=32)))
             return a.cast(int32, clamped * 0.5 - 0.25)
         return {"byte": a.cast(draw(st.sampled_from([int32, int16, uint8])), byte[x]), "word": word[x],
-                "var": a.cast(int32, x), "number": strong(x * 0 + number)}[leaf]  # fmt: skip
+                "var": a.cast(int32, x), "number": with_default_type(x * 0 + number)}[leaf]  # fmt: skip
     p, q = draw(integer_expressions(depth - 1)), draw(integer_expressions(depth - 1))
     match draw(st.sampled_from(OPERATIONS)):
         case "select":
@@ -220,7 +220,7 @@ def test_ranges_hold_every_value(e: Expr, seed: int) -> None:
     f[x] = e
     pipeline = Pipeline(f.over(x=(0, 60)))
     got = interpret(pipeline, {i.name: inputs[i.name] for i in pipeline.inputs})["f"]
-    low, high = range_of(strong(e), x=range(60))
+    low, high = range_of(with_default_type(e), x=range(60))
     assert low <= got.min() and got.max() <= high
 
 

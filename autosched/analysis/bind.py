@@ -7,18 +7,34 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NoReturn
 
-from autosched.analysis import index as ix
-from autosched.analysis.accumulation import accumulation
-from autosched.analysis.argument_reduction import check_argument_reduction
+from autosched.analysis.access.accumulation import accumulation
+from autosched.analysis.access.argument_reduction import check_argument_reduction
+from autosched.analysis.access.dependence import update_dependences
+from autosched.analysis.access.regions import (
+    Region,
+    footprint_region,
+    hull,
+    is_empty,
+    join,
+    loop_ranges,
+    with_fixed_dims,
+)
+from autosched.analysis.access.uninitialised_reads import check_uninitialised_reads
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
-from autosched.analysis.bound import BoundFunc, BoundInput, BoundPipeline, BoundStage, Box, Footprint, LoopDim
-from autosched.analysis.dependence import update_dependences
-from autosched.analysis.integer_widths import resolve_integer_widths
-from autosched.analysis.regions import Region, footprint_region, hull, is_empty, join, loop_ranges, with_fixed
+from autosched.analysis.bound_pipeline import (
+    AccessFootprint,
+    BoundFunc,
+    BoundInput,
+    BoundPipeline,
+    BoundStage,
+    Box,
+    LoopDim,
+)
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.index_overflow import check_index_overflow
+from autosched.analysis.indices.integer_widths import resolve_integer_widths
+from autosched.analysis.indices.to_index import Near, index_operands, rvar_range, to_index
 from autosched.analysis.specialise import Specialiser
-from autosched.analysis.to_index import Near, index_operands, rvar_range, to_index
-from autosched.analysis.undefined import check_undefined
-from autosched.analysis.wrapping import check_wrapping
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.expr import Binary, Cast, Expr, Load, Scalar, Unary, Var, walk
 from autosched.lang.func import Definition, Func, Input
@@ -199,7 +215,7 @@ class Binder:
         )  # fmt: skip
         return _Stage(store, stage, loads, bound)
 
-    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[Footprint]:
+    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[AccessFootprint]:
         """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
         found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
         for load in loads:
@@ -210,7 +226,9 @@ class Binder:
                 lo, hi = extremes.get(linear, (i, i))
                 extremes[linear] = (min(lo, i, key=_constant), max(hi, i, key=_constant))
         return [
-            Footprint(name, tuple(tuple({ix.key(i): i for pair in d.values() for i in pair}.values()) for d in dims))
+            AccessFootprint(
+                name, tuple(tuple({ix.key(i): i for pair in d.values() for i in pair}.values()) for d in dims)
+            )
             for name, dims in found.items()
         ]
 
@@ -246,7 +264,7 @@ class Binder:
                 continue
             self._check_boundary(func)
             shell = self._shell(func, regions[func])
-            regions[func] = with_fixed(shell, regions[func])
+            regions[func] = with_fixed_dims(shell, regions[func])
             regions[func] = self._grown(func, regions[func])
             self.narrow(func, regions[func])
             for s in self.stages[func]:
@@ -326,11 +344,11 @@ class Binder:
             _check_size(shell, f)
             for stage in (s for s in shell.stages if not s.is_empty):
                 _check_iterations(shell, stage)
-                check_wrapping(stage, loop_ranges(stage, shell, box))
+                check_index_overflow(stage, loop_ranges(stage, shell, box))
             if not is_empty(box):
                 check_argument_reduction(shell)
             if not f.definitions[0].values:
-                check_undefined(shell, f.location)
+                check_uninitialised_reads(shell, f.location)
         cropped = self._cropped_outputs(funcs, boxes)
         inputs = {i.name: BoundInput(i.name, i.dtype, self.shapes[i.name]) for i in self.pipeline.inputs}
         return BoundPipeline(

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import Box
+from autosched.analysis.bound_pipeline import Box
+from autosched.analysis.indices import index as ix
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.func import Func, Input
 
@@ -31,7 +31,7 @@ def deduce_boxes(binder: Binder, missing: Sequence[Func]) -> dict[Func, Box]:
 
 
 def _deduce(binder: Binder, func: Func) -> Box:
-    shapes = {binder.shapes[i.name]: None for i in own_point_inputs(binder, func)}
+    shapes = {binder.shapes[i.name]: None for i in pointwise_inputs(binder, func)}
     candidates: list[Box] = [tuple((0, n - 1) for n in shape) for shape in shapes]
     for box in candidates:
         if _is_valid(binder, func, box):
@@ -53,7 +53,7 @@ def _deduce(binder: Binder, func: Func) -> Box:
     )
 
 
-def own_point_inputs(binder: Binder, func: Func) -> list[Input]:
+def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
     """Return inputs of the Func's rank that it reads at its own point, directly or through other Funcs."""
     found: dict[Input, None] = {}
     seen, queue = {func}, [func]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autosched.analysis.folding import folded
-from autosched.analysis.interning import Interner
+from autosched.analysis.expressions.constant_folding import fold
+from autosched.analysis.expressions.hash_consing import Interner
 from autosched.lang.dtypes import int32
 from autosched.lang.expr import (
     Binary,
@@ -20,12 +20,12 @@ from autosched.lang.expr import (
     ShapeDim,
     Unary,
     children,
-    operands_first,
+    postorder,
     rebuild,
     walk,
 )
 from autosched.lang.func import Definition
-from autosched.lang.operations import typed_const
+from autosched.lang.operators import typed_const
 from autosched.lang.pipeline import Pipeline
 
 
@@ -73,16 +73,16 @@ class Specialiser:
 
     def __call__(self, e: Expr) -> Expr:
         """Return ``e`` with everything replaced; it holds no reduction variables."""
-        return Scope(self, ()).run(e)
+        return SpecialiserScope(self, ()).run(e)
 
     def definition(self, d: Definition) -> Definition:
         """Return one definition with everything replaced, its reduction variables bound and uniquely named."""
-        scope = Scope(self, d.rvars)
+        scope = SpecialiserScope(self, d.rvars)
         indices = tuple(scope(e) for e in d.indices)
         return Definition(indices, tuple(scope(e) for e in d.values), scope.rvars, d.location)
 
 
-class Scope:
+class SpecialiserScope:
     """One definition's replacements; expressions that are alike become the same node."""
 
     def __init__(self, owner: Specialiser, rvars: Sequence[RVar]) -> None:
@@ -110,7 +110,7 @@ class Scope:
 
     def run(self, e: Expr) -> Expr:
         """Return ``e`` with everything replaced."""
-        for node in operands_first([e], self._done):
+        for node in postorder([e], self._done):
             self._done[id(node)] = self._interner.node(self._replace(node))
             self._keep.append(node)
         return self._done[id(e)]
@@ -124,5 +124,5 @@ class Scope:
             case RVar():
                 return self._loops[id(e)]
         new = [self._done[id(c)] for c in children(e)]
-        constant = folded(e, new)
+        constant = fold(e, new)
         return rebuild(e, new) if constant is None else constant

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.expr import Call, walk
 from autosched.lang.functions import EXACT_FLOAT

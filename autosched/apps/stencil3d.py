@@ -15,7 +15,7 @@ from autosched.apps.sizes import Extent, shapes_from_sizes
 from autosched.lang.expr import Expr, ExprLike, Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import all_of, select
-from autosched.lang.operations import wrap
+from autosched.lang.operators import as_expr
 
 AXES = (0, 1, 2)
 DIMS = ("x", "y", "z")
@@ -91,7 +91,7 @@ def _value(operand: Operand, offset: Offset) -> ExprLike:
 
 def everywhere(value: ExprLike) -> Field:
     """Return the field that has one value at every point."""
-    e = wrap(value)
+    e = as_expr(value)
     return Field(lambda _: e)
 
 

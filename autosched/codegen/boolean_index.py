@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, int32
 from autosched.lower.ir import (
     CompareIndex,
@@ -96,7 +96,7 @@ class BooleanIndices:
     def _index(self, e: ix.Index) -> ix.Index:
         if not any(isinstance(t, ix.Atom) for t, _ in ix.terms_of(e)):
             return e
-        atoms = [t for t in ix.inner_first(e) if t.kind in _KINDS]
+        atoms = [t for t in ix.postorder(e) if t.kind in _KINDS]
         ranges = {t.key: self._data_range(t) for t in atoms if t.kind == "data"}
         boolean = {
             t.key for t in atoms if _is_boolean(ix.bounds(ix.Affine(((t, 1),), 0), ranges) if ranges else t.interval)
@@ -146,9 +146,7 @@ class BooleanIndices:
 
 def may_be_boolean(e: ix.Index) -> bool:
     """Whether an index of a pipeline follows from data, or has a minimum or maximum that is 0 or 1."""
-    return any(
-        t.kind in ("data", "select") or (t.kind in _KINDS and _is_boolean(t.interval)) for t in ix.inner_first(e)
-    )
+    return any(t.kind in ("data", "select") or (t.kind in _KINDS and _is_boolean(t.interval)) for t in ix.postorder(e))
 
 
 def _type_range(dtype: DType) -> ix.Interval | None:
@@ -163,7 +161,7 @@ def _is_boolean(interval: ix.Interval) -> bool:
 
 def _hide(t: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
     """Return an atom behind the operation that hides its range; None where what it is made of is hidden."""
-    if any(i.kind == "data" and _is_hidden(i) for a in args for i in ix.inner_first(a)):
+    if any(i.kind == "data" and _is_hidden(i) for a in args for i in ix.postorder(a)):
         return None
     rebuilt = ix.Affine(((t, 1),), 0) if t.kind == "data" else ix.rebuilt(t, args)
     if not isinstance(rebuilt, ix.Affine):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from autosched.analysis.index import Index, substitute
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices.index import Index, substitute
 from autosched.codegen.boolean_index import BooleanIndices
 from autosched.codegen.carried_values import keep_carried_values
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.boolean_index import HIDDEN
 from autosched.codegen.divide import constant_division
 from autosched.codegen.prelude import float_literal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     CompareIndex,
     ConstValue,

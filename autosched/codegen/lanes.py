@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
     Buffer,

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.analysis import index as ix
-from autosched.analysis.dependence import Iteration, combined
-from autosched.analysis.omega import System
+from autosched.analysis.access.dependence import Iteration, combined
+from autosched.analysis.access.omega import System
+from autosched.analysis.indices import index as ix
 from autosched.codegen.index_equation import Equation, Unknown, split_equation
 from autosched.codegen.lanes import names_in_indices, reads_in
 from autosched.lower.ir import (

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, lcm
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.lane_ranges import folded, without_clamps
 from autosched.codegen.lanes import MAX_VECTOR_STEP, Binding, follows_data, reads_in, walks_along_memory
 from autosched.lower.ir import (

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.lanes import follows_data, reads_in, walks_along_memory
 from autosched.lower.ir import For, Let, LetIndex, LoopRole, Op, Read, Stmt, Store, values_of, walk_values
 from autosched.lower.unroll import written_out

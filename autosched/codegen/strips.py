@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.lane_ranges import without_clamps
 from autosched.codegen.lanes import distributed, lanes_innermost, reads_in, walks_along_memory
 from autosched.lower.ir import Alloc, Buffer, For, LoopRole, Shuffle, Stmt, Store, walk

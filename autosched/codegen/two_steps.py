@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.lanes import SCATTERED_BYTES, Binding, names_in_indices, names_used, reads_in, walks_along_memory
 from autosched.lower.ir import (
     Alloc,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
 from autosched.export.names import ArgumentNames
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Scalar

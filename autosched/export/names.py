@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from autosched.analysis.naming import RESERVED, Namer, unreserved
+from autosched.analysis.identifiers import RESERVED, Namer, avoid_reserved
 from autosched.errors import InputError
 
 _NEWER_KEYWORDS = "char8_t co_await co_return co_yield concept consteval constinit requires"
@@ -56,7 +56,7 @@ def function_name(pipeline: str, given: str | None = None) -> str:
         InputError: If the given name is no C identifier, or C, C++, CUDA or their libraries use it.
     """
     if given is None:
-        plain = Namer()(unreserved(pipeline))[:_LONGEST]
+        plain = Namer()(avoid_reserved(pipeline))[:_LONGEST]
         return f"{plain}_pipeline" if _is_taken(plain) else plain
     if not _IDENTIFIER.fullmatch(given) or len(given) > _LONGEST:
         raise InputError(
@@ -83,7 +83,7 @@ class ArgumentNames:
 
     def __call__(self, name: str) -> str:
         """Return a new name, close to the given one; in small letters where a program's macro could be called so."""
-        plain = unreserved(name)
+        plain = avoid_reserved(name)
         return self._namer(plain.lower() if _MAY_BE_MACRO.fullmatch(plain) else plain)
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autosched.errors import DSLError
-from autosched.lang.checks import known_range
+from autosched.lang.definition_checks import known_range
 from autosched.lang.dtypes import int32, int64
 from autosched.lang.expr import Binary, Const, Expr, ExprLike, Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import all_of, cast, clamp, max, min, select
-from autosched.lang.location import caller_location
+from autosched.lang.source_location import caller_location
 
 KINDS = ("clamped", "mirrored", "mirrored_without_edge", "wrapped", "constant")
 
 
-def bounded(
+def with_boundary(
     source: Func | Input,
     kind: str,
     ranges: Mapping[str, tuple[ExprLike, ExprLike]],

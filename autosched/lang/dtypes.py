@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autosched.errors import DSLError, shortened
-from autosched.lang.location import caller_location
+from autosched.lang.source_location import caller_location
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype, int32
-from autosched.lang.location import caller_location
+from autosched.lang.source_location import caller_location
 
 if TYPE_CHECKING:
     from autosched.lang.func import Func, Input
@@ -152,22 +152,22 @@ class Expr:
         raise TypeError(f"{type(self).__name__} is not iterable")
 
     def __repr__(self) -> str:
-        from autosched.lang.show import show
+        from autosched.lang.to_text import expression_text
 
-        return show(self)
+        return expression_text(self)
 
 
 ExprLike = Expr | int | float | bool
 
 
 def _binary(op: str, a: Any, b: Any) -> Expr:
-    from autosched.lang.operations import binary  # which builds the nodes below
+    from autosched.lang.operators import binary  # which builds the nodes below
 
     return binary(op, a, b)
 
 
 def _unary(op: str, a: Expr) -> Expr:
-    from autosched.lang.operations import unary
+    from autosched.lang.operators import unary
 
     return unary(op, a)
 
@@ -362,7 +362,7 @@ _OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
 }
 
 
-def operands_first(
+def postorder(
     roots: Iterable[Expr], done: Container[int], operands: Callable[[Expr], Sequence[Expr]] = children
 ) -> Iterator[Expr]:
     """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before the nodes that use them.

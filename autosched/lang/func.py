@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import DSLError
-from autosched.lang.checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
+from autosched.lang.definition_checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
 from autosched.lang.dtypes import DType, as_dtype
 from autosched.lang.expr import Const, Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
-from autosched.lang.location import SourceLocation, caller_location
-from autosched.lang.operations import retype, strong, wrap
+from autosched.lang.operators import as_expr, to_strong_type, with_default_type
+from autosched.lang.source_location import SourceLocation, caller_location
 
 Value = ExprLike | Sequence[ExprLike]
 _DEFAULT_DIMS = ("n", "d", "c", "y", "x")
@@ -175,7 +175,7 @@ class Func:
             self._dtypes = value.dtypes
             values: tuple[Expr, ...] = ()
         else:
-            values = tuple(strong(wrap(v)) for v in _components(value))
+            values = tuple(with_default_type(as_expr(v)) for v in _components(value))
             self._dtypes = tuple(v.dtype for v in values)
         if not self._dtypes:
             raise DSLError(f"the definition of {self.name!r} gives no value", location=location)
@@ -212,7 +212,7 @@ class Func:
         if isinstance(value, Undef):
             raise DSLError(f"undef can only be the pure definition of {self.name!r}", location=location)
         indices = as_index(index, self.ndim, f"Func {self.name!r}")
-        given = [wrap(v) for v in _components(value)]
+        given = [as_expr(v) for v in _components(value)]
         if len(given) != len(self._dtypes):
             raise DSLError(
                 f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}",
@@ -220,7 +220,7 @@ class Func:
             )
         for v, d in zip(given, self._dtypes, strict=True):
             check_stored(v, d)
-        values = tuple(retype(v, d) for v, d in zip(given, self._dtypes, strict=True))
+        values = tuple(to_strong_type(v, d) for v, d in zip(given, self._dtypes, strict=True))
         free = {e.name for e, own in zip(indices, self.vars, strict=True) if isinstance(e, Var) and e.name == own.name}
         for axis, e in enumerate(indices):
             for v in (n for n in walk(e) if isinstance(n, Var)):
@@ -241,7 +241,7 @@ class Func:
         """Refuse a self-read that differs from the point written in nothing but where a pure Var stands.
 
         Iterations of that Var have no order. Whether reads that differ elsewhere, too, lie in another step of a
-        reduction loop is decided with the shapes (`autosched.analysis.dependence`).
+        reduction loop is decided with the shapes (`autosched.analysis.access.dependence`).
         """
         for root in (*values, *indices):
             for node in walk(root):
@@ -273,33 +273,33 @@ class Func:
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with coordinates clamped into half-open ranges, e.g. ``y=(0, h)``."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "clamped", ranges)
+        return with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element repeated."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "mirrored", ranges)
+        return with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element not repeated."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "mirrored_without_edge", ranges)
+        return with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func repeated periodically."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "wrapped", ranges)
+        return with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with ``value`` outside the ranges."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "constant", ranges, value)
+        return with_boundary(self, "constant", ranges, value)
 
     def __iter__(self) -> Iterator[Expr]:
         raise TypeError("a Func is not iterable; index it: f[y, x]")
@@ -357,33 +357,33 @@ class Input:
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input with coordinates clamped into it; all dimensions unless some are named."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "clamped", ranges)
+        return with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element repeated."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "mirrored", ranges)
+        return with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element not repeated."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "mirrored_without_edge", ranges)
+        return with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input repeated periodically."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "wrapped", ranges)
+        return with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input with ``value`` outside."""
-        from autosched.lang.boundary import bounded
+        from autosched.lang.boundary import with_boundary
 
-        return bounded(self, "constant", ranges, value)
+        return with_boundary(self, "constant", ranges, value)
 
     def __repr__(self) -> str:
         return f"Input({self.name!r}, {self.dtype}, {self.ndim})"

@@ -12,8 +12,16 @@ from collections.abc import Sequence
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype, bool_, float16, float32, float64, int32, int64, uint32, uint64
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, ExprLike, Select
-from autosched.lang.location import caller_location
-from autosched.lang.operations import binary, common_dtype, is_coordinate, retype, strong, unary, wrap
+from autosched.lang.operators import (
+    as_expr,
+    binary,
+    common_dtype,
+    is_coordinate,
+    to_strong_type,
+    unary,
+    with_default_type,
+)
+from autosched.lang.source_location import caller_location
 
 UNARY_FLOAT = frozenset(
     {"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round"}
@@ -25,12 +33,12 @@ EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod"})
 
 def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
     """Convert ``e``: integers wrap, float to int truncates and saturates (NaN gives 0), to bool is ``e != 0``."""
-    target, x = as_dtype(dtype), wrap(e)
+    target, x = as_dtype(dtype), as_expr(e)
     if isinstance(x, Const) and x.weak and target.is_float:
         return Const(target.rounded(x.value), target)
     if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
         return Const(target.wrapped(x.value), target)
-    x = x if x.weak and x.dtype.kind == "i" else strong(x)
+    x = x if x.weak and x.dtype.kind == "i" else with_default_type(x)
     if x.weak and target in (int32, uint64):  # wraps as written; a bare conversion to these types is exact
         x = Cast(x, int64)
     return x if not x.weak and x.dtype == target else Cast(x, target)
@@ -42,13 +50,13 @@ def select(condition: ExprLike, t: ExprLike, f: ExprLike) -> Expr:
     Raises:
         DSLError: If the condition is no bool or the arms have no common type.
     """
-    c, a, b = wrap(condition), wrap(t), wrap(f)
+    c, a, b = as_expr(condition), as_expr(t), as_expr(f)
     if c.dtype != bool_:
         raise DSLError(f"the condition of select has type {c.dtype}, not bool", location=caller_location())
     dtype, weak = common_dtype(a, b)
     if weak and dtype.kind == "i":
         return Select(c, a, b, dtype, weak=True)
-    return Select(c, retype(a, dtype), retype(b, dtype), dtype)
+    return Select(c, to_strong_type(a, dtype), to_strong_type(b, dtype), dtype)
 
 
 def min(a: ExprLike, b: ExprLike, *more: ExprLike) -> Expr:
@@ -79,36 +87,36 @@ def abs(e: ExprLike) -> Expr:
 
 def absd(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``|a - b|`` without wrapping for unsigned operands."""
-    x, y = wrap(a), wrap(b)
+    x, y = as_expr(a), as_expr(b)
     dtype, weak = common_dtype(x, y)
     if dtype.kind == "u" and not weak:
-        x, y = retype(x, dtype), retype(y, dtype)
+        x, y = to_strong_type(x, dtype), to_strong_type(y, dtype)
         return binary("sub", max(x, y), min(x, y))
     return abs(binary("sub", x, y))
 
 
 def lerp(a: ExprLike, b: ExprLike, w: ExprLike) -> Expr:
     """Return ``a * (1 - w) + b * w``."""
-    weight = wrap(w)
+    weight = as_expr(w)
     return binary("add", binary("mul", a, binary("sub", 1, weight)), binary("mul", b, weight))
 
 
 def _elementary(name: str, e: ExprLike) -> Expr:
-    x = strong(wrap(e))
+    x = with_default_type(as_expr(e))
     if not x.dtype.is_float:
-        x = retype(x, float64 if x.dtype.bits == 64 else float32)
+        x = to_strong_type(x, float64 if x.dtype.bits == 64 else float32)
     return Call(name, (x,), x.dtype)
 
 
 def _elementary2(name: str, a: ExprLike, b: ExprLike) -> Expr:
-    x, y = wrap(a), wrap(b)
+    x, y = as_expr(a), as_expr(b)
     dtype, _ = common_dtype(x, y)
     if not dtype.is_float:
         declared = [e.dtype for e in (x, y) if not e.weak]
         dtype = float64 if any(d.bits == 64 for d in declared) else float32
     if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
-        return Cast(Call(name, (retype(x, float32), retype(y, float32)), float32), float16)
-    return Call(name, (retype(x, dtype), retype(y, dtype)), dtype)
+        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), float16)
+    return Call(name, (to_strong_type(x, dtype), to_strong_type(y, dtype)), dtype)
 
 
 def sqrt(e: ExprLike) -> Expr:
@@ -183,9 +191,9 @@ def round(e: ExprLike) -> Expr:
 
 def pow(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a ** b``; small constant integer powers are multiplied out, as they are exact everywhere."""
-    exponent = wrap(b)
+    exponent = as_expr(b)
     if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:
-        base = wrap(a)
+        base = as_expr(a)
         result = base
         for _ in range(int(exponent.value) - 1):
             result = binary("mul", result, base)
@@ -212,7 +220,7 @@ def hash_u32(*keys: ExprLike) -> Expr:
     """Return a well-mixed uint32 from integer keys: the language's random numbers.
 
     Deterministic and the same on every target: ``h = mix(key_0)``, then ``h = mix(h ^ key_i)``, where ``mix`` is the
-    finaliser documented in `autosched.lang.hashing`.
+    finaliser documented in `autosched.lang.random_bits`.
 
     Raises:
         DSLError: Without a key, or for a floating-point key.
@@ -221,7 +229,7 @@ def hash_u32(*keys: ExprLike) -> Expr:
         raise DSLError("hash_u32 needs at least one key", location=caller_location())
     state: Expr | None = None
     for key in keys:
-        k = wrap(key)
+        k = as_expr(key)
         if k.dtype.is_float:
             raise DSLError("hash_u32 needs integer keys", location=caller_location(), hint="cast(int32, e)")
         k = cast(uint32, k)
@@ -248,11 +256,11 @@ def all_of(*conditions: ExprLike) -> Expr:
 def _combined(op: str, conditions: Sequence[ExprLike]) -> Expr:
     if not conditions:
         return Const(op == "and", bool_)
-    result = wrap(conditions[0])
+    result = as_expr(conditions[0])
     for condition in conditions:
-        if wrap(condition).dtype != bool_:
+        if as_expr(condition).dtype != bool_:
             raise DSLError(
-                f"{condition!r} is no condition: its type is {wrap(condition).dtype}", location=caller_location()
+                f"{condition!r} is no condition: its type is {as_expr(condition).dtype}", location=caller_location()
             )
     for condition in conditions[1:]:
         result = binary(op, result, condition)

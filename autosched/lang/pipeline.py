@@ -9,8 +9,8 @@ import networkx as nx
 from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
 from autosched.lang.func import Definition, Func, Input, Output
-from autosched.lang.identity import pipeline_hash
-from autosched.lang.location import caller_location
+from autosched.lang.pipeline_hash import pipeline_hash
+from autosched.lang.source_location import caller_location
 
 
 class Pipeline:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autosched.errors import DSLError
-from autosched.lang.checks import known_range
+from autosched.lang.definition_checks import known_range
 from autosched.lang.dtypes import DType, int32
-from autosched.lang.expr import Const, Expr, ExprLike, RVar, Var, check_name, children, operands_first, rebuild, walk
+from autosched.lang.expr import Const, Expr, ExprLike, RVar, Var, check_name, children, postorder, rebuild, walk
 from autosched.lang.func import Func
 from autosched.lang.functions import select
-from autosched.lang.location import caller_location
-from autosched.lang.operations import binary, retype, strong, typed_const, wrap
+from autosched.lang.operators import as_expr, binary, to_strong_type, typed_const, with_default_type
+from autosched.lang.source_location import caller_location
 
 MAX_UNROLLED_POINTS = 16
 _order = itertools.count()
@@ -86,7 +86,7 @@ _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) -> Expr:
-    value = strong(wrap(e))
+    value = with_default_type(as_expr(e))
     if value.dtype.kind == "b":
         raise DSLError(f"{kind} of a bool", location=caller_location(), hint="cast(int32, condition) counts")
     if unroll:
@@ -150,7 +150,7 @@ def _constant_range(v: RVar) -> range:
 def substitute(e: Expr, table: Mapping[int, Expr]) -> Expr:
     """Replace nodes by identity: ``table`` maps ``id(node)`` to the new expression."""
     done = dict(table)
-    for node in operands_first([e], done):
+    for node in postorder([e], done):
         done[id(node)] = rebuild(node, [done[id(c)] for c in children(node)])
     return done[id(e)]
 
@@ -187,16 +187,16 @@ def minimum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = 
 
 
 def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[Expr, ...]:
-    value = strong(wrap(e))
+    value = with_default_type(as_expr(e))
     if value.dtype.kind == "b":
         raise DSLError(f"arg{kind} of a bool", location=caller_location(), hint="cast it to uint8")
     f = Func(name or f"arg{kind}")
     value, at, where = _as_function(value, over)
-    first = tuple(retype(v.lower, int32) for v in over.vars)
+    first = tuple(to_strong_type(v.lower, int32) for v in over.vars)
     f[at] = (*first, _identity(kind, value.dtype))
     current = f[at]
     better = _is_better(kind, value, current[-1])
-    here = tuple(strong(v) for v in over.vars)
+    here = tuple(with_default_type(v) for v in over.vars)
     f[at] = tuple(select(better, new, old) for new, old in zip((*here, value), current, strict=True))
     result: tuple[Expr, ...] = f[where]
     return result

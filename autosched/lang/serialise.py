@@ -27,11 +27,11 @@ from autosched.lang.expr import (
     Unary,
     Var,
     children,
-    operands_first,
+    postorder,
 )
 from autosched.lang.func import Definition, Func, Input, Output
-from autosched.lang.location import SourceLocation
 from autosched.lang.pipeline import Pipeline, rvars_of
+from autosched.lang.source_location import SourceLocation
 
 VERSION = 1
 Document = dict[str, Any]
@@ -127,7 +127,7 @@ class _Writer:
         return [self._node(pair[0]), self._node(pair[1])]
 
     def _node(self, root: Expr) -> int:
-        for e in operands_first([root], self._done, _operands):
+        for e in postorder([root], self._done, _operands):
             self._nodes.append(self._fields(e))
             self._done[id(e)] = len(self._nodes) - 1
         return self._done[id(root)]

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
-from autosched.analysis.accumulation import identity
+from autosched.analysis.access.accumulation import identity
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.held import Held, fetch_if_read, hold, update, write_back
 from autosched.lower.ir import Alloc, CompareIndex, ConstValue, If, Memory, Op, Shuffle, Store

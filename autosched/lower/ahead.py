@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.held import hold, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LetIndex, LoopRole, Memory, Stmt
 from autosched.schedule.plan import Nest, NestLoop

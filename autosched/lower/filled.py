@@ -7,8 +7,8 @@ of the tile are held; those beyond the domain are not stored.
 
 from __future__ import annotations
 
-from autosched.analysis import index as ix
-from autosched.analysis.staging import staged_source
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 
@@ -22,7 +22,7 @@ def filled_members(plan: KernelPlan) -> frozenset[str]:
         return frozenset()
     staged = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}
     read = frozenset(host.stage.sources) - {host.stage.func}
-    copied = all(name in staged and staged_source(name) is not None for name in read)
+    copied = all(name in staged and cached_source(name) is not None for name in read)
     return read if copied and all(_inside(host, plan.allocations[name]) for name in read) else frozenset()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import Alloc, Buffer, ConstValue, Memory, Store
 from autosched.schedule.plan import Nest
 from autosched.schedule.types import LoopKind

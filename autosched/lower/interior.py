@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.runs import Mask, Numbers, Runs, answers, runs_of
 from autosched.lower.scope import Condition
 

@@ -1,7 +1,7 @@
 """Kernel IR: a small typed tree of loops, allocations, barriers and stores.
 
-Index arithmetic is kept symbolic (`autosched.analysis.index`), values are typed operations. Thread loops are explicit,
-one nest around each stage; barriers stand only between thread nests, as STREAM loops stand only around them.
+Index arithmetic is kept symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are
+explicit, one nest around each stage; barriers stand only between thread nests, as STREAM loops stand only around them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from autosched.analysis.index import Index
+from autosched.analysis.indices.index import Index
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Scalar
 

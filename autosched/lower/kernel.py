@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import Namer, component_label
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import Namer, component_label
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, bool_
 from autosched.lower.filled import filled_members
 from autosched.lower.interior import interior_box

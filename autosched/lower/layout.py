@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import component_label
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import component_label
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, Memory
 from autosched.schedule.derived import array_strides

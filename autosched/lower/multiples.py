@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 
 
 def multiple_of(e: ix.Index, definitions: Mapping[str, ix.Index]) -> int:

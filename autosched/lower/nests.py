@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.across import emit_across
 from autosched.lower.held import promoted

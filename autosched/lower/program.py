@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import Namer, unreserved
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import Namer, avoid_reserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import Arrays, lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
@@ -77,10 +77,10 @@ def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
     return Outline(
         bound=bound,
         schedule=schedule,
-        labels=tuple(namer(unreserved(f"{bound.pipeline.name}_{funcs}")[:80]) for funcs in roots),
+        labels=tuple(namer(avoid_reserved(f"{bound.pipeline.name}_{funcs}")[:80]) for funcs in roots),
         arrays=arrays,
         inputs={n: arrays[n, 0] for n in bound.inputs},
-        outputs={name: arrays[func, component] for name, func, component in bound.returned},
+        outputs={name: arrays[func, component] for name, func, component in bound.output_components},
         workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),
         workspace_bytes=size,
         names=names,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.scope import Condition
 
 FIRST_RANGES = 1 << 12

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Buffer,
     CompareIndex,

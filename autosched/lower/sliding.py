@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.ir import Barrier, CompareIndex, For, If, LetIndex, LoopRole, Stmt
 from autosched.schedule.placement import SharedLayout

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.ir import (
     Alloc,

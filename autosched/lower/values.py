@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundStage
-from autosched.analysis.expression_graph import DEEPEST_NESTING
+from autosched.analysis.bound_pipeline import BoundStage
+from autosched.analysis.expressions.expression_graph import DEEPEST_NESTING
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Ref, Value
@@ -83,7 +83,7 @@ class ValueLowerer:
 
     def _symbolic(self, i: ix.Index, p: Point) -> _IndexSteps:
         chosen: dict[str, object] = {}
-        for t in ix.inner_first(i):
+        for t in ix.postorder(i):
             if t.kind == "select":
                 value = yield t.payload, p
                 chosen[t.key] = self._condition(value)
@@ -95,7 +95,7 @@ class ValueLowerer:
 
     def _shallow(self, i: ix.Index) -> ix.Index:
         """Return an index whose atoms are not nested deeply: what is inside is bound to names on the way."""
-        if len(ix.inner_first(i)) < DEEPEST_NESTING:
+        if len(ix.postorder(i)) < DEEPEST_NESTING:
             return i
         depth: dict[str, int] = {}
 

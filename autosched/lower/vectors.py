@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import RESERVED, Namer
+from autosched.analysis.identifiers import RESERVED, Namer
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
     Buffer,

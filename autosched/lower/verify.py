@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autosched.analysis import index as ix
-from autosched.analysis.accumulation import OPERATORS
+from autosched.analysis.access.accumulation import OPERATORS
+from autosched.analysis.indices import index as ix
 from autosched.errors import CompileError
 from autosched.lower.ir import (
     Alloc,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS
 from autosched.lower.ir import ConstValue, For, If, IndexValue, KernelIR, Let, Op, Ref, Stmt, Store, StoreVector, Value

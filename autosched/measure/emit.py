@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autosched.analysis.bound import Join, Split
+from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Outline, Program, lower_one, outline
@@ -26,7 +26,7 @@ _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
 _MOST_COMPILED = 256
 _COMPILED: dict[str, Cubin] = {}
 """Machine code of the kernels of the last schedules, by `autosched.runtime.nvrtc.cubin_key`: some 16 MB of it."""
-_LOWERED: dict[tuple[Problem, tuple[Split | Join, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
+_LOWERED: dict[tuple[Problem, tuple[RFactor | HorizontalFusion, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
 """Lowered kernels of the last problem: its candidates come one after the other, and share many."""
 
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Literal
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import float32, int32, uint8

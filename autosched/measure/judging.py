@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.cost import operations
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.expressions.operation_count import operations
 from autosched.errors import InputError
 from autosched.measure.backend import Outputs
 from autosched.measure.problem import Problem

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.codegen.boolean_index import may_be_boolean
 from autosched.codegen.c import kernel_text
 from autosched.codegen.prelude import WORKAROUNDS, workarounds

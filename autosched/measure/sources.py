@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.serialise import from_data, to_data

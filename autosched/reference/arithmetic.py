@@ -68,7 +68,7 @@ def _binary(node: Binary) -> Operation:
 
 
 def _hash(v: Value) -> Value:
-    from autosched.lang.hashing import hash_u32_numpy
+    from autosched.lang.random_bits import hash_u32_numpy
 
     return hash_u32_numpy(v)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autosched.analysis.integer_widths import resolve_integer_widths
+from autosched.analysis.indices.integer_widths import resolve_integer_widths
+from autosched.analysis.indices.to_index import rvar_range
 from autosched.analysis.specialise import Specialiser, specialised_params
-from autosched.analysis.to_index import rvar_range
 from autosched.lang.expr import Load, Var
 from autosched.lang.func import Definition, Func
 from autosched.lang.pipeline import Pipeline

@@ -8,8 +8,8 @@ from typing import Literal
 
 import networkx as nx
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.graph import stage_graph
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.stage_graph import stage_graph
 from autosched.schedule.types import Kernel, Level, Schedule
 
 NodeKind = Literal["input", "kernel", "output", "inlined"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.report.colours import kernel_colour
 from autosched.report.graph import NodeKind, Place, func_graph, kinds, labels, places
 from autosched.report.layered import layered_layout

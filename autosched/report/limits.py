@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.flops import operations_by_type
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.expressions.flops import operations_by_type
 from autosched.report.prediction import KernelPrediction
 from autosched.schedule.types import Kernel
 from autosched.target import Target

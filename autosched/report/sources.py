@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.codegen.c import host_prelude
 from autosched.codegen.c import kernel_text as print_c_kernel
 from autosched.codegen.cuda import cuda_prelude, print_cuda
-from autosched.lang.location import SourceLocation
+from autosched.lang.source_location import SourceLocation
 from autosched.lower.program import Program
 from autosched.schedule.types import Kernel
 from autosched.target import Target

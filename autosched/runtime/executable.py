@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import grid_mapping
 from autosched.errors import InputError
 from autosched.lower.program import Program

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Scalar
@@ -185,7 +185,7 @@ class CallSignature:
 def output_specs(bound: BoundPipeline) -> tuple[ArraySpec, ...]:
     """Return what a bound pipeline computes: one array for each component of each output."""
     funcs = bound.funcs
-    return tuple(ArraySpec(name, funcs[f].dtypes[k], funcs[f].extents) for name, f, k in bound.returned)
+    return tuple(ArraySpec(name, funcs[f].dtypes[k], funcs[f].extents) for name, f, k in bound.output_components)
 
 
 def refuse_overlap(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from autosched.analysis.accumulation import Accumulation, accumulation
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.access.accumulation import Accumulation, accumulation
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.lang.func import Definition, Func
 from autosched.schedule.types import LoopKind, StageId, StageTiling
 

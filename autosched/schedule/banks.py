@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Level, LoopKind, StageId
 
 

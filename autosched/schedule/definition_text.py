@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.cost import operations
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.expressions.operation_count import operations
 from autosched.analysis.specialise import Specialiser
 from autosched.lang.dtypes import float16, float32
-from autosched.lang.expr import Const, Expr, Load, children, operands_first, rebuild
+from autosched.lang.expr import Const, Expr, Load, children, postorder, rebuild
 from autosched.lang.func import Func
-from autosched.lang.show import SYMBOL, show
+from autosched.lang.to_text import SYMBOL, expression_text
 
 MAX_NODES = 200
 """Larger expressions, counted as trees, are summarised: nodes that are shared can make the tree exponential."""
@@ -42,13 +42,13 @@ def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
 
 
 def _shown(stage: BoundStage, e: Expr) -> str:
-    return show(_readable(stage.names, e))
+    return expression_text(_readable(stage.names, e))
 
 
 def _readable(names: Mapping[int, str], e: Expr) -> Expr:
     """Return ``e`` with Funcs under their unique names and constants without digits their type does not hold."""
     done: dict[int, Expr] = {}
-    for node in operands_first([e], done):
+    for node in postorder([e], done):
         done[id(node)] = _readable_node(names, rebuild(node, [done[id(c)] for c in children(node)]))
     return done[id(e)]
 

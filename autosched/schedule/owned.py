@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc
-from autosched.analysis.index_proof import is_never_negative
+from autosched.analysis.bound_pipeline import BoundFunc
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.proof import is_never_negative
 from autosched.errors import ScheduleError
 
 

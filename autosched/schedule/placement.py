@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.schedule.derived import SHARED_ALIGN, array_strides
 from autosched.schedule.plan import KernelPlan, Nest
 from autosched.schedule.types import IN_SHARED_MEMORY, Kernel, Schedule
@@ -68,7 +68,7 @@ def workspace_layout(bound: BoundPipeline, schedule: Schedule) -> tuple[dict[tup
 
 def sources_of(bound: BoundPipeline, kernel: Kernel) -> set[str]:
     """Return everything that the stages and the inlined Funcs of a kernel read."""
-    bound = with_staged(bound, kernel.staged)
+    bound = insert_cache_reads(bound, kernel.staged)
     stages = [bound.stage(t.stage.func, t.stage.number) for t in kernel.tilings()]
     stages += [bound.funcs[i.func].stages[0] for i in kernel.inlined if i.func in bound.funcs]
     return {source for s in stages for source in s.sources}

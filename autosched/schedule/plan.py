@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.regions import Range, Region
+from autosched.analysis.access.regions import Range, Region
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.schedule.across import lane_loops
 from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
 from autosched.schedule.owned import Owned

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import Namer
-from autosched.analysis.regions import Region, WholeGroups, demanded_region, demanded_regions, loop_ranges
-from autosched.analysis.staging import with_staged
+from autosched.analysis.access.regions import AlignedGroups, Region, demanded_region, demanded_regions, loop_ranges
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.banks import walked_across
 from autosched.schedule.derived import shared_pitch
@@ -36,7 +36,7 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    bound = with_staged(bound.computed, kernel.staged)
+    bound = insert_cache_reads(bound.rewritten, kernel.staged)
     if not block_ranges:
         return known(bound, kernel, "plan", lambda: _plan(bound, kernel, {}))
     return _plan(bound, kernel, block_ranges)
@@ -142,11 +142,11 @@ class _Planner:
             steps.append(tuple(after))
         return range(begin, end)
 
-    def _groups_of_points(self, m: Member) -> WholeGroups | None:
+    def _groups_of_points(self, m: Member) -> AlignedGroups | None:
         """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
         if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
             return None
-        return WholeGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
+        return AlignedGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
 
     def _grid(self, tiling: StageTiling) -> tuple[NestLoop, ...]:
         loops = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.lang.expr import Binary, Call, walk
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.across import accumulated, lanes_of
@@ -19,7 +19,7 @@ _KEEPS_ZERO = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "abs"})
 def reassociated_operators(bound: BoundPipeline, schedule: Schedule) -> frozenset[str]:
     """Return the operators of floating-point reductions whose terms lanes share.
 
-    Reductions in pieces are not among them: `with_splits` has the pipeline whose loops are in their order.
+    Reductions in pieces are not among them: `apply_rfactors` has the pipeline whose loops are in their order.
 
     Args:
         bound: The pipeline.
@@ -28,7 +28,7 @@ def reassociated_operators(bound: BoundPipeline, schedule: Schedule) -> frozense
     found: set[str] = set()
     whole = as_scheduled(bound, schedule)
     for kernel in schedule.kernels:
-        view = with_staged(whole, kernel.staged)
+        view = insert_cache_reads(whole, kernel.staged)
         for tiling in kernel.tilings():
             what = accumulated(view, tiling.stage) if lanes_of(view, tiling) > 1 else None
             if what is not None:

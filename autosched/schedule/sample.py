@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import sources_through, thread_depth
 from autosched.schedule.placement import sources_of
@@ -128,7 +128,7 @@ class _Sampler:
         """Let lanes share reductions, now and then."""
         if self.lanes == "none" or self.rng.random() >= ACROSS_SHARE:
             return kernel
-        bound = with_staged(self.bound, kernel.staged)
+        bound = insert_cache_reads(self.bound, kernel.staged)
         return across_kernel(bound, kernel, self.target, self.rng, self.lanes) or kernel
 
     def _streamed(self, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -153,7 +153,7 @@ class _Sampler:
     ) -> Kernel:
         found = draft.members if members is None else list(members)
         chosen = self.inlined if inlined is None else inlined
-        bound = with_staged(self.bound, (s for m in found if (s := staged_source(m.func)) is not None))
+        bound = insert_cache_reads(self.bound, (s for m in found if (s := cached_source(m.func)) is not None))
         order = list(bound.funcs)
         tilings = [r.tiling for r in draft.roots] + [t for m in found for t in m.tilings]
         calls = inlined_in(bound, [t.stage for t in tilings], chosen)
@@ -290,7 +290,7 @@ class _Sampler:
 
     def _thread_place(self, func: BoundFunc, d: _Draft) -> At | None:
         """Draw a depth inside the innermost nest that holds all readers."""
-        if not all(owns_tile(func, s) for s in func.working):
+        if not all(owns_tile(func, s) for s in func.nonempty_stages):
             return None
         by_func = {m.func: m for m in d.members}
         tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.members for t in m.tilings]}
@@ -316,7 +316,7 @@ class _Sampler:
         return At(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
 
     def _try_member(self, func: BoundFunc, d: _Draft, at: At, *, stored: bool = False) -> bool:
-        stages = func.working
+        stages = func.nonempty_stages
         order = self._storage_order(func, at.level)
         tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
         probe = Member(tilings, at, order, stored, self._aligned(func, at.level))
@@ -361,7 +361,7 @@ class _Sampler:
         outside = sorted(sources_of(self.bound, kernel) - inside)
         if outside and self.rng.random() < STAGED_SHARE:
             source = outside[int(self.rng.integers(len(outside)))]
-            copy = with_staged(self.bound, [source]).funcs[staged_name(source)]
+            copy = insert_cache_reads(self.bound, [source]).funcs[cache_name(source)]
             if copy.dims:
                 self._try_member(copy, d, self._block_place(d))
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from autosched.analysis.accumulation import Accumulation
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.access.accumulation import Accumulation
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.across import accumulated
 from autosched.schedule.checks.members import thread_depth
 from autosched.schedule.reassociation import SELECTIONS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.schedule.steps import MOST_LAUNCHES, in_step, step_count
 from autosched.schedule.types import Loop, LoopKind
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.sample_stream import is_moved, placed_at_stream
 from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Root, StageTiling
@@ -94,7 +94,7 @@ def _with_one_more(
 def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
     """Yield sources to copy, and BLOCK Members that only stages inside the steps read."""
     inlined = {i.func for i in kernel.inlined}
-    viewed = with_staged(bound, kernel.staged)
+    viewed = insert_cache_reads(bound, kernel.staged)
     members = {m.func: m for m in kernel.members}
     within = {at.host, *(t.stage for m in kernel.members if m.at.level is Level.STREAM for t in m.tilings)}
     read = set().union(*(sources_through(viewed, viewed.stage(*s), inlined) for s in within))
@@ -102,5 +102,5 @@ def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
         if name in members:
             if is_moved(members[name]) and set(readers(viewed, kernel, name)) <= within:
                 yield name
-        elif staged_name(name) not in members and (name in viewed.inputs or name in viewed.funcs):
-            yield staged_name(name)
+        elif cache_name(name) not in members and (name in viewed.inputs or name in viewed.funcs):
+            yield cache_name(name)

@@ -8,8 +8,8 @@ from math import isqrt
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.streams import why_not_held
@@ -152,14 +152,14 @@ def is_moved(m: Member) -> bool:
 def _candidates(bound: BoundPipeline, kernel: Kernel, at: At) -> Iterator[str]:
     """Yield sources to copy, and BLOCK Members that the host alone reads."""
     inlined = {i.func for i in kernel.inlined}
-    viewed = with_staged(bound, kernel.staged)
+    viewed = insert_cache_reads(bound, kernel.staged)
     members = {m.func: m for m in kernel.members}
     for name in sorted(sources_through(viewed, viewed.stage(*at.host), inlined) - inlined - {at.host.func}):
         if name in members:
             if is_moved(members[name]) and readers(viewed, kernel, name) == [at.host]:
                 yield name
         elif name in viewed.inputs or name in viewed.funcs:
-            yield staged_name(name)
+            yield cache_name(name)
 
 
 def placed_at_stream(
@@ -167,12 +167,12 @@ def placed_at_stream(
 ) -> Kernel | None:  # fmt: skip
     """Return a kernel with one Func computed at STREAM, with random loops, if that is legal."""
     own = kernel.member(name)
-    source = staged_source(name)
-    viewed = with_staged(bound, kernel.staged | ({source} if own is None and source is not None else set()))
+    source = cached_source(name)
+    viewed = insert_cache_reads(bound, kernel.staged | ({source} if own is None and source is not None else set()))
     func = viewed.funcs.get(name)
     if func is None or not func.dims:
         return None
-    stages = func.working
+    stages = func.nonempty_stages
     order = tuple(func.dims[k] for k in rng.permutation(len(func.dims))) if rng.random() < 0.4 else func.dims
     terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in stages]
     probe = Member(

@@ -8,10 +8,10 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, Join, Split
-from autosched.analysis.joining import join_error, with_joins
-from autosched.analysis.splitting import split_error, with_splits
-from autosched.analysis.staging import staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.errors import InputError, ScheduleError
 from autosched.schedule.strict_json import Node, indented, parse
 from autosched.schedule.types import (
@@ -57,7 +57,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
     Raises:
         ScheduleError: As `to_json` does.
     """
-    bound = bound.original
+    bound = bound.root_pipeline
     if schedule.pipeline_hash != bound.pipeline.hash:
         raise ScheduleError(_other_pipeline("this schedule", schedule.pipeline_hash, "", bound))
     return {
@@ -148,7 +148,7 @@ def _other_pipeline(what: str, found: str, name: str, bound: BoundPipeline) -> s
     return f"{what} was made for pipeline {other}, not for {own.name!r} ({own.hash[:12]}){changed}; {_REMAKE}"
 
 
-def _write_split(s: Split) -> dict[str, Any]:
+def _write_split(s: RFactor) -> dict[str, Any]:
     atomic = {"atomic": True} if s.atomic else {}
     return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
 
@@ -193,7 +193,7 @@ class _Reader:
     """Reads a document from the top down; the pipeline says which names there are."""
 
     def __init__(self, bound: BoundPipeline) -> None:
-        self.bound = bound.original
+        self.bound = bound.root_pipeline
         self.funcs = {name: name for name in self.bound.funcs}
 
     def schedule(self, top: Node) -> Schedule:
@@ -212,30 +212,30 @@ class _Reader:
         joins = tuple(self._join(j) for j in given["joins"].items()) if "joins" in given else ()
         return Schedule(found, tuple(self._kernel(k) for k in kernels.items()), splits, joins)
 
-    def _split(self, node: Node) -> Split:
+    def _split(self, node: Node) -> RFactor:
         """Read one split, after which there are more names."""
         extra = ["atomic"] if "atomic" in node.mapping() else []
         func, stage, loops, *rest = node.fields("func", "stage", "loops", *extra)
         pieces = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
-        found = Split(
+        found = RFactor(
             func.choice(self.funcs, "Func of the pipeline"),
             stage.integer(1, 1 << 20),
             tuple(pieces.items()),
             atomic=rest[0].boolean() if rest else False,
         )
-        problem = split_error(self.bound, found)
+        problem = rfactor_error(self.bound, found)
         if problem:
             raise node.error(f"cannot be made: {problem}")
-        self._continue_with(with_splits(self.bound, (*self.bound.splits, found)))
+        self._continue_with(apply_rfactors(self.bound, (*self.bound.rfactors, found)))
         return found
 
-    def _join(self, node: Node) -> Join:
+    def _join(self, node: Node) -> HorizontalFusion:
         """Read one join, after which there are other names."""
-        found = Join(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
-        problem = join_error(self.bound, found)
+        found = HorizontalFusion(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
+        problem = fusion_error(self.bound, found)
         if problem:
             raise node.error(f"cannot be made: {problem}")
-        self._continue_with(with_joins(self.bound, (*self.bound.joins, found)))
+        self._continue_with(fuse_outputs(self.bound, (*self.bound.fusions, found)))
         return found
 
     def _continue_with(self, bound: BoundPipeline) -> None:
@@ -321,7 +321,7 @@ class _Reader:
         return Inlined(self._func(func), calls.integer(1, LARGEST_COUNT))
 
     def _func(self, node: Node) -> str:
-        if isinstance(node.value, str) and staged_source(node.value) in {*self.bound.inputs, *self.bound.funcs}:
+        if isinstance(node.value, str) and cached_source(node.value) in {*self.bound.inputs, *self.bound.funcs}:
             return node.value  # the copy of a source
         return node.choice(self.funcs, f"Func of pipeline {self.bound.pipeline.name!r}")
 
@@ -331,8 +331,8 @@ class _Reader:
 
     def _known(self, name: str) -> BoundFunc:
         """Return a Func of the pipeline, or the copy of one of its sources."""
-        source = staged_source(name)
-        return (self.bound if source is None else with_staged(self.bound, [source])).funcs[name]
+        source = cached_source(name)
+        return (self.bound if source is None else insert_cache_reads(self.bound, [source])).funcs[name]
 
     def _tiling(self, stage: StageId, node: Node) -> StageTiling:
         dims = {d.name: d.name for d in self._known(stage.func).stages[stage.number].loops}

@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import Range, Region, demanded_region, loop_ranges
+from autosched.analysis.access.regions import Range, Region, demanded_region, loop_ranges
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
 from autosched.schedule.types import Kernel, Level, Member
 
@@ -151,7 +151,7 @@ class Sliding:
         low, high = window.region[k]
         region = (*window.region[:k], (ix.maximum(low, window.floor), high), *window.region[k + 1 :])
         step = self._step(window.starts)
-        return [_Reader(s, loop_ranges(s, func, region), step) for s in func.working]
+        return [_Reader(s, loop_ranges(s, func, region), step) for s in func.nonempty_stages]
 
 
 def moving_dims(bound: BoundPipeline, host: BoundStage, dim: str, inside: Set[str]) -> dict[str, frozenset[str]]:

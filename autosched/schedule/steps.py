@@ -1,8 +1,8 @@
 """Scans over rows: loops that a block, or a kernel launched again and again, takes one iteration at a time.
 
 An update whose self-reads all lie in another iteration of some reduction loops has more parallel loops within one
-iteration of those (`autosched.analysis.bound.BoundStage.steps`). Where threads divide such a loop, the reduction loops
-stand in front of it, in one of two places:
+iteration of those (`autosched.analysis.bound_pipeline.BoundStage.steps`). Where threads divide such a loop, the
+reduction loops stand in front of it, in one of two places:
 
     block b; reduction r.y; thread x       each block goes through all steps, with a barrier before each
     reduction r.y; block x; thread x       the kernel is launched once for each step
@@ -15,7 +15,7 @@ from enum import Enum
 from math import prod
 from typing import Protocol, TypeVar
 
-from autosched.analysis.bound import BoundStage
+from autosched.analysis.bound_pipeline import BoundStage
 from autosched.schedule.types import LoopKind
 
 MOST_LAUNCHES = 1 << 14

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.nest import NestNode, box_text, kernel_nest
 from autosched.schedule.placement import SharedLayout, shared_layout

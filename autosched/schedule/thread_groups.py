@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
 from autosched.schedule.plan import Nest, NestLoop
 from autosched.schedule.types import LoopKind
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.schedule.derived import reduction_is_unrolled
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Loop, LoopKind, StageId

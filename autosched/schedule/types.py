@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from autosched.analysis.bound import BoundPipeline, Join, Split
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.rewrites.cache_read import cached_source
 
 
 class Level(IntEnum):
@@ -178,8 +178,8 @@ class Kernel:
 
     @property
     def staged(self) -> frozenset[str]:
-        """Names of the inputs and Funcs of which the kernel computes copies (`autosched.analysis.staging`)."""
-        return frozenset(s for m in self.members if m.tilings and (s := staged_source(m.func)) is not None)
+        """Inputs and Funcs that the kernel caches (`autosched.analysis.rewrites.cache_read`)."""
+        return frozenset(s for m in self.members if m.tilings and (s := cached_source(m.func)) is not None)
 
     @property
     def stream(self) -> At | None:
@@ -256,16 +256,16 @@ class Schedule:
 
     pipeline_hash: str
     kernels: tuple[Kernel, ...]
-    splits: tuple[Split, ...] = ()
-    joins: tuple[Join, ...] = ()
+    splits: tuple[RFactor, ...] = ()
+    joins: tuple[HorizontalFusion, ...] = ()
 
     @classmethod
     def of(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
         """Return a schedule of a bound pipeline, with the reductions in pieces and Funcs joined as they are in it."""
-        return cls(bound.original.pipeline.hash, tuple(kernels), bound.splits, bound.joins)
+        return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions)
 
     @property
-    def rewrites(self) -> tuple[Split | Join, ...]:
+    def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
         """What tells pipelines apart that schedules of one pipeline compute."""
         return (*self.splits, *self.joins)
 

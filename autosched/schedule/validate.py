@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.checks import across, loops, members, resources, steps, streams, structure
 from autosched.schedule.known import known
@@ -63,7 +63,7 @@ def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
 
 def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
     """Return why a schedule is illegal; empty when it is legal."""
-    bound, own = bound.computed, bound.original.pipeline.hash
+    bound, own = bound.rewritten, bound.root_pipeline.pipeline.hash
     if schedule.pipeline_hash != own:
         return [
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
@@ -74,7 +74,7 @@ def reasons(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[st
         return [problem]
     bound = as_scheduled(bound, schedule)
     kernels = list(enumerate(schedule.kernels))
-    staged = [with_staged(bound, kernel.staged) for kernel in schedule.kernels]
+    staged = [insert_cache_reads(bound, kernel.staged) for kernel in schedule.kernels]
     found = [f"kernel {k}: {r}" for k, kernel in kernels for r in structure.stages_exist(staged[k], kernel, target)]
     if found:
         return found
@@ -89,7 +89,7 @@ def kernel_reasons(
     bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None = None
 ) -> list[str]:  # fmt: skip
     """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
-    bound = with_staged(bound.computed, kernel.staged)
+    bound = insert_cache_reads(bound.rewritten, kernel.staged)
     return list(known(bound, kernel, target, lambda: tuple(_kernel_reasons(bound, kernel, target, plan))))
 
 

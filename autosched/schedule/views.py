@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.joining import join_error, with_joins
-from autosched.analysis.splitting import split_error, with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.schedule.types import Schedule
 
 
@@ -14,18 +14,18 @@ def as_scheduled(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
     Raises:
         ScheduleError: If a reduction cannot be split, or Funcs cannot be joined, as the schedule says.
     """
-    return with_joins(with_splits(bound, schedule.splits), schedule.joins)
+    return fuse_outputs(apply_rfactors(bound, schedule.splits), schedule.joins)
 
 
 def view_error(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return why there is no such pipeline, or nothing."""
     for k, split in enumerate(schedule.splits):
-        problem = split_error(with_splits(bound, schedule.splits[:k]), split)
+        problem = rfactor_error(apply_rfactors(bound, schedule.splits[:k]), split)
         if problem:
             return f"split {k}: {problem}"
-    whole = with_splits(bound, schedule.splits)
+    whole = apply_rfactors(bound, schedule.splits)
     for k, join in enumerate(schedule.joins):
-        problem = join_error(with_joins(whole, schedule.joins[:k]), join)
+        problem = fusion_error(fuse_outputs(whole, schedule.joins[:k]), join)
         if problem:
             return f"join {k}: {problem}"
     return ""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import AutoschedError
 from autosched.lang.expr import Load, walk
 from autosched.lower.ir import KernelIR, LetVector, Shuffle, StoreVector
@@ -77,7 +77,7 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
     for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
         yield from _kinds_of_schedule(kernel)
         yield from _kinds_of_code(vectorise(ir) if ir.vectors else ir)
-        view = with_staged(bound, kernel.staged)
+        view = insert_cache_reads(bound, kernel.staged)
         for tiling in kernel.tilings():
             yield from _kinds_of_stage(view.stage(*tiling.stage))
         for name in kernel.root_funcs:

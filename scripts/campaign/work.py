@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.flops import ARITHMETIC
-from autosched.lang.expr import Binary, Call, Expr, Select, children, operands_first
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.expressions.flops import ARITHMETIC
+from autosched.lang.expr import Binary, Call, Expr, Select, children, postorder
 from autosched.runtime.signature import output_specs
 
 
@@ -50,7 +50,7 @@ def float_operations(values: Sequence[Expr]) -> tuple[int, int]:
     """
     below: dict[int, frozenset[int]] = {}
     bits: dict[int, int] = {}
-    for e in operands_first(values, below):
+    for e in postorder(values, below):
         needed = [below[id(c)] for c in children(e)]
         if isinstance(e, Select):
             *condition, one, other = needed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError
 from autosched.schedule.serialise import to_json
 from fuzzing.program import Built, Program, build

@@ -31,7 +31,7 @@ import numpy as np
 from numpy import inf, nan
 
 from autosched.analysis.bind import bind
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.rewrites.rfactor import with_splits
 from autosched.api import ScheduledPipeline
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json"""

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 import autosched as au
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.types import Schedule

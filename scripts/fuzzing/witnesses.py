@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps.agreement import Comparison, comparison_for, has_one_result
 from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import lower
@@ -94,7 +94,7 @@ def check_schedule(
         AutoschedError: If the code cannot be made or compiled, or does what CUDA does not define.
     """
     if schedule.splits:  # sums of floating-point numbers round in another order
-        split = with_splits(bound, schedule.splits).pipeline  # without inputs that only said how long a loop is
+        split = apply_rfactors(bound, schedule.splits).pipeline  # without inputs that only said how long a loop is
         inputs = {i.name: built.inputs[i.name] for i in split.inputs}
         expected = interpret(split, inputs, {p.name: built.params[p.name] for p in split.params})
     program = lower(bound, schedule, vectors=seed % SCALAR_EVERY != 0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
 from autosched.lower.program import Program

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import (
     Alloc,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.describe import describe_kernel
 from autosched.measure.keys import schedule_text

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import CacheError, SearchWarning
 from autosched.lang.expr import Scalar
 from autosched.measure.problem import Problem

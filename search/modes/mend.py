@@ -15,7 +15,7 @@ from math import isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.staging import staged_source
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
@@ -180,7 +180,7 @@ def _plainer(
     evaluator: Evaluator, kernel: Kernel, structure: Structure, params: Params
 ) -> Iterator[tuple[Structure, Params]]:  # fmt: skip
     """Yield kernels that compute the same with fewer Members: none but copies, and none that the baseline inlines."""
-    inside = {m.func for m in kernel.members if staged_source(m.func) is None}
+    inside = {m.func for m in kernel.members if cached_source(m.func) is None}
     if kernel.members and not inside:
         bare = replace(structure, spots=())
         yield bare, params[: Decider(evaluator).places.layout(bare).root_serial.stop]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
 from autosched.search.baseline import baseline_first, simpler

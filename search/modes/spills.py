@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundPipeline, Join, Split
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
@@ -15,7 +15,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.ranked import Ranked
 from autosched.target import Target
 
-Rewrites = tuple[Split | Join, ...]
+Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 WITHIN = 1.5
 """Where all schedules spill, those that spill at most so much times the least are kept."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.demand import Demands
 from autosched.featurize.grid import Grid
 from autosched.featurize.kinds import Kinds
@@ -155,7 +155,7 @@ class GroupPricer:
                     StageId(func.name, s.number), func.dims, params[:, layout.threads_of(func.name)],
                     extents[func.name], structure,
                 )
-                for s in func.working
+                for s in func.nonempty_stages
             ]  # fmt: skip
         return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
 

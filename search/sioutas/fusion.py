@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.regions import Range, Region, demanded_region, loop_ranges
+from autosched.analysis.access.regions import Range, Region, demanded_region, loop_ranges
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer, KernelModel
 from autosched.featurize.structure import Structure, columns

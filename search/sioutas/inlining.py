@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundFunc
+from autosched.analysis.bound_pipeline import BoundFunc
 from autosched.featurize.structure import Structure
 from autosched.schedule.tiles import calls_through, inlined_in
 from autosched.schedule.types import StageId

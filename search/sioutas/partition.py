@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.featurize.structure import Spot, Structure
 from autosched.schedule.checks.members import sources_through
 from autosched.schedule.tiles import inlined_in, root_groups
@@ -115,7 +115,7 @@ def can_be_member(func: BoundFunc) -> bool:
 
     Not where every use needs all of it, or where an update runs over one of its Vars in order.
     """
-    stages = func.working
+    stages = func.nonempty_stages
     return (
         not func.is_output
         and not func.undefined

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.stepping import with_one_step
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Structure
@@ -168,8 +168,8 @@ class _Run:
             self.notes.append(f"the group of {name} was split: {why}")
             return None
         self.notes.append(f"{name} has the baseline's tile: {why}")
-        func = self.bound.computed.funcs[group[0].func]
-        baseline = root_kernels(self.bound.computed, func, self.target, set(partition.inlined))
+        func = self.bound.rewritten.funcs[group[0].func]
+        baseline = root_kernels(self.bound.rewritten, func, self.target, set(partition.inlined))
         wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
         return wanted, None
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.cost import operations
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.expressions.operation_count import operations
 from autosched.featurize.accesses import AccessGroup, AccessTable
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import StageId

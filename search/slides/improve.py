@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.model import Featurizer
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import kernel_reasons, reasons
@@ -84,7 +84,7 @@ class Slider:
             if sliding is None or comparable(sliding.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=in_place_of(found.kernels, before, sliding.kernel))
-            if not reasons(self.bound.original, other, self.target):
+            if not reasons(self.bound.root_pipeline, other, self.target):
                 found = other
                 gained += now - sliding.seconds
                 replaced |= set(place.kernels)

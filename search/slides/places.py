@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.structure import vector_dim
 from autosched.schedule.placement import sources_of
 from autosched.schedule.sliding import moving_dims
@@ -37,11 +37,11 @@ class Place:
     @property
     def staged(self) -> frozenset[str]:
         """Sources that are copied."""
-        return frozenset(s for m in self.members if (s := staged_source(m)) is not None)
+        return frozenset(s for m in self.members if (s := cached_source(m)) is not None)
 
     def shape(self, bound: BoundPipeline) -> tuple[object, ...]:
         """Return what places have in common that differ in the names of their Funcs alone, as far as tiles go."""
-        viewed = with_staged(bound, self.staged)
+        viewed = insert_cache_reads(bound, self.staged)
         own = {self.root.func, *self.members, *self.inlined}
         number = {f: k for k, f in enumerate(f for f in viewed.funcs if f in own)}
         found: list[object] = []
@@ -56,7 +56,7 @@ class Place:
 
     def walked(self, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield dimensions of the root that may be walked, each with the Members of which windows slide."""
-        viewed = with_staged(bound, self.staged)
+        viewed = insert_cache_reads(bound, self.staged)
         func = viewed.funcs[self.root.func]
         for dim, extent in zip(func.dims, func.extents, strict=True):
             if extent < LEAST_ROWS or dim == vector_dim(func):
@@ -68,7 +68,7 @@ class Place:
 
     def _are_apart(self, viewed: BoundPipeline, windows: Set[str], moving: dict[str, frozenset[str]]) -> bool:
         """Whether windows can be computed a few rows at a time, and all other Members before any of them."""
-        own = all(owns_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].working)
+        own = all(owns_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].nonempty_stages)
         return own and not any(moving.get(m) for m in self.members if m not in windows)
 
 
@@ -118,6 +118,6 @@ def _together(
     """Return the place of kernels that become one, in which some Funcs are inlined no more."""
     root = kernels[-1].roots[0].tiling.stage
     names = {m.func for k in kernels for m in k.members} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
-    order = list(with_staged(bound, {s for k in kernels for s in k.staged}).funcs)
+    order = list(insert_cache_reads(bound, {s for k in kernels for s in k.staged}).funcs)
     inlined = frozenset(i.func for k in kernels for i in k.inlined) - {*taken}
     return Place(root, tuple(sorted(names, key=order.index)), inlined, positions)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.sliding import slides_of
@@ -92,7 +92,7 @@ class WalkSearch:
 
     def __post_init__(self, settings: SearchSettings) -> None:
         place = self.place
-        viewed = with_staged(self.bound, place.staged)
+        viewed = insert_cache_reads(self.bound, place.staged)
         numbers = numbers_of_steps(self.bound, place, self.walk)
         self.steps = max(numbers, default=1, key=lambda n: -abs(n - USUAL_STEPS))
         if self.steps == 1:
@@ -132,7 +132,7 @@ class WalkSearch:
 
 def numbers_of_steps(bound: BoundPipeline, place: Place, walk: Walk) -> list[int]:
     """Return the numbers of steps to try of blocks that walk so."""
-    func = with_staged(bound, place.staged).funcs[place.root.func]
+    func = insert_cache_reads(bound, place.staged).funcs[place.root.func]
     return steps_of(func.extents[func.dims.index(walk.dim)], walk.rows)
 
 
@@ -170,8 +170,8 @@ def _probe(viewed: BoundPipeline, place: Place, walk: Walk, steps: int) -> Kerne
     members = []
     for m in place.members:
         own = viewed.funcs[m]
-        terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.working]
-        tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.working, terms, strict=True))
+        terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.nonempty_stages]
+        tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.nonempty_stages, terms, strict=True))
         at = At(Level.STREAM, place.root, 2) if m in walk.windows else At(Level.BLOCK, place.root, 1)
         members.append(Member(tuple(tilings), at, own.dims))
     calls = inlined_in(viewed, _stages(viewed, place), set(place.inlined))
@@ -181,7 +181,7 @@ def _probe(viewed: BoundPipeline, place: Place, walk: Walk, steps: int) -> Kerne
 
 def _stages(viewed: BoundPipeline, place: Place) -> list[StageId]:
     """Return the stages that a place's kernel has loops for."""
-    return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].working)]
+    return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].nonempty_stages)]
 
 
 class _RowsDecider(Decider):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.in_steps import Repeated, in_steps
 from autosched.featurize.model import Featurizer, KernelModel

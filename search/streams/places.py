@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline, BoundStage
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.checks.streams import why_not_held
 from autosched.schedule.thread_groups import owns_tile
 from autosched.schedule.types import Kernel, Schedule, StageId
@@ -46,7 +46,7 @@ class Place:
 def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
     """Yield the reductions of a schedule that may be computed in steps, in kernels of their own."""
     for func in bound.funcs.values():
-        stages = func.working
+        stages = func.nonempty_stages
         if not func.dims or not stages or not stages[-1].is_update or not all(owns_tile(func, s) for s in stages):
             continue
         terms = [d for d in stages[-1].reductions if not d.parallel]
@@ -94,7 +94,7 @@ def _place(
     for k, kernel in enumerate(schedule.kernels):
         if not own & _computed(kernel):
             continue
-        others = {m.func for m in kernel.members if staged_source(m.func) is None} - own  # copies are made anew
+        others = {m.func for m in kernel.members if cached_source(m.func) is None} - own  # copies are made anew
         if not set(kernel.root_funcs) <= own or others or kernel.stream is not None:
             return None
         chosen.append(k)

@@ -11,10 +11,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
-from autosched.analysis.stepping import with_step
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
+from autosched.analysis.rewrites.mainloop_step import restrict_to_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.stepped import Steps
 from autosched.featurize.structure import Columns, Spot, Structure, storage_order
@@ -117,7 +117,7 @@ class StepSearch:
 
     def __post_init__(self, like: StepSearch | None) -> None:
         host = self.place.host
-        view = with_step(self.bound, host.func, host.number, self.terms, self.how.buffers)
+        view = restrict_to_step(self.bound, host.func, host.number, self.terms, self.how.buffers)
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
         structure = self._structure(view)
@@ -136,7 +136,7 @@ class StepSearch:
         """Whether the device can copy what the step reads in this way."""
         if self.how is not Filling.PAST_REGISTERS:
             return True
-        copied = with_staged(self.evaluator.bound, self.place.sources)
+        copied = insert_cache_reads(self.evaluator.bound, self.place.sources)
         return all(can_be_copied(copied, s.func, self.target) for s in self.structure.spots)
 
     def tile(self, among: Sequence[Params] | None = None, most: int | None = None) -> None:
@@ -181,9 +181,9 @@ class StepSearch:
     def _structure(self, view: BoundPipeline) -> Structure:
         """Return the kernel of one step without tiles: all sources staged, rows along what threads hold."""
         place = self.place
-        copied = with_staged(view, place.sources)
+        copied = insert_cache_reads(view, place.sources)
         order = list(copied.funcs)
-        names = sorted((staged_name(s) for s in place.sources), key=order.index)
+        names = sorted((cache_name(s) for s in place.sources), key=order.index)
         spots = [Spot(n, Level.BLOCK, place.stages[0], storage=_storage(copied, place.host, n)) for n in names]
         through = inlined_in(copied, place.stages, set(place.inlined))
         return Structure(place.stages, tuple(spots), frozenset(through))
@@ -209,7 +209,7 @@ class StepSearch:
         if place.reader is not None:
             reader = StageId(place.reader)
             roots.append(Root(StageTiling(reader, first.loops)))
-            view = with_staged(self.bound, step.staged)
+            view = insert_cache_reads(self.bound, step.staged)
             stages = [*(r.tiling.stage for r in roots), *(t.stage for m in step.members for t in m.tilings)]
             calls = inlined_in(view, stages, set(place.inlined))
             inlined = tuple(Inlined(f, calls[f]) for f in view.funcs if f in calls)

@@ -5,7 +5,7 @@ import pytest
 from autosched import Func, Input, RDom, Var, cast, float16, float32, int32, select, uint8, uint16
 from autosched import max as max_
 from autosched import min as min_
-from autosched.analysis.accumulation import accumulation
+from autosched.analysis.access.accumulation import accumulation
 
 x = Var("x")
 img = Input("img", float32, 2)

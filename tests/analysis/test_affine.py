@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autosched import Func, Input, RDom, Var, cast, float32, int8, int32, int64, uint8
 from autosched import min as min_
-from autosched.analysis.affine import access_matrix, affine_form
+from autosched.analysis.access.affine import access_matrix, affine_form
 
 x, y = Var("x"), Var("y")
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Pipeline, RDom, ScheduleError, Var, cast, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, Split
-from autosched.analysis.splitting import split_error, with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.api import ScheduledPipeline
 from autosched.lang.dtypes import DType, as_dtype, int32, uint8
 from autosched.lang.expr import Expr
@@ -80,7 +80,7 @@ def test_all_operators_in_shared_and_in_global_memory(op: str, name: str) -> Non
     dtype = as_dtype(name)
     pipeline, inputs = binned(op, dtype), binned_inputs(dtype)
     bound = bind(pipeline, {n: a.shape for n, a in inputs.items()})
-    view = with_splits(bound, (Split("f", 1, (("r.y", 3),), atomic=True),))
+    view = apply_rfactors(bound, (RFactor("f", 1, (("r.y", 3),), atomic=True),))
     expected = interpret(pipeline, inputs)["f"]
     for schedule in (in_shared_memory(view, "f", 3, (3, 37), 11), schedule_roots(view, H200)):
         assert from_json(to_json(bound, schedule), bound) == schedule
@@ -95,11 +95,11 @@ def test_all_operators_in_shared_and_in_global_memory(op: str, name: str) -> Non
 
 
 WAYS = {
-    "pieces": (Split("hist", 1, (("r.y", 5), ("r.x", 2)), atomic=True),),
-    "whole": (Split("hist", 1, (), atomic=True),),
-    "twice": (Split("hist", 1, (("r.y", 7),)), Split("hist_part", 1, (("r.x", 2),), atomic=True)),
-    "joined in pieces": (Split("hist", 1, (("r.y", 14),), atomic=True), Split("hist", 1, (("part.k0", 4),))),
-    "joined atomically": (Split("hist", 1, (("r.y", 14),)), Split("hist", 1, (), atomic=True)),
+    "pieces": (RFactor("hist", 1, (("r.y", 5), ("r.x", 2)), atomic=True),),
+    "whole": (RFactor("hist", 1, (), atomic=True),),
+    "twice": (RFactor("hist", 1, (("r.y", 7),)), RFactor("hist_part", 1, (("r.x", 2),), atomic=True)),
+    "joined in pieces": (RFactor("hist", 1, (("r.y", 14),), atomic=True), RFactor("hist", 1, (("part.k0", 4),))),
+    "joined atomically": (RFactor("hist", 1, (("r.y", 14),)), RFactor("hist", 1, (), atomic=True)),
 }
 
 
@@ -107,7 +107,7 @@ WAYS = {
 def test_random_schedules(way: str) -> None:
     bound, inputs = bound_of("histogram"), inputs_of("histogram")
     (expected,) = interpret(histogram(), inputs).values()
-    view = with_splits(bound, WAYS[way])
+    view = apply_rfactors(bound, WAYS[way])
     (got,) = interpret(view.pipeline, inputs).values()
     np.testing.assert_array_equal(got, expected)
     rng = np.random.default_rng(len(way))
@@ -121,7 +121,7 @@ def test_random_schedules(way: str) -> None:
 
 
 def test_what_the_text_says() -> None:
-    view = with_splits(bound_of("histogram"), WAYS["pieces"])
+    view = apply_rfactors(bound_of("histogram"), WAYS["pieces"])
     stage = view.stage("hist_shared", 1)
     assert stage.combine == ("add",)
     assert all(d.parallel for d in stage.loops)
@@ -136,12 +136,12 @@ def test_what_the_text_says() -> None:
 )
 def test_operators_that_devices_do_not_have(dtype: str, op: str, message: str) -> None:
     bound = bind(binned(op, as_dtype(dtype)), {"values": (9, 37), "bins": (9, 37)})
-    split = Split("f", 1, (), atomic=True)
-    assert message in split_error(bound, split)
+    split = RFactor("f", 1, (), atomic=True)
+    assert message in rfactor_error(bound, split)
     with pytest.raises(ScheduleError, match=message):
-        with_splits(bound, (split,))
+        apply_rfactors(bound, (split,))
 
 
 def test_what_is_atomic_is_not_split_again() -> None:
-    view = with_splits(bound_of("histogram"), WAYS["pieces"])
-    assert "atomic already" in split_error(view, Split("hist_shared", 1, (("r.x", 2),)))
+    view = apply_rfactors(bound_of("histogram"), WAYS["pieces"])
+    assert "atomic already" in rfactor_error(view, RFactor("hist_shared", 1, (("r.x", 2),)))

@@ -10,9 +10,9 @@ import pytest
 
 import autosched as a
 from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32, int64, uint8
-from autosched.analysis.affine import access_matrix
+from autosched.analysis.access.affine import access_matrix
 from autosched.analysis.bind import bind, output_boxes
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import BoundsError, DSLError, InputError
 
 y, x = Var("y"), Var("x")
@@ -270,7 +270,7 @@ def test_numpy_integers_are_extents() -> None:
 def test_empty_output_box() -> None:
     f = func(img[y, x])
     found = bound(f, {"img": (8, 8)}, y=(0, 8), x=(4, img.shape[1] - 4))
-    assert found.funcs["f"].extents == (8, 0) and not found.funcs["f"].working
+    assert found.funcs["f"].extents == (8, 0) and not found.funcs["f"].nonempty_stages
     message = r"output 'f' has a negative extent: x ranges over \[5, 4\) for shapes {'img': \(8, 8\)}"
     with pytest.raises(InputError, match=message):
         bound(f, {"img": (8, 8)}, y=(0, 8), x=(5, img.shape[1] - 4))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autosched.analysis.bit_ranges import bitwise_range, shift_range
+from autosched.analysis.indices.bit_ranges import bitwise_range, shift_range
 from autosched.reference.bit_intervals import bit_interval, shift_interval
 
 Range = tuple[int, int]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autosched import Func, Input, RDom, Var, argmax, cast, clamp, float32, int32, undef
 from autosched import max as max_
 from autosched import min as min_
-from autosched.analysis.dependence import UpdateDependences, update_dependences
+from autosched.analysis.access.dependence import UpdateDependences, update_dependences
 from autosched.errors import DSLError
 
 NAMES = ("a", "b", "c")

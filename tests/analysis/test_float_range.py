@@ -27,7 +27,7 @@ from autosched import (
     interpret,
     uint8,
 )
-from autosched.analysis.float_range import converted_range
+from autosched.analysis.indices.float_range import converted_range
 from autosched.lang.dtypes import ALL, DType
 from autosched.lang.expr import Expr
 

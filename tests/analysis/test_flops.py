@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from autosched import Func, Input, Param, Pipeline, RDom, Var, cast, float32, int32, select, sqrt
-from autosched.analysis.flops import expanded_flops, flops_per_point
+from autosched.analysis.expressions.flops import expanded_flops, flops_per_point
 from autosched.lang.expr import Expr
 from autosched.lang.functions import min
 

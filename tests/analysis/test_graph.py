@@ -7,9 +7,9 @@ import networkx as nx
 import autosched as a
 from autosched import Func, Input, Pipeline, RDom, Var, float32, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.cost import CALL_OPERATIONS, operations
-from autosched.analysis.graph import stage_graph
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.expressions.operation_count import CALL_OPERATIONS, operations
+from autosched.analysis.stage_graph import stage_graph
 
 y, x = Var("y"), Var("x")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 
 RANGES = {"p": (0, 3), "q": (-4, 1), "r": (5, 7), "one": (2, 2)}
 POINTS = [dict(zip(RANGES, v, strict=True)) for v in itertools.product(*(range(a, b + 1) for a, b in RANGES.values()))]
@@ -295,9 +295,9 @@ def test_terms_at_any_depth() -> None:
     found = {t.kind if isinstance(t, ix.Atom) else t.name for t in ix.atoms(ix.add(e, ix.scale(inner, 5)))}
     assert found == {"mod", "min", "div", "p", "q", "r"}
     assert len(list(ix.atoms(ix.add(e, ix.scale(inner, 5))))) == 6, "each only once"
-    order = [a.kind for a in ix.inner_first(e)]
+    order = [a.kind for a in ix.postorder(e)]
     assert order.index("div") < order.index("min") < order.index("mod")
-    assert list(ix.atoms(7)) == [] and list(ix.inner_first(7)) == []
+    assert list(ix.atoms(7)) == [] and list(ix.postorder(7)) == []
 
 
 def test_texts_of_nested_indices_stay_short() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import autosched as a
 from autosched import Func, Input, Pipeline, Var, float32, int64
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
 from autosched.lang.expr import Expr
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
-from autosched.analysis.coverage import Grid, covers
-from autosched.analysis.index_grid import index_grid
+from autosched.analysis.access.coverage import Grid, covers
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.grid import index_grid
 
 Env = dict[str, tuple[int, int]]
 

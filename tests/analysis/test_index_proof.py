@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from autosched.analysis import index as ix
-from autosched.analysis.index_proof import is_never_negative
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.proof import is_never_negative
 from tests.analysis.test_index import POINTS, Tree, built, evaluated, trees
 
 B = ix.var("b", 0, 9)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Pipeline, ScheduleError, Var, cast, float32, int32, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, Join, Split
-from autosched.analysis.joining import join_error, with_joins
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
@@ -56,12 +56,12 @@ def pair() -> Pipeline:
 
 PIPELINES = {"gradients": gradients(), "pair": pair()}
 CASES = [
-    ("gradients", (Join(("gx", "gy")),)),
-    ("gradients", (Join(("gy", "gx", "size")),)),  # one reads the others
-    ("gradients", (Join(("gx", "gy", "size", "twice")),)),
-    ("gradients", (Join(("gx", "gy")), Join(("size", "twice")))),
-    ("gradients", (Join(("gx", "twice")), Join(("gx_twice", "gy")))),
-    ("pair", (Join(("both", "third")),)),
+    ("gradients", (HorizontalFusion(("gx", "gy")),)),
+    ("gradients", (HorizontalFusion(("gy", "gx", "size")),)),  # one reads the others
+    ("gradients", (HorizontalFusion(("gx", "gy", "size", "twice")),)),
+    ("gradients", (HorizontalFusion(("gx", "gy")), HorizontalFusion(("size", "twice")))),
+    ("gradients", (HorizontalFusion(("gx", "twice")), HorizontalFusion(("gx_twice", "gy")))),
+    ("pair", (HorizontalFusion(("both", "third")),)),
 ]
 
 
@@ -70,11 +70,11 @@ def bound_to_shape(name: str) -> BoundPipeline:
 
 
 @pytest.mark.parametrize(("name", "joins"), CASES)
-def test_all_witnesses(name: str, joins: tuple[Join, ...]) -> None:
+def test_all_witnesses(name: str, joins: tuple[HorizontalFusion, ...]) -> None:
     bound = bound_to_shape(name)
     inputs = {"image": np.random.default_rng(5).random(SHAPE, np.float32) * 100}
     expected = interpret(PIPELINES[name], inputs)
-    view = with_joins(bound, joins)
+    view = fuse_outputs(bound, joins)
     assert len(view.funcs) == len(bound.funcs) - sum(len(j.funcs) - 1 for j in joins)
     rng = np.random.default_rng(len(joins))
     for schedule in (schedule_roots(view, H200), sample_schedule(view, H200, rng, varied=True)):
@@ -94,28 +94,28 @@ def test_what_is_read_alike_is_read_once() -> None:
     """Five outputs of one stencil code: the joined kernel reads each point of an input once."""
     app = get_app("hypterm")
     bound = bind(app.build(), app.shapes(app.small_sizes))
-    view = with_joins(bound, (Join(tuple(bound.outputs)),))
+    view = fuse_outputs(bound, (HorizontalFusion(tuple(bound.outputs)),))
     apart, (together,) = (lower(b, schedule_roots(b, H200)).kernels for b in (bound, view))
     loads = [print_cuda(k).source.count("LOAD(") for k in (*apart, together)]
     assert loads[-1] < 0.7 * sum(loads[:-1])
-    assert [array for array, _, _ in view.returned] == list(bound.outputs)
+    assert [array for array, _, _ in view.output_components] == list(bound.outputs)
 
 
 def test_the_same_joins_give_the_same_object() -> None:
     bound = bound_to_shape("gradients")
-    joins = (Join(("gx", "gy")), Join(("size", "twice")))
-    view = with_joins(bound, joins)
-    assert with_joins(bound, joins) is view and with_joins(view, joins) is view
-    assert with_joins(view, ()) is bound and view.original is bound
+    joins = (HorizontalFusion(("gx", "gy")), HorizontalFusion(("size", "twice")))
+    view = fuse_outputs(bound, joins)
+    assert fuse_outputs(bound, joins) is view and fuse_outputs(view, joins) is view
+    assert fuse_outputs(view, ()) is bound and view.root_pipeline is bound
     assert view.rewrites == joins and view.pipeline.hash != bound.pipeline.hash
 
 
 def test_pieces_of_reductions_may_be_joined() -> None:
     bound = bound_of("total")
-    split = Split("sum", 1, (("r.y", 7),))
-    schedule = schedule_roots(with_splits(bound, (split,)), H200)
+    split = RFactor("sum", 1, (("r.y", 7),))
+    schedule = schedule_roots(apply_rfactors(bound, (split,)), H200)
     assert schedule.splits == (split,) and not schedule.joins
-    assert "updates" in join_error(with_splits(bound, (split,)), Join(("sum_part", "sum")))
+    assert "updates" in fusion_error(apply_rfactors(bound, (split,)), HorizontalFusion(("sum_part", "sum")))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_joins_that_cannot_be(funcs: tuple[str, ...], message: str) -> None:
     name = "pair" if "out" in funcs else "chain" if "a" in funcs or "b" in funcs else "gradients"
     bound = chain() if name == "chain" else bound_to_shape(name)
     with pytest.raises(ScheduleError, match=message):
-        with_joins(bound, (Join(funcs),))
+        fuse_outputs(bound, (HorizontalFusion(funcs),))
 
 
 def chain() -> BoundPipeline:
@@ -163,7 +163,7 @@ def chain() -> BoundPipeline:
 )
 def test_files_with_wrong_joins(joins: object, message: str) -> None:
     bound = bound_to_shape("gradients")
-    view = with_joins(bound, (Join(("gx", "gy")),))
+    view = fuse_outputs(bound, (HorizontalFusion(("gx", "gy")),))
     schedule = schedule_roots(view, H200)
     assert not view_error(bound, schedule)
     document = json.loads(to_json(bound, schedule))
@@ -174,7 +174,7 @@ def test_files_with_wrong_joins(joins: object, message: str) -> None:
 
 def test_results_are_arrays_of_their_own() -> None:
     bound = bound_to_shape("gradients")
-    schedule = schedule_roots(with_joins(bound, (Join(("gx", "gy", "size", "twice")),)), H200)
+    schedule = schedule_roots(fuse_outputs(bound, (HorizontalFusion(("gx", "gy", "size", "twice")),)), H200)
     found: tuple[NDArray[np.generic], ...] = ScheduledPipeline(bound, schedule, H200).compile("cpu")(
         {"image": np.ones(SHAPE, np.float32)}
     )

@@ -10,8 +10,8 @@ import pytest
 
 import autosched
 from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32
+from autosched.analysis.identifiers import Namer
 from autosched.analysis.macro_names import is_macro
-from autosched.analysis.naming import Namer
 from autosched.runtime.host_compiler import find_compiler, have_compiler
 from autosched.runtime.nvrtc import have_nvrtc
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.analysis.omega import System
+from autosched.analysis.access.omega import System
 
 
 def system_of(bounds, equalities, inequalities):

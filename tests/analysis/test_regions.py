@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import autosched as a
 from autosched import Func, Input, Pipeline, RDom, Var, float32
-from autosched.analysis import index as ix
+from autosched.analysis.access.regions import required_extents, required_regions
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.regions import required_extents, required_regions
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.lang.expr import Expr
 from tests.analysis.enumeration import regions
 

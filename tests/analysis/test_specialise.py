@@ -31,7 +31,7 @@ from autosched import (
     uint64,
 )
 from autosched.analysis.bind import bind
-from autosched.analysis.interning import Interner
+from autosched.analysis.expressions.hash_consing import Interner
 from autosched.analysis.specialise import Specialiser, specialised_params
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.expr import Cast, Const, Expr, Load, Scalar

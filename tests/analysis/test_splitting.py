@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import autosched
 from autosched import Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, Split
-from autosched.analysis.splitting import split_error, with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.api import ScheduledPipeline
 from autosched.lang.rdom import maximum
 from autosched.schedule.sample import sample_schedule
@@ -56,12 +56,12 @@ def extremes() -> Pipeline:
 
 
 PIPELINES = {"total": total(), "integers": total(int32), "histogram": histogram(), "extremes": extremes()}
-SPLITS: dict[str, tuple[Split, ...]] = {
-    "rows": (Split("sum", 1, (("r.y", 7),)),),
-    "both": (Split("sum", 1, (("r.y", 3), ("r.x", 5))),),
-    "twice": (Split("sum", 1, (("r.y", 7), ("r.x", 4))), Split("sum", 1, (("part.k0", 3),))),
-    "pieces": (Split("sum", 1, (("r.x", 6),)), Split("sum_part", 1, (("r.y", 2),))),
-    "shares": (Split("sum", 1, (("r.y", 3), ("r.x", 4))), Split("sum_part", 1, (("share.j1", 3),))),
+SPLITS: dict[str, tuple[RFactor, ...]] = {
+    "rows": (RFactor("sum", 1, (("r.y", 7),)),),
+    "both": (RFactor("sum", 1, (("r.y", 3), ("r.x", 5))),),
+    "twice": (RFactor("sum", 1, (("r.y", 7), ("r.x", 4))), RFactor("sum", 1, (("part.k0", 3),))),
+    "pieces": (RFactor("sum", 1, (("r.x", 6),)), RFactor("sum_part", 1, (("r.y", 2),))),
+    "shares": (RFactor("sum", 1, (("r.y", 3), ("r.x", 4))), RFactor("sum_part", 1, (("share.j1", 3),))),
 }
 
 
@@ -86,17 +86,17 @@ def assert_same(name: str, got: NDArray[np.generic], expected: NDArray[np.generi
 
 CASES = [
     *((name, splits) for name in ("total", "integers") for splits in SPLITS.values()),
-    ("histogram", (Split("hist", 1, (("r.y", 5), ("r.x", 2))),)),
-    ("histogram", (Split("hist", 1, (("r.y", 14),)), Split("hist", 1, (("part.k0", 4),)))),
-    ("extremes", (Split("largest", 1, (("r.x", 4),)),)),
+    ("histogram", (RFactor("hist", 1, (("r.y", 5), ("r.x", 2))),)),
+    ("histogram", (RFactor("hist", 1, (("r.y", 14),)), RFactor("hist", 1, (("part.k0", 4),)))),
+    ("extremes", (RFactor("largest", 1, (("r.x", 4),)),)),
 ]
 
 
 @pytest.mark.parametrize(("name", "splits"), CASES)
-def test_all_witnesses(name: str, splits: tuple[Split, ...]) -> None:
+def test_all_witnesses(name: str, splits: tuple[RFactor, ...]) -> None:
     bound, inputs = bound_of(name), inputs_of(name)
     (expected,) = interpret(PIPELINES[name], inputs).values()
-    view = with_splits(bound, splits)
+    view = apply_rfactors(bound, splits)
     (got,) = interpret(view.pipeline, inputs).values()
     assert_same(name, got, expected)
     for schedule in (schedule_roots(view, H200), *_random(view, 1)):
@@ -110,17 +110,17 @@ def test_all_witnesses(name: str, splits: tuple[Split, ...]) -> None:
 
 
 def _random(view: BoundPipeline, count: int) -> list[Schedule]:
-    rng = np.random.default_rng(len(view.splits))
+    rng = np.random.default_rng(len(view.rfactors))
     return [sample_schedule(view, H200, rng) for _ in range(count)]
 
 
 def test_the_same_splits_give_the_same_object() -> None:
     bound = bound_of("total")
-    view = with_splits(bound, SPLITS["twice"])
-    assert with_splits(bound, SPLITS["twice"]) is view
-    assert with_splits(view, SPLITS["twice"]) is view
-    assert with_splits(view, ()) is bound
-    assert view.original is bound
+    view = apply_rfactors(bound, SPLITS["twice"])
+    assert apply_rfactors(bound, SPLITS["twice"]) is view
+    assert apply_rfactors(view, SPLITS["twice"]) is view
+    assert apply_rfactors(view, ()) is bound
+    assert view.root_pipeline is bound
     assert view.pipeline.hash != bound.pipeline.hash
 
 
@@ -129,27 +129,27 @@ def test_names_that_are_taken() -> None:
     sum_ = Func("sum")
     sum_[()] = 0.0
     sum_[()] += image[r.x]
-    view = with_splits(bind(Pipeline([sum_]), {"sum_part": (12,)}), (Split("sum", 1, (("r.x", 3),)),))
+    view = apply_rfactors(bind(Pipeline([sum_]), {"sum_part": (12,)}), (RFactor("sum", 1, (("r.x", 3),)),))
     assert set(view.funcs) == {"sum_part2", "sum"}
 
 
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (Split("sun", 1, (("r.y", 2),)), "no update 1 of 'sun'"),
-        (Split("sum", 2, (("r.y", 2),)), "no update 2 of 'sum'"),
-        (Split("out", 1, (("r.y", 2),)), "no update 1 of 'out'"),
-        (Split("sum", 1, (("r.z", 2),)), r"has no loop 'r.z'; it has r.y, r.x"),
-        (Split("sum", 1, (("r.y", 1),)), "14 iterations and cannot be cut into 1"),
-        (Split("sum", 1, (("r.y", 15),)), "14 iterations and cannot be cut into 15"),
-        (Split("sum", 1, ()), "names no loop"),
-        (Split("sum", 1, (("r.y", 2), ("r.y", 3))), "or one twice"),
+        (RFactor("sun", 1, (("r.y", 2),)), "no update 1 of 'sun'"),
+        (RFactor("sum", 2, (("r.y", 2),)), "no update 2 of 'sum'"),
+        (RFactor("out", 1, (("r.y", 2),)), "no update 1 of 'out'"),
+        (RFactor("sum", 1, (("r.z", 2),)), r"has no loop 'r.z'; it has r.y, r.x"),
+        (RFactor("sum", 1, (("r.y", 1),)), "14 iterations and cannot be cut into 1"),
+        (RFactor("sum", 1, (("r.y", 15),)), "14 iterations and cannot be cut into 15"),
+        (RFactor("sum", 1, ()), "names no loop"),
+        (RFactor("sum", 1, (("r.y", 2), ("r.y", 3))), "or one twice"),
     ],
 )
-def test_splits_that_cannot_be(split: Split, message: str) -> None:
+def test_splits_that_cannot_be(split: RFactor, message: str) -> None:
     bound = bound_of("total")
     with pytest.raises(ScheduleError, match=message):
-        with_splits(bound, (split,))
+        apply_rfactors(bound, (split,))
     roots = schedule_roots(bound, H200)
     wrong = Schedule(roots.pipeline_hash, roots.kernels, (split,))
     with pytest.raises(ScheduleError, match=f"split 0: .*{message}"):
@@ -161,7 +161,7 @@ def test_an_order_that_matters() -> None:
     scan[x] = image[x]
     scan[r.x] += scan[r.x - 1]
     bound = bind(Pipeline([scan.over(x=(0, 12))]), {"image": (12,)})
-    assert "not of the form" in split_error(bound, Split("scan", 1, (("r.x", 3),)))
+    assert "not of the form" in rfactor_error(bound, RFactor("scan", 1, (("r.x", 3),)))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_order_that_matters() -> None:
 )
 def test_files_with_wrong_splits(change: dict[str, object], message: str) -> None:
     bound = bound_of("total")
-    view = with_splits(bound, SPLITS["rows"])
+    view = apply_rfactors(bound, SPLITS["rows"])
     document = json.loads(to_json(bound, schedule_roots(view, H200)))
     document["splits"] = [change]
     with pytest.raises(ScheduleError, match=message):
@@ -192,7 +192,7 @@ def test_inputs_and_parameters_that_only_say_how_long_a_loop_is() -> None:
     pipeline = Pipeline([sum_])
     inputs = {"length": np.zeros(6, np.float32), "image": np.arange(20, dtype=np.float32)}
     bound = bind(pipeline, {"length": (6,), "image": (20,)}, {"count": 20})
-    view = with_splits(bound, (Split("sum", 1, (("r.j", 3), ("r.x", 7))),))
+    view = apply_rfactors(bound, (RFactor("sum", 1, (("r.j", 3), ("r.x", 7))),))
     assert list(view.inputs) == list(bound.inputs)
     kernel = ScheduledPipeline(bound, schedule_roots(view, H200), H200).compile("cpu")
     np.testing.assert_array_equal(kernel(inputs, count=20), interpret(pipeline, inputs, {"count": 20})["sum"])
@@ -203,8 +203,8 @@ def test_loops_that_say_where_an_update_writes() -> None:
     f[y] = 0.0
     f[5 - r.y] += image[r.y, r.x]
     bound = bind(Pipeline([f.over(y=(0, 6))]), {"image": (6, 8)})
-    assert "says where the update writes" in split_error(bound, Split("f", 1, (("r.y", 2),)))
-    assert not split_error(bound, Split("f", 1, (("r.x", 2),)))
+    assert "says where the update writes" in rfactor_error(bound, RFactor("f", 1, (("r.y", 2),)))
+    assert not rfactor_error(bound, RFactor("f", 1, (("r.x", 2),)))
 
 
 @pytest.mark.parametrize("from_end", [False, True])
@@ -217,8 +217,8 @@ def test_updates_at_places_of_a_domain_as_large_as_an_input(from_end: bool) -> N
     pipeline = Pipeline([rows.over(y=(0, 6))])
     inputs = {"image": np.arange(6 * 40, dtype=np.int32).reshape(6, 40)}
     bound = bind(pipeline, {"image": (6, 40)})
-    split = Split("rows", 1, (("r.x", 8),))
-    assert split_error(bound, split) == ""
-    view = with_splits(bound, (split,))
+    split = RFactor("rows", 1, (("r.x", 8),))
+    assert rfactor_error(bound, split) == ""
+    view = apply_rfactors(bound, (split,))
     found = ScheduledPipeline(view, schedule_roots(view, H200), H200).compile("cpu")(inputs)
     assert np.array_equal(found, interpret(pipeline, inputs)["rows"])

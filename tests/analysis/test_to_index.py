@@ -29,10 +29,10 @@ from autosched import (
     uint32,
     uint64,
 )
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.to_index import to_index
 from autosched.analysis.specialise import Specialiser
-from autosched.analysis.to_index import to_index
 from autosched.errors import BoundsError, DSLError
 from autosched.lang.dtypes import DType, bool_
 from autosched.lang.expr import Expr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosched.analysis.flops import flops_per_point
+from autosched.analysis.expressions.flops import flops_per_point
 from autosched.apps import App, get_app, load_apps
 
 TABLE_1 = {

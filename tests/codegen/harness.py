@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.c import host_prelude
 from autosched.codegen.expressions import C_TYPE, index_text, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude

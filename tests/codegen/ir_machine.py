@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
     CompareIndex,

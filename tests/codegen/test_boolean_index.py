@@ -11,9 +11,9 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, cast, clamp, interpret, select
 from autosched import max as larger
 from autosched import min as smaller
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.codegen.boolean_index import BooleanIndices
 from autosched.codegen.c import HIDES_INDEX, print_c
 from autosched.lang.dtypes import DType, bool_, float32, float64, int16, int32, int64, uint8

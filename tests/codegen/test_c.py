@@ -27,7 +27,7 @@ from autosched import (
     uint16,
 )
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import CSource, print_c
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower

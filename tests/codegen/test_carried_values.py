@@ -10,9 +10,9 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, interpret, select
 from autosched import max as larger
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.c import MARKER, print_c
 from autosched.codegen.carried_values import keep_carried_values
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, uint8

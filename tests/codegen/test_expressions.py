@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.expressions import index_text, is_wide, literal, value_text
 from autosched.codegen.statements import bare, simple_statement
 from autosched.lang.dtypes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.index_equation import Equation, Unknown, split_equation
 
 

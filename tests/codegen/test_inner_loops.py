@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.apps.registry import get_app
 from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.lang.dtypes import bool_, float32

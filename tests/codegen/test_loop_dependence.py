@@ -13,8 +13,8 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, interpret
 from autosched import max as larger
 from autosched import sum as sum_over
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
 from autosched.codegen.c import MARKER, print_c
 from autosched.codegen.loop_dependence import carries_dependence
 from autosched.lang.dtypes import DType, bool_, float32, float64, int32

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from autosched import Expr, Func, Input, Pipeline, Var, cast, clamp, float16, float32, int32, select, uint8
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.naming import Namer
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.codegen.c import print_c
 from autosched.codegen.phases import in_phases
 from autosched.lang.dtypes import DType

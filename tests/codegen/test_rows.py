@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.apps.registry import get_app
 from autosched.codegen.c import kernel_text
 from autosched.codegen.rows import MOST_OPERATIONS, MOST_STREAMS, rows_together

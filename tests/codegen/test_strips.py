@@ -9,7 +9,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, float64, int32, select, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.codegen.strips import LANES, SUMS_BYTES
 from autosched.lang.dtypes import DType

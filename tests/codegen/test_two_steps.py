@@ -10,7 +10,7 @@ import pytest
 
 from autosched import Expr, Func, Input, Pipeline, RDom, Var, cast, clamp, float16, float32, int32, select, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen import c as printer
 from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType

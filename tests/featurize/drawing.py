@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.sharing import Lanes, with_lanes
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
@@ -94,9 +94,9 @@ def test_terms_and_bytes_are_not_counted_for_each_lane() -> None:
 
 
 def test_a_view_has_the_lanes_as_a_loop() -> None:
-    lanes = Lanes("f", 1, "r.k", 32)
-    view = with_lanes(EVEN, (lanes,))
-    assert with_lanes(EVEN, (lanes,)) is view
+    lanes = LaneLoop("f", 1, "r.k", 32)
+    view = add_lane_loops(EVEN, (lanes,))
+    assert add_lane_loops(EVEN, (lanes,)) is view
     stage = view.stage("f", 1)
     assert [(d.name, d.extent, d.parallel) for d in stage.loops] == [
         ("y", 0, True), ("r.k", 8, False), ("r.k.lane", 32, True),
@@ -107,6 +107,6 @@ def test_a_view_has_the_lanes_as_a_loop() -> None:
 
 
 def test_lanes_come_first_in_the_order_of_threads_where_a_stage_has_them() -> None:
-    view = with_lanes(EVEN, (Lanes("f", 1, "r.k", 32),))
+    view = add_lane_loops(EVEN, (LaneLoop("f", 1, "r.k", 32),))
     assert thread_order(view, "f", ("y", "r.k.lane")) == ("r.k.lane", "y")
     assert thread_order(view, "f", ("y", "r.k")) == ("y", "r.k")  # threads of another update share its terms

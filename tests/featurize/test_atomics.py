@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, Split
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.memory import ATOMIC_CONFLICTS
@@ -27,7 +27,7 @@ UPDATE = StageId("hist_shared", 1)
 
 def view_of(rows: int = 140, columns: int = 220, pieces: int = 5) -> BoundPipeline:
     bound = bind(histogram(), {"image": (rows, columns)})
-    return with_splits(bound, (Split("hist", 1, (("r.y", pieces),), atomic=True),))
+    return apply_rfactors(bound, (RFactor("hist", 1, (("r.y", pieces),), atomic=True),))
 
 
 def in_blocks() -> Structure:
@@ -92,7 +92,7 @@ def test_random_places_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def problem(name: str, grid: int = 0) -> Any:
         bound, arrays, scalars = whole(name, grid)
-        return with_splits(bound, (Split("histogram_rows", 1, (), atomic=True),)), arrays, scalars
+        return apply_rfactors(bound, (RFactor("histogram_rows", 1, (), atomic=True),)), arrays, scalars
 
     monkeypatch.setattr(script, "problem", problem)
     checker = script.Checker("hist")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.analysis.staging import staged_name
+from autosched.analysis.rewrites.cache_read import cache_name
 from autosched.featurize.accesses import AccessTable
 from autosched.featurize.schema import NAMES
 from autosched.featurize.structure import Structure
@@ -67,7 +67,7 @@ def test_what_a_member_of_a_thread_and_its_reader_both_load_counts_once(script: 
 def test_a_copy_that_two_block_loops_move_in_one_dimension_has_its_largest_tile(script: ModuleType) -> None:
     """The difference of an image and the image moved by dx, in blocks over x and dx."""
     checker, state = drawn(script, "nl_means", 1)
-    copied = [p.structure for p in state.pieces if p.structure.spot(staged_name("input")) is not None]
+    copied = [p.structure for p in state.pieces if p.structure.spot(cache_name("input")) is not None]
     assert any({"dx", "x"} <= {*checker.bound.funcs[s.func].dims} for s in copied)
     checker.check(1)
     assert checker.tally.failures == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer, KernelModel
 from autosched.featurize.schema import INDEX

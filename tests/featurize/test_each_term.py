@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel

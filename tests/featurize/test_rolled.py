@@ -7,7 +7,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Spot, Structure

@@ -8,7 +8,7 @@ import numpy as np
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Spot, Structure

@@ -6,8 +6,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.featurize.in_steps import in_steps
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
@@ -40,8 +40,8 @@ def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: boo
     tiles = f"bz={64 // (rows * steps)} by=2 bx=2 sz={steps} tx=32 ty=8 sz={rows}"
     dims = ("z", "y", "x")
     if staged:
-        dims = with_staged(bound, ["volume"]).funcs[staged_name("volume")].dims
-    name = staged_name("volume") if staged else "first"
+        dims = insert_cache_reads(bound, ["volume"]).funcs[cache_name("volume")].dims
+    name = cache_name("volume") if staged else "first"
     window = member(at, dims, **{name: f"t{dims[2]}=32 t{dims[1]}=8 s{dims[0]}={rows}"})
     found = kernel(bound, [root("out", tiles)], [window], ["first"] if staged else [])
     assert not kernel_reasons(bound, found, H200)

@@ -9,7 +9,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer

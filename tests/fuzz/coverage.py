@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound import BoundFunc, BoundPipeline
-from autosched.analysis.staging import with_staged
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.codegen.c import kernel_text
 from autosched.lang.expr import Binary, Call, Cast, Expr, Load, Param, Select, Unary, walk
 from autosched.lower.ir import For, If, KernelIR, LoopRole
@@ -49,11 +49,11 @@ class Coverage:
         for kernel, ir in zip(program.schedule.kernels, program.kernels, strict=True):
             found.update(_of_kernel(bound, kernel))
             found.update(_of_code(ir))
-        if bound.splits:
+        if bound.rfactors:
             found.add("reduction in pieces")
-        if any(s.atomic for s in bound.splits):
+        if any(s.atomic for s in bound.rfactors):
             found.add("atomic updates")
-        if bound.joins:
+        if bound.fusions:
             found.add("Funcs computed together")
         self.schedules.update(found)
         self.language.update(set(language_features(bound)))
@@ -92,7 +92,7 @@ def kind_of(func: BoundFunc) -> str:
 
 
 def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
-    bound = with_staged(bound, kernel.staged)
+    bound = insert_cache_reads(bound, kernel.staged)
     for m in kernel.members:
         yield f"member at {m.at.level.name}"
         if kernel.in_terms(m):

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline, Join
-from autosched.analysis.joining import join_error, with_joins
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 
 MOST = 2
 """Joins that are made."""
@@ -16,14 +16,18 @@ MOST = 2
 def random_joins(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
     """Return a pipeline with some of its Funcs computed together; itself if none can be."""
     for _ in range(MOST):
-        pairs = (Join(pair) for pair in itertools.permutations(bound.funcs, 2) if _alike(bound, *pair))
-        joins = [join for join in pairs if not join_error(bound, join)]
+        pairs = (HorizontalFusion(pair) for pair in itertools.permutations(bound.funcs, 2) if _alike(bound, *pair))
+        joins = [join for join in pairs if not fusion_error(bound, join)]
         if not joins:
             break
         (first, second) = joins[int(rng.integers(len(joins)))].funcs
-        more = [n for n in bound.funcs if _alike(bound, first, n) and not join_error(bound, Join((first, second, n)))]
-        join = Join((first, second, *more[: int(rng.integers(0, 2))]))
-        bound = with_joins(bound, (*bound.joins, join))
+        more = [
+            n
+            for n in bound.funcs
+            if _alike(bound, first, n) and not fusion_error(bound, HorizontalFusion((first, second, n)))
+        ]
+        join = HorizontalFusion((first, second, *more[: int(rng.integers(0, 2))]))
+        bound = fuse_outputs(bound, (*bound.fusions, join))
     return bound
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import autosched as a
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import float16, float32, float64, int32
 from autosched.lang.expr import Const, Expr, Param, Scalar
 from autosched.lang.func import Func, Input, Output

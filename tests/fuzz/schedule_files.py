@@ -13,7 +13,7 @@ import numpy as np
 
 import autosched as a
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, BoundsError
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline

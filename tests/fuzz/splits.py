@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline, BoundStage, Split
-from autosched.analysis.splitting import split_error, with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.schedule.across import accumulated
 from autosched.schedule.reassociation import SELECTIONS, shows_zero_signs
 from autosched.schedule.types import StageId
@@ -29,12 +29,12 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
         chosen = rng.permutation(len(loops))[: int(rng.integers(1, len(loops) + 1))]
         pieces = tuple((loops[k][0], int(rng.integers(2, loops[k][1] + 1))) for k in sorted(chosen))
         whole = bool(rng.random() < WHOLE_SHARE)
-        atomic = Split(stage.func, stage.number, () if whole else pieces, atomic=True)
+        atomic = RFactor(stage.func, stage.number, () if whole else pieces, atomic=True)
         exact = all(d.is_int for d in bound.funcs[stage.func].dtypes)  # any order gives the same
-        usable = exact and rng.random() < ATOMIC_SHARE and not split_error(bound, atomic)
-        split = atomic if usable else Split(stage.func, stage.number, pieces)
-        if not split_error(bound, split):
-            bound = with_splits(bound, (*bound.splits, split))
+        usable = exact and rng.random() < ATOMIC_SHARE and not rfactor_error(bound, atomic)
+        split = atomic if usable else RFactor(stage.func, stage.number, pieces)
+        if not rfactor_error(bound, split):
+            bound = apply_rfactors(bound, (*bound.rfactors, split))
     return bound
 
 
@@ -45,8 +45,8 @@ def is_exact(bound: BoundPipeline, view: BoundPipeline) -> bool:
         bound: The pipeline with its reductions whole.
         view: The pipeline with some in pieces.
     """
-    return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in view.splits) and not (
-        shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in view.splits)
+    return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in view.rfactors) and not (
+        shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in view.rfactors)
     )
 
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, note, reject
 from hypothesis import strategies as st
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.errors import BoundsError
 from autosched.lower.program import lower
 from autosched.schedule.sample import SampleStats, sample_schedule
@@ -130,8 +130,8 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
-        if schedule.splits != bound.splits:  # the search has put reductions in pieces
-            case = replace(case, pipeline=with_splits(bound, schedule.splits).pipeline)
+        if schedule.splits != bound.rfactors:  # the search has put reductions in pieces
+            case = replace(case, pipeline=apply_rfactors(bound, schedule.splits).pipeline)
             expected = reference_outputs(case)
         assert from_json(to_json(bound, schedule), bound) == schedule
         on_gpu = target.kind == "cuda"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.runtime.nvrtc import have_nvrtc
 from autosched.schedule.sample import sample_schedule
 from autosched.schedule.serialise import from_json, to_json
@@ -41,7 +41,7 @@ def explore(numbers: range) -> Counter[str]:
             for found in (drawn, strategy.search(bound, target, seed=number).best):
                 wanted, one = expected, case
                 if found.splits:  # floating-point sums round in another order
-                    one = replace(case, pipeline=with_splits(bound, found.splits).pipeline)
+                    one = replace(case, pipeline=apply_rfactors(bound, found.splits).pipeline)
                     wanted = reference_outputs(one)
                 else:
                     seen.update(f"{target.kind} {w.value}" for w in walks(bound, found))

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.schedule.types import Schedule
 from autosched.schedule.validate import validate
 from autosched.search.settings import GREEDY, SearchSettings
@@ -53,7 +53,7 @@ def explore(name: str, numbers: range) -> int:
             schedule = scheduler(name)(bound, target, np.random.default_rng(number))
             on_gpu = target.kind == "cuda"
             if schedule.splits:  # floating-point sums round in another order
-                case = replace(case, pipeline=with_splits(bound, schedule.splits).pipeline)
+                case = replace(case, pipeline=apply_rfactors(bound, schedule.splits).pipeline)
                 expected = reference_outputs(case)
             program = check_schedule(case, bound, schedule, expected, seed=number, emulate=on_gpu)
             if on_gpu and number % COMPILE_EVERY == 0:

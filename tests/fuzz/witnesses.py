@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.agreement import Comparison, comparison_for
 from autosched.codegen.cuda import cuda_prelude, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude

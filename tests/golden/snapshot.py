@@ -20,7 +20,7 @@ from pathlib import Path
 
 import autosched
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda

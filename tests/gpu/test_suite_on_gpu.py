@@ -7,8 +7,8 @@ import pytest
 
 import autosched
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import Split
-from autosched.analysis.splitting import with_splits
+from autosched.analysis.bound_pipeline import RFactor
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.lang.dtypes import as_dtype
@@ -147,7 +147,7 @@ def test_atomic_updates(op: str, name: str, place: str) -> None:
     dtype, target = as_dtype(name), Target.detect()
     pipeline, inputs = binned(op, dtype), binned_inputs(dtype)
     bound = bind(pipeline, {n: a.shape for n, a in inputs.items()})
-    view = with_splits(bound, (Split("f", 1, (("r.y", 3),), atomic=True),))
+    view = apply_rfactors(bound, (RFactor("f", 1, (("r.y", 3),), atomic=True),))
     chosen = in_shared_memory(view, "f", 3, (3, 37), 11) if place == "shared memory" else schedule_roots(view, target)
     kernel = ScheduledPipeline(bound, chosen, target, {}).compile("cuda")
     got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autosched import Func, Input, Param, Pipeline, Var, float32, int64, uint8, uint16
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
 from autosched.errors import InputError
 from autosched.lang.dtypes import DType, int8
 from autosched.lang.expr import Load, Select

@@ -10,10 +10,10 @@ import pytest
 
 import autosched as a
 from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32
-from autosched.analysis.affine import affine_form
+from autosched.analysis.access.affine import affine_form
 from autosched.analysis.bind import bind
-from autosched.analysis.cost import operations
-from autosched.analysis.graph import stage_graph
+from autosched.analysis.expressions.operation_count import operations
+from autosched.analysis.stage_graph import stage_graph
 from autosched.lang.expr import Expr
 
 DEPTH = 5 * sys.getrecursionlimit()

@@ -12,7 +12,7 @@ from autosched import Input, Var, bool_, float16, float32, float64, int8, int32,
 from autosched.lang.dtypes import ALL, DType
 from autosched.lang.expr import Call, Const, Expr
 from autosched.lang.functions import BINARY_FLOAT, UNARY_FLOAT
-from autosched.lang.hashing import hash_u32_numpy
+from autosched.lang.random_bits import hash_u32_numpy
 
 x = Var("x")
 

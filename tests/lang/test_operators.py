@@ -31,7 +31,7 @@ from autosched import (
 from autosched.errors import DSLError
 from autosched.lang.dtypes import ALL, DType, promote
 from autosched.lang.expr import Binary, Cast, Const, Expr
-from autosched.lang.operations import strong, wrap
+from autosched.lang.operators import as_expr, with_default_type
 
 x, y = Var("x"), Var("y")
 r = RDom("r", x=3)
@@ -156,18 +156,31 @@ def test_weak_integers_stay_exact() -> None:
     img = Input("img", float32, 2)
     for e in (x, r.x, img.shape[0], 2 * x + 1, x // 2, x % 3, -x, abs(x), x << 3, x >> 1, x & 7, ~x, a.clamp(x, 0, y)):
         assert typed(e) == (int32, True)
-        assert typed(strong(e)) == (int32, False)
+        assert typed(with_default_type(e)) == (int32, False)
     for e in (x // y, x % img.shape[1], x | 1, x ^ y, x & 5, x << y, Param("n", int32) + 1):
         assert typed(e) == (int32, False)
 
 
 def test_constants_fold() -> None:
     for e, expected in (
-        (wrap(2) + 3, 5), (wrap(2) - 3, -1), (wrap(2) * 3, 6), (wrap(-7) // 2, -4), (wrap(-7) % 2, 1),
-        (wrap(-7) // -2, 3), (wrap(7) % -2, -1), (a.min(2, 3), 2), (a.max(2, 3), 3), (-wrap(2), -2), (abs(wrap(-2)), 2),
-        (~wrap(5), -6), (wrap(5) << 2, 20), (wrap(-5) >> 1, -3), (wrap(7) / 2, 3.5), (wrap(0.5) + 1, 1.5),
+        (as_expr(2) + 3, 5),
+        (as_expr(2) - 3, -1),
+        (as_expr(2) * 3, 6),
+        (as_expr(-7) // 2, -4),
+        (as_expr(-7) % 2, 1),
+        (as_expr(-7) // -2, 3),
+        (as_expr(7) % -2, -1),
+        (a.min(2, 3), 2),
+        (a.max(2, 3), 3),
+        (-as_expr(2), -2),
+        (abs(as_expr(-2)), 2),
+        (~as_expr(5), -6),
+        (as_expr(5) << 2, 20),
+        (as_expr(-5) >> 1, -3),
+        (as_expr(7) / 2, 3.5),
+        (as_expr(0.5) + 1, 1.5),
         (a.clamp(300, 0, 255), 255),
-    ):  # fmt: skip
+    ):
         assert isinstance(e, Const) and e.weak and e.value == expected and type(e.value) is type(expected)
 
 

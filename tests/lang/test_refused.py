@@ -12,7 +12,7 @@ import pytest
 import autosched
 from autosched import Func, Input, RDom, Var, float32, uint8, uint64
 from autosched.errors import DSLError, render
-from autosched.lang.location import SourceLocation
+from autosched.lang.source_location import SourceLocation
 
 GALLERY = (Path(__file__).parent / "refused.txt").read_text(encoding="utf-8").split("\n### ")[1:]
 CASES = [tuple(block.partition("\n")[::2]) for block in GALLERY]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import autosched as a
 from autosched import Func, Input, Param, Var, float32, int32
 from autosched.lang.expr import Binary, Const, Expr
-from autosched.lang.show import MAX_LENGTH, show
+from autosched.lang.to_text import MAX_LENGTH, expression_text
 
 x, y = Var("x"), Var("y")
 img = Input("img", float32, 2)
@@ -44,7 +44,7 @@ INFIX = {
     ids=str,
 )
 def test_text(e: Expr, text: str) -> None:
-    assert repr(e) == show(e) == text
+    assert repr(e) == expression_text(e) == text
 
 
 def test_component_of_a_tuple() -> None:
@@ -96,7 +96,7 @@ def test_text_evaluates_to_the_same(tree: Any, p: int, q: int) -> None:
         expected = evaluated(tree, env)
     except (ZeroDivisionError, ValueError, OverflowError, MemoryError):
         return
-    assert eval(show(built(tree)), {}, env) == expected
+    assert eval(expression_text(built(tree)), {}, env) == expected
 
 
 def test_long_texts_are_cut() -> None:

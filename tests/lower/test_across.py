@@ -7,7 +7,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import float32, int32

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from autosched import Func, Input, Pipeline, float32
-from autosched.analysis import index as ix
+from autosched.analysis.access.regions import AlignedGroups, with_whole_groups
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.regions import WholeGroups, with_whole_groups
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
 from autosched.lower.ir import LetVector, Memory, walk
 from autosched.lower.program import lower
@@ -72,7 +72,7 @@ def test_groups_of_numbers_and_of_arrays_are_the_same() -> None:
     lo = np.arange(1, 60)
     hi = lo + 17
     for multiple, remainder in itertools.product((2, 4, 6), (0, 1)):
-        groups = WholeGroups(1, multiple, remainder)
+        groups = AlignedGroups(1, multiple, remainder)
         _, (low, high) = with_whole_groups(func, ((0, 3), (lo, hi)), groups)
         for k in range(len(lo)):
             box = with_whole_groups(func, ((0, 3), (int(lo[k]), int(hi[k]))), groups)

@@ -11,7 +11,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import DType, float64

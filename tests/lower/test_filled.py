@@ -9,7 +9,7 @@ import pytest
 
 from autosched import Expr, Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lower.filled import filled_members
 from autosched.lower.ir import For, If, KernelIR, LoopRole, walk
 from autosched.lower.program import lower

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched import Func, Input, Pipeline, Var, float32, select
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.expr import Expr
 from autosched.lower.interior import interior_box as solve

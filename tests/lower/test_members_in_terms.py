@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autosched import interpret
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lower.ir import Alloc, For, LoopRole, walk
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable

@@ -7,7 +7,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, cast, float16, float32, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
 from autosched.runtime.host_compiler import have_compiler

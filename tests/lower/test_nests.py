@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, argmax, cast, clamp, float32, int32, uint8
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.codegen.expressions import is_wide

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower import runs as of
 from autosched.lower.interior import interior_box
 from autosched.lower.runs import Runs, answers, runs_of

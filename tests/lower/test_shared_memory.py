@@ -8,7 +8,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32, float64, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, KernelIR

@@ -10,8 +10,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Barrier, CompareIndex, For, If, LoopRole, walk, walk_values
@@ -31,7 +31,7 @@ H200 = get_target("h200")
 y, x = Var("y"), Var("x")
 z = Var("z")
 CONSUMER = "out"
-IMAGE = staged_name("image")
+IMAGE = cache_name("image")
 
 
 def chain(height: int, width: int, *, clamped: bool = True) -> BoundPipeline:
@@ -120,7 +120,7 @@ def test_a_window_has_the_rows_that_are_read_in_a_step() -> None:
 def test_rows_come_in_while_others_are_read(height: int, rows: int, past: bool) -> None:
     bound = chain(height, 40, clamped=False)
     tiles = f"by={-(-(height - 1) // (8 * rows))} bx=2 sy=8 tx=16 sy={rows} sx=2"
-    names = with_staged(bound, ["image"]).funcs[IMAGE].dims
+    names = insert_cache_reads(bound, ["image"]).funcs[IMAGE].dims
     copy = member(walked(3), names, **{IMAGE: f"t{names[1]}=16 s{names[0]}={rows} s{names[1]}=3"})
     one = kernel(bound, [root(CONSUMER, tiles)], [copy], ["first", "second"])
     two = one.copied_asynchronously() if past else one.loaded_ahead()
@@ -140,8 +140,8 @@ def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None
     bound = bind(
         Pipeline(out.over(z=(0, 13), y=(0, 9), x=(0, 20)), name="planes"), {"volume": (14, 10, 21), "table": (5,)}
     )
-    name = staged_name("table")
-    (dim,) = with_staged(bound, ["table"]).funcs[name].dims
+    name = cache_name("table")
+    (dim,) = insert_cache_reads(bound, ["table"]).funcs[name].dims
     found = kernel(
         bound,
         [root(CONSUMER, "bz=2 by=3 bx=2 sz=7 tx=16 ty=4 sx=1")],

@@ -8,8 +8,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, float32, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.lower.ir import Memory, Read, values_of, walk, walk_values
 from autosched.lower.program import lower
@@ -115,11 +115,11 @@ def test_names_are_those_without_copies() -> None:
 
 def test_views_are_made_once() -> None:
     bound = stencil()
-    view = with_staged(bound, ["img"])
-    assert with_staged(bound, ["img", "nothing"]) is view
-    assert with_staged(view, ["img"]) is view
-    assert with_staged(bound, []) is bound
-    assert (staged_source(staged_name("img")), staged_source("img")) == ("img", None)
+    view = insert_cache_reads(bound, ["img"])
+    assert insert_cache_reads(bound, ["img", "nothing"]) is view
+    assert insert_cache_reads(view, ["img"]) is view
+    assert insert_cache_reads(bound, []) is bound
+    assert (cached_source(cache_name("img")), cached_source("img")) == ("img", None)
     assert list(view.funcs) == ["img.staged", "rows", "out"]
     assert view.funcs["img.staged"].region == ((0, 31), (0, 91))
     assert bound.funcs["rows"].stages[0].sources == ("img",)
@@ -132,7 +132,7 @@ def test_updates_go_on_reading_their_own_func() -> None:
     total[y, x] += img[y, x + r.k]
     out[y, x] = total[y, x] + total[y + 1, x]
     bound = bind(Pipeline([out.over(y=(0, 15), x=(0, 62))], name="updates"), {"img": (16, 64)})
-    view = with_staged(bound, ["total"])
+    view = insert_cache_reads(bound, ["total"])
     assert "total" in view.funcs["total"].stages[1].sources
     assert view.funcs["out"].stages[0].sources == ("total.staged",)
     roots = [root("total", "by=2 bx=2 tx=32 ty=8"), root("total.1", "by=2 bx=2 tx=32 ty=8 rr.k=3")]

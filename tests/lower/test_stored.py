@@ -10,7 +10,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32, select, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import ScheduleError
 from autosched.lower.ir import Memory, Store, walk

@@ -10,8 +10,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_name, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
@@ -106,9 +106,9 @@ def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None
 
 def copy(bound: BoundPipeline, at: At, source: str, text: str) -> Member:
     """Return the copy of an input; dimensions are given by number."""
-    dims = with_staged(bound, [source]).funcs[staged_name(source)].dims
+    dims = insert_cache_reads(bound, [source]).funcs[cache_name(source)].dims
     named = re.sub(r"([ts])(\d)=", lambda found: f"{found[1]}{dims[int(found[2])]}=", text)
-    return member(at, dims, **{staged_name(source): named})
+    return member(at, dims, **{cache_name(source): named})
 
 
 @pytest.mark.parametrize(("app", "least"), [("sgemm", 4), ("conv_layer", 3)])

@@ -24,9 +24,9 @@ from autosched import (
     uint8,
     uint32,
 )
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.indices import index as ix
 from autosched.apps import get_app
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.errors import CompileError
 from autosched.lang.dtypes import bool_, float32, int32
 from autosched.lower.ir import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.codegen.expressions import storage_type
 from autosched.codegen.statements import simple_statement
 from autosched.lang.dtypes import DType, bool_, float32, int8, int16, int32, uint8, uint16, uint32

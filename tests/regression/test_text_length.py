@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched import Expr, Func, Input, Pipeline, Var, clamp, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from tests.lower.looking import lowered
 from tests.schedule.building import block, kernel, member, root, schedule

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import DType, as_dtype, float32
 from autosched.lang.functions import max as larger
 from autosched.lang.functions import min as smaller

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autosched import Expr, Func, Input, Pipeline, Var, clamp, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import LoopKind, StageTiling
 
 Point = tuple[int, ...]

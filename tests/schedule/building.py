@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from autosched import Func, Input, Pipeline, Var, float32, uint16
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.staging import staged_source, with_staged
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.lang.rdom import RDom
 from autosched.schedule.tiles import inlined_in
 from autosched.schedule.types import (
@@ -75,8 +75,8 @@ def kernel(
 ) -> Kernel:
     """Return a kernel; the calls of inlined Funcs are counted."""
     tilings = [r.tiling for r in roots] + [t for m in members for t in m.tilings]
-    staged = [s for m in members if (s := staged_source(m.func)) is not None]
-    calls = inlined_in(with_staged(bound, staged), [t.stage for t in tilings], set(inlined))
+    staged = [s for m in members if (s := cached_source(m.func)) is not None]
+    calls = inlined_in(insert_cache_reads(bound, staged), [t.stage for t in tilings], set(inlined))
     return Kernel(tuple(roots), tuple(members), tuple(Inlined(f, calls[f]) for f in bound.funcs if f in calls))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import autosched as a
 from autosched import Func, Input, Param, Pipeline, RDom, Var, float16, float32, float64, int8, int32, uint8, undef
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 
 w, z, y, x = Var("w"), Var("z"), Var("y"), Var("x")
 

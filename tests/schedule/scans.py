@@ -10,7 +10,7 @@ from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, in
 from autosched import max as max_
 from autosched import min as min_
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.schedule.steps import Walk, walk_of
 from autosched.schedule.types import Schedule
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from autosched import Func, Input, Pipeline, RDom, Var, float32, max
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import At, Kernel, Level, Root
 from tests.schedule.building import kernel, member, root, stage
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.errors import ScheduleError
 from autosched.schedule import known as known_module

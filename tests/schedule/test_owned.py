@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundFunc
+from autosched.analysis.bound_pipeline import BoundFunc
+from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
 from autosched.schedule.owned import left_out, owned_part
 from autosched.schedule.plan import NestLoop

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
-from autosched.analysis import index as ix
 from autosched.analysis.bind import bind
+from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
 from autosched.schedule.plan import KernelPlan, Nest
 from autosched.schedule.planner import plan_kernel

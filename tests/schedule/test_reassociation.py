@@ -10,7 +10,7 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, exp, interpret, maximum, minimum, select
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.agreement import comparison_for, same_bits, same_values
 from autosched.lang.expr import Expr
 from autosched.lower.program import lower

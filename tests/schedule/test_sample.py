@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import load_apps
 from autosched.errors import ScheduleError
 from autosched.schedule.sample import SampleStats, sample_schedule

@@ -11,7 +11,7 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, uint8
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import load_apps
 from autosched.schedule.definition_text import definition_text
 from autosched.schedule.sample import sample_schedule

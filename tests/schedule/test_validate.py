@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import ScheduleError
 from autosched.schedule.types import At, Inlined, Kernel, Level, Member, Root, Schedule
 from autosched.schedule.validate import reasons, validate

@@ -8,7 +8,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import float32
 from autosched.schedule.serialise import from_json, to_json
 from autosched.schedule.text import schedule_text

@@ -8,7 +8,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import Kernel, Schedule
 from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots

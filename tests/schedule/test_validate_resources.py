@@ -8,7 +8,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.placement import shared_layout, workspace_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import At, Member, Schedule
 from tests.schedule.building import kernel, member, root, schedule, thread
 

@@ -9,8 +9,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
-from autosched.analysis.sharing import Lanes, with_lanes
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.apps.registry import NAMES
@@ -52,7 +52,7 @@ def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
 def test_only_long_sums_of_few_points_are_searched_again() -> None:
     found = {n: lane_views([Problem.app(n).bind()], H200) for n in NAMES}
     assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize", "kernel_regression"]
-    assert found["layer_norm"][0].lanes == (Lanes("total", 1, "r.x", 32), Lanes("squares", 1, "r.x", 32))
+    assert found["layer_norm"][0].lane_loops == (LaneLoop("total", 1, "r.x", 32), LaneLoop("squares", 1, "r.x", 32))
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_what_stays_as_it_is(pipeline: Pipeline, shape: tuple[int, int]) -> None
 def test_other_targets_and_settings() -> None:
     bound = layer_norm()
     assert lane_views([bound], CPU) == []
-    assert any(v.lanes for v in searched_views(bound, H200, SearchSettings()))
-    assert not any(v.lanes for v in searched_views(bound, H200, SearchSettings(shuffles=False)))
+    assert any(v.lane_loops for v in searched_views(bound, H200, SearchSettings()))
+    assert not any(v.lane_loops for v in searched_views(bound, H200, SearchSettings(shuffles=False)))
     assert searched_views(bound, H200, PAPER) == [bound]
     (view,) = lane_views([bound], H200)
     assert searched_views(view, H200, SearchSettings()) == [view]
@@ -135,7 +135,7 @@ def test_kernels_with_lanes_as_loops_and_back() -> None:
     bound = layer_norm()
     (view,) = lane_views([bound], H200)
     found = Beam(SHARED).search(view, H200, seed=1, count=1)
-    lanes = [Lanes(*one) for one in view.lanes]
+    lanes = [LaneLoop(*one) for one in view.lane_loops]
     for kernel in found.best.kernels:
         assert with_lanes_in_warps(with_loops_over_lanes(kernel, lanes), lanes) == kernel
         inside, besides = describe_kernel(view, kernel)[0], describe_kernel(bound, kernel)[0]
@@ -151,4 +151,4 @@ def test_a_kernel_without_lanes_among_others() -> None:
         model = found.ranked[0].evaluator.model  # type: ignore[union-attr]
         one, other = (evaluated(Featurizer(b, H200), kernel).seconds(model) for b in (bound, view))
         assert one == pytest.approx(other)
-    assert with_lanes(view, ()) is view and view.computed is bound and view.original is bound
+    assert add_lane_loops(view, ()) is view and view.rewritten is bound and view.root_pipeline is bound

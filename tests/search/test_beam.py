@@ -12,7 +12,7 @@ import pytest
 
 import autosched
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.errors import InputError
 from autosched.reference import interpret

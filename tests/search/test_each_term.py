@@ -9,7 +9,7 @@ import numpy as np
 from autosched import Func, Input, Pipeline, RDom, Var, float32, interpret
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.featurize.model import Featurizer

@@ -10,7 +10,7 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app
 from autosched.lower.program import lower
 from autosched.schedule.serialise import from_json, to_json

@@ -6,7 +6,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline, Join
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.schedule.validate import reasons
@@ -39,9 +39,9 @@ def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPi
 def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     bound = fields(shift=shift)
     first, joined = searched_views(bound, H200, SearchSettings(joins=True))
-    assert first is bound and joined.joins == (Join(("across", "down")),)
+    assert first is bound and joined.fusions == (HorizontalFusion(("across", "down")),)
     assert searched_views(joined, H200, SearchSettings(joins=True)) == [joined]
-    assert [name for name, _, _ in joined.returned] == ["across", "other", "down"]
+    assert [name for name, _, _ in joined.output_components] == ["across", "other", "down"]
 
 
 def test_outputs_that_read_each_other_are_tried_together() -> None:
@@ -52,7 +52,7 @@ def test_outputs_that_read_each_other_are_tried_together() -> None:
     box = {"y": (0, 20), "x": (0, 30)}
     bound = bind(Pipeline([twice.over(**box), more.over(**box)], "chain"), {"a": (20, 30)})
     _, joined = searched_views(bound, H200, SearchSettings(joins=True))
-    assert joined.joins == (Join(("twice", "more")),)
+    assert joined.fusions == (HorizontalFusion(("twice", "more")),)
 
 
 def test_who_does_not_want_it_gets_none() -> None:
@@ -67,14 +67,14 @@ def test_who_does_not_want_it_gets_none() -> None:
 )
 def test_apps(app: str, together: list[int]) -> None:
     views = searched_views(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False, joins=True))
-    assert [len(j.funcs) for v in views[1:] for j in v.joins] == together
+    assert [len(j.funcs) for v in views[1:] for j in v.fusions] == together
 
 
 def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
     bound = fields(2000, 2100)
     settings = SearchSettings(beam_size=2, passes=1, joins=True)
     found = Beam(settings).search(bound, H200)
-    assert found.best.joins == (Join(("across", "down")),)
+    assert found.best.joins == (HorizontalFusion(("across", "down")),)
     assert reasons(bound, found.best, H200) == []
     small = fields()
     assert_backends_agree(small, lower(small, Beam(settings).search(small, H200).best))

@@ -8,7 +8,7 @@ import pytest
 import autosched
 from autosched import interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.stepping import with_one_step
+from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.apps import get_app
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
@@ -102,7 +102,7 @@ def test_kernels_are_described_and_built_again(text: str) -> None:
     bound = seam()
     (kernel, *_) = with_scan(bound, text).kernels[-1:]
     view = with_one_step(bound)
-    assert view is with_one_step(bound) and with_one_step(view) is view and view.computed is bound
+    assert view is with_one_step(bound) and with_one_step(view) is view and view.rewritten is bound
     structure, params = describe_kernel(view, kernel)
     again = build_kernel(Featurizer(view, H200).model(structure), np.array(params, np.int64))
     assert again == kernel

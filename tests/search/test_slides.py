@@ -10,7 +10,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc

@@ -12,7 +12,7 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.apps.registry import NAMES
@@ -66,11 +66,11 @@ def test_sums_that_round_are_shared_only_if_that_is_asked_for() -> None:
 
 def test_threads_share_what_scatters() -> None:
     *_, view = split_views(bind(histogram(), {"image": (2560, 1536)}), H200)
-    split, *_ = view.splits
+    split, *_ = view.rfactors
     assert split.atomic and split.func == "hist"
     assert [name for name, _ in split.loops] == ["r.y"], "rows are cut, so that neighbours stay together"
     assert split.loops[0][1] >= 3 * H200.multiprocessors
-    assert not any(s.atomic for v in split_views(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.splits)
+    assert not any(s.atomic for v in split_views(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.rfactors)
 
 
 def test_a_histogram_is_accumulated_in_shared_memory() -> None:
@@ -103,7 +103,7 @@ def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Targ
         longest = [prod(d.extent for d in s.reductions) for f in view.funcs.values() for s in f.stages[1:]]
         assert max(longest) < prod(d.extent for d in whole.funcs["total"].stages[1].reductions)
         assert min(n for n in longest) >= min(LEAST_SHARE, 4)
-        assert view.original is whole
+        assert view.root_pipeline is whole
 
 
 def test_vectors_do_not_scatter() -> None:
@@ -116,7 +116,7 @@ def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None
     image = (np.random.default_rng(0).random(SHAPE) * 255).astype(dtype)
     found = autosched.schedule(pipeline, inputs={"image": image}, target="h200", strategy="beam")
     assert found.schedule.splits
-    roots = schedule_roots(found.bound.original, H200)
+    roots = schedule_roots(found.bound.root_pipeline, H200)
     seconds = simulate(found.bound, found.schedule, H200).seconds
     assert seconds < 0.25 * simulate(found.bound, roots, H200).seconds
     (expected,) = interpret(pipeline, {"image": image}).values()
@@ -179,7 +179,7 @@ def test_every_kind_of_search_explains_itself() -> None:
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=3, reuse=False)
     assert found.schedule.splits
     assert "total_part" in found._repr_html_()
-    again = autosched.ScheduledPipeline(found.bound.original, found.schedule, H200)
+    again = autosched.ScheduledPipeline(found.bound.root_pipeline, found.schedule, H200)
     assert again.text() == found.text()
 
 
@@ -188,9 +188,9 @@ def test_the_best_of_several_ways_is_reported(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=4, top_k=4, measure="simulated")
     assert found.found is not None and found.found.evaluator is not None
-    assert found.found.evaluator.bound.splits == found.schedule.splits
+    assert found.found.evaluator.bound.rfactors == found.schedule.splits
     found.report(tmp_path / "mean.html")
-    whole = found.bound.original
+    whole = found.bound.root_pipeline
     baseline = autosched.ScheduledPipeline(whole, schedule_roots(whole, H200), H200, found=found.found)
     baseline.report(tmp_path / "roots.html")
     assert "total_part" in (tmp_path / "mean.html").read_text()

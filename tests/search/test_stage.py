@@ -6,7 +6,7 @@ import numpy as np
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX

@@ -6,7 +6,7 @@ import numpy as np
 
 from autosched import Func, Input, Pipeline, RDom, float32, select
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.expr import Expr
 from autosched.lower.program import lower
 from autosched.schedule.types import Schedule

@@ -8,7 +8,7 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.featurize.pipeline_tables import BatchEvaluation

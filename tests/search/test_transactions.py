@@ -6,7 +6,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.structure import Structure
 from autosched.schedule.types import Level, StageId
 from autosched.schedule.validate import reasons

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autosched.analysis.naming import RESERVED, Namer
+from autosched.analysis.identifiers import RESERVED, Namer
 from autosched.lower.ir import (
     Alloc,
     For,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS, Call, Const

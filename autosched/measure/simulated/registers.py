@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
 from autosched.lower.ir import ConstValue, Let, Op, Read, Ref, Shuffle, Stmt, Store, Value, walk_values
 from autosched.lower.unroll import value_key
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
 
 WARP = 32

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.errors import CompileError
 from autosched.lower.ir import KernelIR

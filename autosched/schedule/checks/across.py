@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.across import accumulated, lane_loops, lanes_of
 from autosched.schedule.derived import is_promoted
 from autosched.schedule.plan import KernelPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from autosched.analysis.bound import BoundPipeline, LoopDim
+from autosched.analysis.bound_pipeline import BoundPipeline, LoopDim
 from autosched.schedule.across import accumulated, lane_loops
 from autosched.schedule.steps import Walk, step_loops, walk_of
 from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling

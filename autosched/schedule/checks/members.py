@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.owned import left_out
 from autosched.schedule.plan import KernelPlan, Nest, NestLoop
 from autosched.schedule.thread_groups import owns_tile
@@ -45,9 +45,9 @@ def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Targ
         func = bound.funcs[m.func]
         if m.at.level is not Level.BLOCK:
             yield f"{m.func} is stored to global memory, which only a Member at BLOCK can be, not at {m.at.level.name}"
-        elif staged_source(m.func) is not None:
+        elif cached_source(m.func) is not None:
             yield f"{m.func} is a copy of what is in global memory already; do not store it"
-        elif len(func.working) != 1 or not func.is_pure or not owns_tile(func, func.working[0]):
+        elif len(func.nonempty_stages) != 1 or not func.is_pure or not owns_tile(func, func.nonempty_stages[0]):
             yield f"{m.func} has updates; a Member that is stored to global memory has one pure definition"
 
 
@@ -182,16 +182,16 @@ def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
         allocation = plan.allocations[m.func]
         if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
             yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
-        if not all(owns_tile(allocation.func, s) for s in allocation.func.working):
+        if not all(owns_tile(allocation.func, s) for s in allocation.func.nonempty_stages):
             yield f"{m.func} writes at computed points and cannot live in registers"
         for n in nests.values():
-            if n.stage.func in plan.bound.users[m.func] and not _read_at_constants(plan, n, m.func, nests):
+            if n.stage.func in plan.bound.consumers[m.func] and not _read_at_constants(plan, n, m.func, nests):
                 yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
 
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
     allocation = plan.allocations[name]
-    passed_on = plan.inlined & plan.bound.users[name]
+    passed_on = plan.inlined & plan.bound.consumers[name]
     constant = {loop.name for loop in _unrolled_loops(n, nests)}
     start = n.point()
     queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.derived import array_strides
 from autosched.schedule.placement import shared_layout, workspace_layout
 from autosched.schedule.plan import KernelPlan

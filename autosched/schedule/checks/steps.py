@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.schedule.steps import MOST_LAUNCHES, Walk, in_step, step_count, walk_of
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 from autosched.target import Target

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autosched.analysis import index as ix
-from autosched.analysis.bound import BoundFunc, BoundPipeline
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.checks.members import readers, sources_through
 from autosched.schedule.checks.structure import points_of_threads
 from autosched.schedule.derived import is_promoted, is_unrolled
@@ -54,7 +54,7 @@ def windows_slide_under_one_definition(bound: BoundPipeline, kernel: Kernel, tar
         yield f"windows slide along points of {at.host.func}: it must be pure, and the kernel's only root"
     for m in kernel.members:
         func = bound.funcs[m.func]
-        if m.at.level is Level.STREAM and not all(owns_tile(func, s) for s in func.working):
+        if m.at.level is Level.STREAM and not all(owns_tile(func, s) for s in func.nonempty_stages):
             yield f"stages of {m.func} touch each other's points, so they cannot be computed a few rows at a time"
         elif m.at.level is Level.THREAD and _home(kernel, m.at.host) != at.host:
             yield f"{m.func} is computed inside {_home(kernel, m.at.host)}; with windows that slide, only in {at.host}"
@@ -139,7 +139,7 @@ def asynchronous_members_are_copies(bound: BoundPipeline, kernel: Kernel, target
     for m in kernel.members:
         if not m.asynchronous:
             continue
-        source = staged_source(m.func)
+        source = cached_source(m.func)
         if m.buffers == 1:
             yield f"{m.func} has 1 buffer: to be copied while another step is computed it needs 2"
         elif source is None or source in own:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from autosched.analysis.bound import BoundPipeline, BoundStage
-from autosched.analysis.staging import staged_source
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.across import without_lanes
 from autosched.schedule.placement import sources_of
 from autosched.schedule.thread_groups import owns_tile
@@ -38,7 +38,7 @@ def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterato
     for k, kernel in enumerate(schedule.kernels):
         inlined |= {i.func for i in kernel.inlined}
         for t in kernel.tilings():
-            if staged_source(t.stage.func) is not None:
+            if cached_source(t.stage.func) is not None:
                 continue  # every kernel may have a copy of its own
             if t.stage in seen:
                 yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
@@ -149,7 +149,7 @@ def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) 
         if sorted(m.storage_order) != sorted(func.dims):
             yield f"storage order of {m.func} must list {', '.join(func.dims)}"
         outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
-        if outside and not m.stored and staged_source(m.func) is None:
+        if outside and not m.stored and cached_source(m.func) is None:
             yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it; store it, too"
 
 
@@ -157,7 +157,7 @@ def staged_sources_lie_outside(bound: BoundPipeline, kernel: Kernel, target: Tar
     """Copies are made in shared memory, of arrays in global memory that other kernels or the caller have filled."""
     inside = {*kernel.root_funcs, *(m.func for m in kernel.members), *(i.func for i in kernel.inlined)}
     for m in kernel.members:
-        source = staged_source(m.func)
+        source = cached_source(m.func)
         if source is None:
             continue
         if source in inside:
@@ -165,7 +165,7 @@ def staged_sources_lie_outside(bound: BoundPipeline, kernel: Kernel, target: Tar
         if m.at.level not in IN_SHARED_MEMORY:
             yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK or STREAM"
     for name in inside - {m.func for m in kernel.members}:
-        if staged_source(name) is not None:
+        if cached_source(name) is not None:
             yield f"{name} is no Member at BLOCK or STREAM, and only such are copies of sources"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, float32
 from autosched.lower.ir import Buffer, For, KernelIR, LoopRole, Memory, Ref, Stmt
 from autosched.measure.simulated.device import Device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import float32, int32
 from autosched.lower.ir import Barrier, Let, LoopRole, Memory, Op, Read, Stmt, Store
 from autosched.measure.simulated.chain import UNROLLED_BY_COMPILER, phase_chains

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, bool_, float32, float64, int32, uint16
 from autosched.lower.ir import (
     Barrier,

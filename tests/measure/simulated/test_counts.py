@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from autosched.analysis import index as ix
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import KernelIR, Let, LetIndex, Read, Store, walk
 from autosched.lower.program import Program, lower
 from autosched.measure.simulated.count import SiteCounts, count_sites

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.analysis import index as ix
-from autosched.analysis.naming import Namer
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import float32
 from autosched.lower.ir import Let, LoopRole, Memory, Op, Read, Ref, Stmt, Store
 from autosched.measure.simulated.count import count_kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 
 c, y, x = Var("c"), Var("y"), Var("x")
 

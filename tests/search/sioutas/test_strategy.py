@@ -9,7 +9,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app, load_apps
 from autosched.featurize.describe import describe_kernel
 from autosched.lower.program import lower

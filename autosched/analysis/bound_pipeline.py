@@ -1,0 +1,346 @@
+"""A pipeline bound to shapes: every domain, region and access in exact integers.
+
+This is what search, schedules and lowering work on. Funcs are referred to by their unique names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from autosched.analysis.expressions.expression_graph import ExpressionGraph, expression_graph
+from autosched.analysis.identifiers import identifiers, reserved_names
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.to_index import to_index
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Expr, Load, Param, Scalar, walk
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.source_location import SourceLocation
+
+Box = tuple[tuple[int, int], ...]
+"""Inclusive (low, high) per dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDim:
+    """A loop of a stage.
+
+    Args:
+        name: The Func's dimension, or the reduction variable (``r.x``).
+        reduction: Whether it is a reduction loop.
+        lo: Lowest value of a reduction loop (pure loops follow the region).
+        hi: Highest value; below ``lo`` when the loop is empty.
+        parallel: Whether its iterations may run in any order on different threads.
+        lanes: Whether its iterations are threads side by side that share terms
+            (`autosched.analysis.rewrites.lane_loops`).
+        in_step: Whether its iterations may run in any order within one iteration of the stage's ``steps``.
+    """
+
+    name: str
+    reduction: bool
+    parallel: bool
+    lo: int = 0
+    hi: int = -1
+    lanes: bool = False
+    in_step: bool = False
+
+    @property
+    def extent(self) -> int:
+        """Number of iterations of a reduction loop."""
+        return max(self.hi - self.lo + 1, 0)
+
+
+@dataclass(frozen=True)
+class AccessFootprint:
+    """What a stage reads of one source: for each dimension, indices whose hull over the loops is the region read."""
+
+    source: str
+    dims: tuple[tuple[ix.Index, ...], ...]
+
+    @cached_property
+    def loop_vars(self) -> tuple[frozenset[str], ...]:
+        """Names of the loop variables that each dimension's indices depend on."""
+        return tuple(frozenset(name for i in dim for name in ix.loop_vars(i)) for dim in self.dims)
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """One definition of a Func over concrete loops.
+
+    ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
+    ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
+    only where they write. Where ``combine`` has an operator for each value, the update is atomic: a value is combined
+    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere. ``steps`` are the
+    reduction loops, outermost first, within one iteration of which more loops are parallel than otherwise: those that
+    are ``in_step``. ``skipped`` marks the stages of a Func without points.
+    """
+
+    func: str
+    number: int
+    loops: tuple[LoopDim, ...]
+    store: tuple[ix.Index, ...]
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    footprints: tuple[AccessFootprint, ...]
+    associative: bool
+    owns_point: bool
+    location: SourceLocation | None
+    memo: dict[int, ix.Index] = field(repr=False, compare=False)
+
+    def index_of(self, e: Expr) -> ix.Index:
+        """Return the symbolic index of an integer expression of this stage."""
+        return to_index(e, self.memo)
+
+    @property
+    def is_update(self) -> bool:
+        """Whether this is an update definition."""
+        return self.number > 0
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether a loop has no iterations, so that the stage does nothing."""
+        return self.skipped or any(d.reduction and d.extent == 0 for d in self.loops)
+
+    def loop(self, name: str) -> LoopDim:
+        """Return the loop of that name."""
+        return next(d for d in self.loops if d.name == name)
+
+    @cached_property
+    def reductions(self) -> tuple[LoopDim, ...]:
+        """The reduction loops in order."""
+        return tuple(d for d in self.loops if d.reduction)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Names of everything the stage reads, itself included."""
+        return tuple(f.source for f in self.footprints)
+
+    @cached_property
+    def graph(self) -> ExpressionGraph:
+        """How its expressions are nested and shared."""
+        return expression_graph((*self.values, *self.indices))
+
+    @cached_property
+    def load_counts(self) -> Mapping[str, int]:
+        """How many distinct loads of each source the stage's expressions hold."""
+        counts: dict[str, int] = {}
+        seen: set[tuple[str, ...]] = set()
+        for load, source in self.loads:
+            text = (source, str(load.component), *(ix.key(self.index_of(i)) for i in load.indices))
+            if text not in seen:
+                seen.add(text)
+                counts[source] = counts.get(source, 0) + 1
+        return counts
+
+    @cached_property
+    def loads(self) -> tuple[tuple[Load, str], ...]:
+        """All loads, those in indices included, with the names of what they read."""
+        nodes = {id(n): n for e in (*self.values, *self.indices) for n in walk(e)}
+        return tuple((n, self.names[id(n.source)]) for n in nodes.values() if isinstance(n, Load))
+
+    names: dict[int, str] = field(repr=False, compare=False, default_factory=dict)
+    combine: tuple[str, ...] = ()
+    skipped: bool = False
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BoundFunc:
+    """A Func with its region (what the whole pipeline computes of it).
+
+    ``fixed`` gives, for dimensions that some update writes at other places than its Var, the range that is always
+    computed; None elsewhere. ``within`` gives, for dimensions in which a boundary condition acts, the range in which it
+    reads its source; None elsewhere.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtypes: tuple[DType, ...]
+    stages: tuple[BoundStage, ...]
+    region: Box
+    fixed: tuple[tuple[int, int] | None, ...]
+    is_output: bool
+    undefined: bool
+    consumers: tuple[str, ...]
+    boundary: str | None = None
+    within: tuple[tuple[int, int] | None, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @cached_property
+    def nonempty_stages(self) -> tuple[BoundStage, ...]:
+        """The stages that compute anything."""
+        return tuple(s for s in self.stages if s.values and not s.is_empty)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Extent of the region in each dimension."""
+        return tuple(max(hi - lo + 1, 0) for lo, hi in self.region)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether there is only the pure definition, so that the Func can be inlined."""
+        return len(self.stages) == 1
+
+
+@dataclass(frozen=True)
+class BoundInput:
+    """An input with its shape."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RFactor:
+    """A reduction that is computed in pieces (`autosched.analysis.rewrites.rfactor`).
+
+    Attributes:
+        func: The Func, by its name in the pipeline that earlier splits have made.
+        stage: Number of the update.
+        loops: The reduction's loops that are cut, each with its number of pieces. Piece k of a loop cut into n has
+            the iterations k, k + n, k + 2n and so on: threads side by side read neighbouring elements.
+        atomic: Whether the iterations of each piece, or of all where no loop is cut, run on threads side by side, which
+            combine what they have with what is there by atomic operations.
+    """
+
+    func: str
+    stage: int
+    loops: tuple[tuple[str, int], ...]
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HorizontalFusion:
+    """Funcs computed as one Func with several values (`autosched.analysis.rewrites.horizontal_fusion`).
+
+    Attributes:
+        funcs: Their names in the pipeline that splits and earlier joins have made.
+    """
+
+    funcs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoundPipeline:
+    """A pipeline with concrete shapes and specialised parameters.
+
+    ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
+    ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
+    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
+    those whose value is built in. ``views`` has what `autosched.analysis.rewrites.cache_read.with_staged` made of it.
+    Of a pipeline with reductions in pieces (`autosched.analysis.rewrites.rfactor`), ``splits`` says which, and
+    ``unsplit`` is the original. Of one with Funcs computed together (`autosched.analysis.rewrites.horizontal_fusion`),
+    ``joins`` says which, ``unjoined`` is the one without, and ``joined_arrays`` is what `returned` says. Of one that
+    stands for a step of a reduction (`autosched.analysis.rewrites.mainloop_step`), ``held`` is the Func that is
+    reduced, and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
+    (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without. ``one_step``
+    says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`); ``unshared`` is the one with
+    all steps then, too. ``facts`` is what `autosched.schedule.known` keeps of its kernels.
+    """
+
+    pipeline: Pipeline
+    shapes: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, BoundInput]
+    funcs: Mapping[str, BoundFunc]
+    outputs: Mapping[str, str]
+    scalars: tuple[Param, ...]
+    specialised: Mapping[str, Scalar]
+    names: Mapping[int, str] = field(repr=False)
+    keep: tuple[object, ...] = field(repr=False, default=())
+    views: dict[frozenset[str], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    rfactors: tuple[RFactor, ...] = ()
+    before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    rfactor_views: dict[tuple[RFactor, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    fusions: tuple[HorizontalFusion, ...] = ()
+    before_fusion: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    fusion_views: dict[tuple[HorizontalFusion, ...], BoundPipeline] = field(
+        repr=False, compare=False, default_factory=dict
+    )
+    fused_arrays: tuple[tuple[str, str, int], ...] = ()
+    register_blocked: str = ""
+    buffers: int = 1
+    step_views: dict[tuple[object, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
+    lane_loops: tuple[tuple[str, int, str, int, int], ...] = ()
+    before_lane_loops: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    lane_loop_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
+        repr=False, compare=False, default_factory=dict
+    )
+    one_step: bool = False
+    facts: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    @property
+    def root_pipeline(self) -> BoundPipeline:
+        """The pipeline as the user wrote it, no reduction in pieces and no Funcs joined."""
+        computed = self.rewritten
+        return computed if computed.before_rfactor is None else computed.before_rfactor
+
+    @property
+    def rewritten(self) -> BoundPipeline:
+        """The pipeline that kernels compute: without loops over lanes, and with all steps of scans over rows.
+
+        Only features and searches have others.
+        """
+        return self if self.before_lane_loops is None else self.before_lane_loops
+
+    @property
+    def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
+        """What tells this pipeline apart from the original."""
+        return (*self.rfactors, *self.fusions)
+
+    @cached_property
+    def output_components(self) -> tuple[tuple[str, str, int], ...]:
+        """What the caller gets: the name of each array, the Func it comes from, and which component of it."""
+        if self.fused_arrays:
+            return self.fused_arrays
+        found = []
+        for public, func in self.outputs.items():
+            count = len(self.funcs[func].dtypes)
+            found += [(public if count == 1 else f"{public}_{k}", func, k) for k in range(count)]
+        return tuple(found)
+
+    @cached_property
+    def key(self) -> str:
+        """Text that identifies pipeline, shapes and specialised parameters."""
+        shapes = [self.shapes[i.name] for i in self.pipeline.inputs]
+        values = [repr(self.specialised.get(p.name)) for p in self.pipeline.params]
+        return f"{self.pipeline.hash}|{shapes}|{values}"
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """The place of every Func in topological order."""
+        return {name: k for k, name in enumerate(self.funcs)}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, frozenset[str]]:
+        """The Funcs that read every Func, directly or not."""
+        found: dict[str, set[str]] = {name: set() for name in self.funcs}
+        for name in reversed(list(self.funcs)):
+            for source in {s for stage in self.funcs[name].stages for s in stage.sources}:
+                if source in found and source != name:
+                    found[source] |= {name, *found[name]}
+        return {name: frozenset(users) for name, users in found.items()}
+
+    @cached_property
+    def identifiers(self) -> Mapping[str, str]:
+        """The name in generated code of every input, Func and run-time parameter."""
+        return identifiers(self)
+
+    @cached_property
+    def taken_labels(self) -> frozenset[str]:
+        """Names that generated code cannot use for loops and local variables."""
+        return reserved_names(self, self.identifiers)
+
+    def stage(self, func: str, number: int) -> BoundStage:
+        """Return a stage of a Func."""
+        return self.funcs[func].stages[number]
+
+    def is_input(self, name: str) -> bool:
+        """Whether a source is an input."""
+        return name in self.inputs

@@ -1,0 +1,90 @@
+"""What the condition of a select says about the integers it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from autosched.analysis.indices import index as ix
+from autosched.lang.expr import COMPARISONS, Binary, Expr, Unary
+
+MOST_TERMS = 256
+"""Ranges of indices with more terms, nested ones counted in, are not refined: each select of a chain would take as long
+as all before it."""
+Fact = tuple[ix.Index, ix.Interval]
+"""An index and a range it lies in."""
+
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+def compared_integers(condition: Expr) -> list[Expr]:
+    """Return the integers that a condition compares."""
+    return [e for c, _ in _comparisons(condition, None) for e in (c.a, c.b)]
+
+
+def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) -> list[Fact]:
+    """Return what follows from a condition that holds, or fails.
+
+    Args:
+        condition: Comparisons, and logic between them.
+        truth: Whether it holds.
+        memo: Indices of the compared integers by ``id``.
+    """
+    facts: list[Fact] = []
+    for comparison, holds in _comparisons(condition, truth):
+        a, b = memo[id(comparison.a)], memo[id(comparison.b)]
+        op = comparison.op if holds else _NEGATED[comparison.op]
+        if op in _SWAPPED:
+            facts += [(a, _implied(op, ix.interval(b))), (b, _implied(_SWAPPED[op], ix.interval(a)))]
+    return facts
+
+
+def range_given_facts(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
+    """Return the range of an index where facts hold about its terms, or about itself plus a constant."""
+    known: dict[str, ix.Interval] = {}
+    for index, (low, high) in facts:
+        match ix.terms_of(index):
+            case ((term, 1),) if isinstance(index, ix.Affine):
+                lo, hi = known.get(term.key, term.interval)
+                known[term.key] = max(lo, low - index.const), min(hi, high - index.const)
+    if any(lo > hi for lo, hi in known.values()):
+        return ix.interval(e)  # the condition cannot be: the arm is never taken
+    if sum(1 for _ in islice(ix.atoms(e), MOST_TERMS + 1)) > MOST_TERMS:
+        return ix.interval(e)
+    lo, hi = ix.bounds(e, known)
+    for index, (low, high) in facts:
+        difference = ix.sub(e, index)
+        if isinstance(difference, int):
+            lo, hi = max(lo, low + difference), min(hi, high + difference)
+    return (lo, hi) if lo <= hi else ix.interval(e)
+
+
+def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:
+    """Yield the integer comparisons that are decided with the condition, or all of them for ``truth=None``."""
+    stack = [(condition, truth is not False)]
+    while stack:
+        e, holds = stack.pop()
+        match e:
+            case Unary(op="not"):
+                stack.append((e.a, not holds))
+            case Binary(op="and" | "or") if e.dtype.kind == "b":
+                if truth is None or (e.op == "and") == holds:
+                    stack += [(e.b, holds), (e.a, holds)]
+            case Binary(op=op) if op in COMPARISONS and e.a.dtype.is_int and e.b.dtype.is_int:
+                yield e, holds
+
+
+def _implied(op: str, other: ix.Interval) -> ix.Interval:
+    """Return the range of what compares so with a number of the given range."""
+    lo, hi = other
+    match op:
+        case "lt":
+            return -2 * ix.UNBOUNDED, hi - 1
+        case "le":
+            return -2 * ix.UNBOUNDED, hi
+        case "gt":
+            return lo + 1, 2 * ix.UNBOUNDED
+        case "ge":
+            return lo, 2 * ix.UNBOUNDED
+    return other

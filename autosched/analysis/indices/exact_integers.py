@@ -1,0 +1,48 @@
+"""Int32 values that are exact, as coordinates take part in them (`autosched.analysis.indices.integer_widths`)."""
+
+from __future__ import annotations
+
+from autosched.lang.dtypes import DType, int32, int64
+from autosched.lang.expr import Binary, Cast, Const, Expr, Select, Unary, children
+
+NARROW_BITS = 16
+
+
+def is_exact_integer(e: Expr) -> bool:
+    """Return whether an int32 expression is made of coordinates, constants and integers of at most 16 bits."""
+    if e.dtype != int32 or e.weak:
+        return False
+    has_coordinate = False
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        match node:
+            case Const():
+                continue
+            case Cast(a=a) if a.weak:
+                has_coordinate = True
+            case Cast(a=a) if is_narrow(a.dtype):
+                continue
+            case Select() if node.dtype == int32:
+                stack += [node.t, node.f]
+            case Unary() | Binary() if node.dtype == int32:
+                stack += children(node)
+            case _:
+                return False
+    return has_coordinate
+
+
+def is_count(lo: int, hi: int, *, exact: bool) -> bool:
+    """Return whether an exact integer shifted so far is exact; typed counts from 32 on are taken modulo 32.
+
+    Args:
+        lo: Least count.
+        hi: Greatest count.
+        exact: Whether coordinates take part in the count.
+    """
+    return 0 <= lo <= hi < (int64.bits - 1 if exact else int32.bits)
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Return whether a type is bool or an integer of at most 16 bits."""
+    return dtype.kind == "b" or (dtype.is_int and dtype.bits <= NARROW_BITS)

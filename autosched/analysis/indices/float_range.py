@@ -1,0 +1,97 @@
+"""Ranges of integers that come from clamped floating-point values, as in ``cast(int32, clamp(v, 0.0, 255.0))``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from autosched.lang.dtypes import DType
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Select, Unary, postorder
+
+_ROUNDING: Mapping[str, Callable[[float], float]] = {
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
+}  # fmt: skip
+_ARITHMETIC = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
+Range = tuple[float, float]
+Integers = tuple[int, int]
+EVERYTHING: Range = (-math.inf, math.inf)
+
+
+def converted_range(e: Expr, target: DType, known: Mapping[int, Integers] = MappingProxyType({})) -> Integers:
+    """Return the range of a float or bool expression converted to an integer type.
+
+    Arithmetic, minima, maxima, rounding and choices are followed. NaN, which becomes 0, is always possible.
+
+    Args:
+        e: The expression.
+        target: The integer type.
+        known: Ranges of `converted_integers`, by ``id``; that of the type for others.
+    """
+    if e.dtype.kind == "b":
+        return 0, 1
+    found: dict[int, Range] = {}
+    for node in postorder([e], found, _followed):
+        found[id(node)] = _applied(node, [found[id(c)] for c in _followed(node)], known)
+    lo, hi = found[id(e)]
+    ends = [target.min_value if v < target.min_value else min(int(min(v, 2.0**64)), target.max_value) for v in (lo, hi)]
+    return min(ends[0], 0), max(ends[1], 0)
+
+
+def converted_integers(e: Expr) -> list[Expr]:
+    """Return the integers whose ranges matter to that of a float expression."""
+    found: list[Expr] = []
+    seen: dict[int, Expr] = {}
+    for node in postorder([e], seen, _followed):
+        seen[id(node)] = node
+        if isinstance(node, Cast) and node.dtype.is_float and node.a.dtype.is_int:
+            found.append(node.a)
+    return found
+
+
+def _followed(e: Expr) -> Sequence[Expr]:
+    """Return the operands whose ranges decide that of ``e``."""
+    match e:
+        case Call(name=name) if name in _ROUNDING:
+            return e.args
+        case Cast() | Unary() if e.a.dtype.is_float:
+            return (e.a,)
+        case Binary(op=op) if op in _ARITHMETIC:
+            return e.a, e.b
+        case Select():
+            return e.t, e.f
+    return ()
+
+
+def _applied(e: Expr, operands: Sequence[Range], known: Mapping[int, Integers]) -> Range:
+    """Return the range of ``e`` where those of the followed operands are known.
+
+    The ends are worked out in the type that the operation is done in: rounding keeps the order.
+    """
+    kind = e.dtype.numpy.type
+    with np.errstate(all="ignore"):
+        match e:
+            case Const():
+                return float(e.value), float(e.value)
+            case Cast(a=a) if not a.dtype.is_float and e.dtype.is_float:
+                ends = [e.dtype.rounded(v) for v in known.get(id(a), (a.dtype.min_value, a.dtype.max_value))]
+            case _ if not operands:
+                return EVERYTHING
+            case Call(name=name):
+                ends = [float(_ROUNDING[name](v)) for v in operands[0]]
+            case Binary(op="truediv") if operands[1][0] <= 0 <= operands[1][1]:
+                return EVERYTHING
+            case Binary(op=op):
+                ends = [float(_ARITHMETIC[op](kind(p), kind(q))) for p in operands[0] for q in operands[1]]
+            case Unary(op=op):
+                lo, hi = operands[0]
+                ends = [-lo, -hi] if op == "neg" else [abs(lo), abs(hi), *([0.0] if lo <= 0 <= hi else [])]
+            case Select():
+                ends = [v for r in operands for v in r]
+            case _:  # a conversion between floating-point types
+                ends = [float(kind(v)) for v in operands[0]]
+    return EVERYTHING if any(math.isnan(v) for v in ends) else (min(ends), max(ends))

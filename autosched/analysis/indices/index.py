@@ -1,0 +1,286 @@
+"""Exact integer index expressions: affine sums over loop variables and a few non-affine atoms.
+
+An index is a Python ``int`` or an `Affine`. Every node carries its canonical text (equality and hashing use it) and
+the interval it lies in for the ranges of its loop variables, so simplification is local and exact: a minimum, floor
+division or remainder that the intervals decide is never built. The same functions accept NumPy arrays, which is how
+regions are computed for many candidates or many blocks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.indices.index_arithmetic import add as add
+from autosched.analysis.indices.index_arithmetic import at_most as at_most
+from autosched.analysis.indices.index_arithmetic import data as data
+from autosched.analysis.indices.index_arithmetic import floordiv as floordiv
+from autosched.analysis.indices.index_arithmetic import maximum as maximum
+from autosched.analysis.indices.index_arithmetic import minimum as minimum
+from autosched.analysis.indices.index_arithmetic import mod as mod
+from autosched.analysis.indices.index_arithmetic import multiply as multiply
+from autosched.analysis.indices.index_arithmetic import scale as scale
+from autosched.analysis.indices.index_arithmetic import select as select
+from autosched.analysis.indices.index_arithmetic import sub as sub
+from autosched.analysis.indices.index_arithmetic import var as var
+from autosched.analysis.indices.index_arithmetic import weighted_sum as weighted_sum
+from autosched.analysis.indices.terms import UNBOUNDED as UNBOUNDED
+from autosched.analysis.indices.terms import Affine as Affine
+from autosched.analysis.indices.terms import Atom as Atom
+from autosched.analysis.indices.terms import Index as Index
+from autosched.analysis.indices.terms import Interval as Interval
+from autosched.analysis.indices.terms import LoopVar as LoopVar
+from autosched.analysis.indices.terms import Number as Number
+from autosched.analysis.indices.terms import Term as Term
+from autosched.analysis.indices.terms import interval as interval
+from autosched.analysis.indices.terms import key as key
+
+ENUMERATED = 1 << 18
+"""Values of the loop variables, all together, among which `extent` looks for the largest."""
+
+
+def terms_of(e: Index) -> tuple[tuple[Term, int], ...]:
+    """Return the terms of an index (none for a constant)."""
+    return e.terms if isinstance(e, Affine) else ()
+
+
+def atoms(e: Index) -> Iterator[Term]:
+    """Yield the different terms at any depth."""
+    seen: set[str] = set()
+    stack = [t for t, _ in reversed(terms_of(e))]
+    while stack:
+        t = stack.pop()
+        if t.key in seen:
+            continue
+        seen.add(t.key)
+        yield t
+        if isinstance(t, Atom):
+            stack.extend(inner for a in reversed(t.args) for inner, _ in reversed(terms_of(a)))
+
+
+def postorder(e: Index, done: Container[str] = ()) -> Collection[Atom]:
+    """Return the atoms at any depth, those inside others before them; there are none in most indices.
+
+    Args:
+        e: The index.
+        done: Keys of atoms that are left out, with those inside them.
+    """
+    stack = [t for t, _ in reversed(terms_of(e)) if isinstance(t, Atom) and t.key not in done]
+    found: dict[str, Atom] = {}
+    while stack:
+        t = stack[-1]
+        atoms_inside = (i for a in t.args for i, _ in terms_of(a) if isinstance(i, Atom))
+        inner = [i for i in atoms_inside if i.key not in found and i.key not in done]
+        if inner and t.key not in found:
+            stack.extend(reversed(inner))
+        else:
+            found.setdefault(t.key, t)
+            stack.pop()
+    return found.values()
+
+
+def loop_vars(e: Index) -> dict[str, LoopVar]:
+    """Return the loop variables an index depends on, by name (those inside data values not included)."""
+    return {t.name: t for t in atoms(e) if isinstance(t, LoopVar)}
+
+
+def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
+    """Replace loop variables by indices, integers or arrays, simplifying again.
+
+    ``on_data(atom)`` gives the index for a data-dependent atom or the condition of a select; without it such atoms
+    stay as they are.
+    """
+    if not isinstance(e, Affine):
+        return e
+    done: dict[str, Number] = {}
+
+    def total(a: Index) -> Number:
+        if not isinstance(a, Affine):
+            return a
+        return weighted_sum(a.const, [(meaning(t), c) for t, c in a.terms])
+
+    def meaning(t: Term) -> Number:
+        return done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _alone(t)
+
+    for t, _ in e.terms:
+        if isinstance(t, Atom):
+            break
+    else:  # a sum of loop variables, as most are
+        return total(e)
+    for atom in postorder(e):
+        done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
+    return total(e)
+
+
+def rebuilt(atom: Atom, args: Sequence[Index]) -> Index:
+    """Return an atom with other arguments, simplified."""
+    found: Index = _substituted(atom, args, None)
+    return found
+
+
+def rewritten(e: Index, choose: Callable[[Atom, Sequence[Index]], Index | None]) -> Index:
+    """Build an index again from the inside.
+
+    Args:
+        e: The index.
+        choose: Called as ``choose(atom, arguments)``; gives what stands for an atom, or None for itself.
+    """
+    if not isinstance(e, Affine):
+        return e
+    done: dict[str, Index] = {}
+
+    def total(a: Index) -> Index:
+        if not isinstance(a, Affine):
+            return a
+        found: Index = weighted_sum(a.const, [(done[t.key] if t.key in done else _alone(t), c) for t, c in a.terms])
+        return found
+
+    for atom in postorder(e):
+        args = [total(a) for a in atom.args]
+        chosen = choose(atom, args)
+        done[atom.key] = _substituted(atom, args, None) if chosen is None else chosen
+    return total(e)
+
+
+def _alone(t: Term) -> Affine:
+    return Affine(((t, 1),), 0)
+
+
+def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
+    match t.kind:
+        case "data":
+            return _alone(t) if on_data is None else on_data(t)
+        case "div":
+            return floordiv(args[0], t.payload)
+        case "mod":
+            return mod(args[0], t.payload)
+        case "min":
+            return minimum(args[0], args[1])
+        case "max":
+            return maximum(args[0], args[1])
+        case "prod":
+            return multiply(args[0], args[1])
+    if on_data is None:
+        return select(t.payload, args[0], args[1], t.key, t.interval)
+    condition, text = on_data(t)
+    return select(condition, args[0], args[1], text, t.interval)
+
+
+def bounds(
+    e: Index, env: Mapping[str, tuple[Number, Number]], done: dict[str, tuple[Number, Number]] | None = None
+) -> tuple[Any, Any]:
+    """Return the inclusive range of an index when its loop variables (or other terms, by key) range over ``env``.
+
+    The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices;
+    otherwise a hull that grows with the ranges (inclusion-monotone).
+
+    Args:
+        e: The index.
+        env: Ranges.
+        done: Ranges of atoms that were worked out with the same ``env``; those of this index are added.
+    """
+    if not isinstance(e, Affine):
+        return e, e
+    done = {} if done is None else done
+
+    def total(a: Index) -> tuple[Number, Number]:
+        if not isinstance(a, Affine):
+            return a, a
+        lo: Number = a.const
+        hi: Number = a.const
+        for t, c in a.terms:
+            low, high = done[t.key] if isinstance(t, Atom) else env.get(t.name, t.interval)
+            if c < 0:
+                low, high = high, low
+            lo, hi = add(lo, scale(low, c)), add(hi, scale(high, c))
+        return lo, hi
+
+    for atom in postorder(e, done):
+        known = env.get(atom.key)
+        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if known is None else known
+    return total(e)
+
+
+def _atom_bounds(t: Atom, ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
+    if t.kind == "data":
+        return t.interval
+    lo, hi = ranges[0]
+    match t.kind:
+        case "div":
+            return floordiv(lo, t.payload), floordiv(hi, t.payload)
+        case "mod":
+            return _mod_bounds(lo, hi, t.payload)
+        case "min":
+            lo, hi, total = minimum(lo, ranges[1][0]), minimum(hi, ranges[1][1]), add(*t.args)
+            return lo, minimum(hi, total // 2) if isinstance(total, int) else hi
+        case "max":
+            lo, hi, total = maximum(lo, ranges[1][0]), maximum(hi, ranges[1][1]), add(*t.args)
+            return maximum(lo, -(-total // 2)) if isinstance(total, int) else lo, hi
+        case "prod":
+            return _product_bounds(ranges)
+    return maximum(minimum(lo, ranges[1][0]), t.interval[0]), minimum(maximum(hi, ranges[1][1]), t.interval[1])
+
+
+def _mod_bounds(lo: Number, hi: Number, c: int) -> tuple[Any, Any]:
+    q0, q1 = floordiv(lo, c), floordiv(hi, c)
+    if isinstance(q0, np.ndarray) or isinstance(q1, np.ndarray):
+        same = np.equal(q0, q1)
+        return np.where(same, sub(lo, scale(q0, c)), 0), np.where(same, sub(hi, scale(q0, c)), c - 1)
+    if key(q0) == key(q1):
+        return sub(lo, scale(q0, c)), sub(hi, scale(q0, c))
+    return 0, c - 1
+
+
+def _product_bounds(ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
+    (a, b), (c, d) = (
+        (lo.interval[0] if isinstance(lo, Affine) else lo, hi.interval[1] if isinstance(hi, Affine) else hi)
+        for lo, hi in ranges
+    )
+    corners = [multiply(a, c), multiply(a, d), multiply(b, c), multiply(b, d)]
+    lo, hi = corners[0], corners[0]
+    for x in corners[1:]:
+        lo, hi = minimum(lo, x), maximum(hi, x)
+    return lo, hi
+
+
+def evaluate(e: Index, env: Mapping[str, Number]) -> Any:
+    """Return the exact value for integers or arrays of all its loop variables.
+
+    Raises:
+        KeyError: If a loop variable is missing.
+        TypeError: If the index depends on data.
+    """
+    missing = [v for v in loop_vars(e) if v not in env]
+    if missing:
+        raise KeyError(missing[0])
+    value = substitute(e, env)
+    if isinstance(value, Affine):
+        raise TypeError(f"{value.key} depends on data")
+    return value
+
+
+def extent(lo: Index, hi: Index) -> int:
+    """Return the largest ``hi - lo + 1`` over all values of the loop variables, exactly where it can be enumerated."""
+    difference = add(sub(hi, lo), 1)
+    if not isinstance(difference, Affine):
+        return max(int(difference), 0)
+    names = loop_vars(difference)
+    ranges = tuple((v.name, v.lo, v.hi) for v in names.values())
+    if prod(max(hi - lo + 1, 0) for _, lo, hi in ranges) == 0:
+        return 0
+    if any(isinstance(t, Atom) and t.kind in ("data", "select") for t in atoms(difference)):
+        return max(difference.interval[1], 0)
+    return _largest(difference, ranges)
+
+
+@lru_cache(maxsize=1 << 14)
+def _largest(e: Affine, ranges: tuple[tuple[str, int, int], ...]) -> int:
+    """Return the largest value of an index that no data decides, at least 0; equal texts with equal ranges have one."""
+    if prod(hi - lo + 1 for _, lo, hi in ranges) > ENUMERATED:
+        return max(e.interval[1], 0)
+    grids = np.meshgrid(*(np.arange(lo, hi + 1) for _, lo, hi in ranges), indexing="ij", sparse=True)
+    return max(int(np.max(evaluate(e, {name: g for (name, *_), g in zip(ranges, grids, strict=True)}))), 0)
