@@ -19,12 +19,12 @@ from autosched.lower.program import Program, lower
 from autosched.runtime.compiled import CompiledPipeline
 from autosched.runtime.executable import as_backend, choose_backend, make_executable
 from autosched.runtime.signature import CallSignature
-from autosched.schedule.serialise import load_schedule as read_schedule
-from autosched.schedule.serialise import save_schedule
-from autosched.schedule.text import schedule_text
+from autosched.schedule.io.serialise import load_schedule as read_schedule
+from autosched.schedule.io.serialise import save_schedule
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
-from autosched.schedule.views import as_scheduled
 from autosched.search.modes.models import Choice
 from autosched.search.modes.one_shot import Answer, Request, find_schedule
 from autosched.search.modes.origin import Origin
@@ -72,7 +72,7 @@ class ScheduledPipeline:
         tuned: Tuned | None = None,
     ) -> None:
         validate(bound, schedule, target)
-        self.bound = as_scheduled(bound, schedule)
+        self.bound = apply_rewrites(bound, schedule)
         self.schedule = schedule
         self.target = target
         self.found = found

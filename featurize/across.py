@@ -8,9 +8,9 @@ from dataclasses import replace
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.lane_loops import LaneLoop
-from autosched.schedule.across import lane_loops
-from autosched.schedule.checks.members import thread_depth
-from autosched.schedule.types import Kernel, Level, Loop, LoopKind, Member, StageId, StageTiling
+from autosched.schedule.kernel.warp_reduction import lane_loops
+from autosched.schedule.legality.fused_producers import thread_depth
+from autosched.schedule.types import FusedProducer, Kernel, Level, Loop, LoopKind, StageId, StageTiling
 
 _ByStage = Mapping[StageId, LaneLoop]
 
@@ -21,7 +21,7 @@ def lanes_besides(bound: BoundPipeline, kernel: Kernel) -> tuple[LaneLoop, ...]:
     If the pipeline has some that the kernel has not, one lane stands for none.
     """
     own = {StageId(*one[:2]): LaneLoop(*one) for one in bound.lane_loops}
-    computed = insert_cache_reads(bound.rewritten, kernel.staged)
+    computed = insert_cache_reads(bound.rewritten, kernel.cache_reads)
     found: list[LaneLoop] = []
     expected: list[LaneLoop] = []
     for t in kernel.tilings():
@@ -78,12 +78,12 @@ def _changed(kernel: Kernel, lanes: _ByStage, change: Callable[[StageTiling, Lan
     if not any(t.stage in lanes for t in kernel.tilings()):
         return kernel
     roots = tuple(replace(r, tiling=other(r.tiling)) for r in kernel.roots)
-    members = [replace(m, tilings=tuple(other(t) for t in m.tilings)) for m in kernel.members]
+    members = [replace(m, tilings=tuple(other(t) for t in m.tilings)) for m in kernel.fused]
     tilings = {t.stage: t for t in (*(r.tiling for r in roots), *(t for m in members for t in m.tilings))}
 
-    def moved(m: Member) -> Member:
+    def moved(m: FusedProducer) -> FusedProducer:
         if m.at.level is Level.BLOCK:
             return m
         return replace(m, at=replace(m.at, depth=max(m.at.depth, thread_depth(tilings[m.at.host]))))
 
-    return replace(kernel, roots=roots, members=tuple(map(moved, members)))
+    return replace(kernel, roots=roots, fused=tuple(map(moved, members)))

@@ -25,8 +25,19 @@ from autosched.featurize.structure import (
 )
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.tiles import inlined_in
-from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
+from autosched.schedule.tilings import inlined_calls
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    StageId,
+    StageTiling,
+)
 
 ROUNDS = 4
 """How often the loops of Members are widened at most; what a THREAD Member needs follows from its host's loops."""
@@ -96,9 +107,9 @@ def _built(model: KernelModel, params: NDArray[np.int64], needed: Mapping[str, t
     members = []
     for spot in structure.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
-        at = At(spot.level, spot.host, _depth(model, tilings[spot.host], spot))
-        members.append(Member(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
-    calls = inlined_in(bound, list(tilings), set(structure.inlined))
+        at = ComputeAt(spot.level, spot.host, _depth(model, tilings[spot.host], spot))
+        members.append(FusedProducer(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
+    calls = inlined_calls(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
     found = Kernel(
         tuple(Root(tilings[s]) for s in structure.stages),

@@ -25,7 +25,7 @@ from autosched.featurize.structure import (
     thread_order,
     tiled_dims,
 )
-from autosched.schedule.types import Kernel, Level, LoopKind, Member, StageTiling
+from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageTiling
 
 Params = tuple[int, ...]
 
@@ -43,19 +43,19 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[Structure, Pa
     Raises:
         ScheduleError: If the kernel computes a reduction in steps (see `autosched.featurize.stepped`).
     """
-    if kernel.stream is not None:
-        raise ScheduleError(f"{kernel.stream.host} is computed in steps: describe one of them (featurize.stepped)")
+    if kernel.mainloop_at is not None:
+        raise ScheduleError(f"{kernel.mainloop_at.host} is computed in steps: describe one of them (featurize.stepped)")
     lanes = lanes_besides(bound, kernel)
-    bound = insert_cache_reads(add_lane_loops(bound, lanes), kernel.staged)
+    bound = insert_cache_reads(add_lane_loops(bound, lanes), kernel.cache_reads)
     kernel = as_one_step(bound, with_loops_over_lanes(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
     order = list(bound.funcs)
-    members = sorted(kernel.members, key=lambda m: order.index(m.func))
+    members = sorted(kernel.fused, key=lambda m: order.index(m.func))
     spots = []
     for m in members:
         place = _around(bound, kernel, m) if m.at.level is Level.THREAD else _Around()
         storage = _storage(bound, m)
         spots.append(
-            Spot(m.func, m.at.level, m.at.host, place.enclosing, m.aligned, storage, m.stored, place.each_term)
+            Spot(m.func, m.at.level, m.at.host, place.enclosing, m.aligned, storage, m.materialised, place.each_term)
         )
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
@@ -87,9 +87,9 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
 
     They may be more than blocks need, as code is made for the largest demand that can be proved.
     """
-    bound = insert_cache_reads(bound, kernel.staged)
+    bound = insert_cache_reads(bound, kernel.cache_reads)
     order = list(bound.funcs)
-    members = sorted((m for m in kernel.members if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
+    members = sorted((m for m in kernel.fused if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
 
 
@@ -112,7 +112,7 @@ def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str], tile:
     )
 
 
-def _own_tile(bound: BoundPipeline, member: Member, tiling: StageTiling) -> Tile:
+def _own_tile(bound: BoundPipeline, member: FusedProducer, tiling: StageTiling) -> Tile:
     """Return threads and points of each dimension of an update of a BLOCK Member, or none if they are the first's."""
     if member.at.level is not Level.BLOCK:
         return ()
@@ -139,7 +139,7 @@ def _unless_usual(loops: tuple[str, ...], usual: Sequence[str]) -> tuple[str, ..
     return () if loops == tuple(d for d in usual if d in loops) else loops
 
 
-def _storage(bound: BoundPipeline, member: Member) -> tuple[str, ...]:
+def _storage(bound: BoundPipeline, member: FusedProducer) -> tuple[str, ...]:
     """Return a Member's dimensions from slowest to fastest in memory, or none if they are in the usual order."""
     usual = storage_order(bound.funcs[member.func])
     return () if member.storage_order == usual else member.storage_order
@@ -152,11 +152,11 @@ class _Around(NamedTuple):
     each_term: bool = False
 
 
-def _around(bound: BoundPipeline, kernel: Kernel, member: Member) -> _Around:
+def _around(bound: BoundPipeline, kernel: Kernel, member: FusedProducer) -> _Around:
     """Return which loops enclose a THREAD Member: how many dimensions, outermost first, until all that do are."""
     host, depth = member.at.host, member.at.depth
     around = {p.dim for p in kernel.tiling(host).loops[:depth] if p.kind is LoopKind.SERIAL}
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages) if host in stages else member_dims(bound, host)
     last = max((k for k, d in enumerate(dims) if d in around), default=-1)
-    return _Around(last + 1, kernel.in_terms(member) and last < 0)
+    return _Around(last + 1, kernel.is_per_reduction_step(member) and last < 0)

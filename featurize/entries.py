@@ -22,8 +22,8 @@ from autosched.featurize.tables import Counting, Entries, OffsetTable, Vectors
 from autosched.featurize.unrolled import Reads, unrolled_entries
 from autosched.featurize.visits import Visit
 from autosched.featurize.written import MOST_POINTS
-from autosched.schedule.derived import MAX_UNROLLED_REDUCTION, is_unrolled
-from autosched.schedule.vectors import MAX_VECTOR_BYTES
+from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
+from autosched.schedule.policy import MAX_UNROLLED_REDUCTION, is_unrolled
 
 KEY_COLUMNS, PAIR_COLUMNS = 2048, 3072
 """Where the coefficients of keys and of pairs begin, far from those of a thread's points."""

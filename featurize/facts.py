@@ -5,8 +5,8 @@ from __future__ import annotations
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import AccessGroup, AccessTable, StageAccesses
 from autosched.featurize.structure import Structure, member_dims, spot_storage, tiled_dims
-from autosched.schedule.banks import walked_across_by
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.bank_conflicts import column_accessed_from
+from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
 
 
@@ -81,7 +81,7 @@ class StructureFacts:
         blocks = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
         for stages in (*(self.stages_of(f) for f in blocks), self.structure.stages):
             func = self.bound.funcs[stages[0].func]
-            together = all(owns_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
+            together = all(is_private_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
             step: list[StageId] = []
             for s in stages:
                 step = step if together else []
@@ -110,7 +110,7 @@ class StructureFacts:
         return found
 
     def across(self, lanes: tuple[str | None, ...]) -> frozenset[str]:
-        """Return BLOCK Members that neighbouring threads walk across rows (see `autosched.schedule.banks`).
+        """Return BLOCK-level producers accessed by columns (`autosched.schedule.kernel.bank_conflicts`).
 
         Args:
             lanes: The dimension that threadIdx.x walks, if any, for each of `carriers`.
@@ -121,5 +121,5 @@ class StructureFacts:
             shared = {name: order for name, order in shared.items() if order}
             passed_on = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))
-            self._across[lanes] = walked_across_by(self.bound, shared, passed_on, chosen)
+            self._across[lanes] = column_accessed_from(self.bound, shared, passed_on, chosen)
         return self._across[lanes]

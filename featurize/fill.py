@@ -19,7 +19,7 @@ from autosched.featurize.memories import GLOBAL, SHARED
 from autosched.featurize.memory import Floats, Traffic, Warps
 from autosched.featurize.occupancy import resident_blocks, shared_limit
 from autosched.featurize.rows import Bools, Ints
-from autosched.schedule.derived import is_unrolled
+from autosched.schedule.policy import is_unrolled
 from autosched.target import Target
 
 SECTOR, WAVEFRONT = 32, 128

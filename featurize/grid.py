@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.structure import Columns, Structure, lane_sizes, tiled_dims
-from autosched.schedule.tiles import loop_sizes
+from autosched.schedule.tilings import loop_sizes
 
 Ints = NDArray[np.int64]
 

@@ -13,12 +13,12 @@ Repeated = Steps | Slides | Scan
 
 
 def in_steps(bound: BoundPipeline, kernel: Kernel) -> tuple[Repeated, Kernel] | None:
-    """Return what a kernel repeats, and the kernel of one step; None if it has neither STREAM Members nor a scan.
+    """Return what a kernel repeats, and the kernel of one step; None if it has neither MAINLOOP Members nor a scan.
 
     Args:
         bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
         kernel: A legal kernel.
     """
-    if kernel.stream is None:
+    if kernel.mainloop_at is None:
         return one_scan(bound, kernel)
-    return one_slide(bound, kernel) if kernel.slides else one_step(bound, kernel)
+    return one_slide(bound, kernel) if kernel.is_sliding_window else one_step(bound, kernel)

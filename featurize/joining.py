@@ -1,4 +1,4 @@
-"""Vector accesses in features: which of a thread's accesses `autosched.schedule.vectors` joins."""
+"""Vector accesses in features: which of a thread's accesses `autosched.schedule.kernel.vector_access` joins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from autosched.featurize.alike import alike_rows
 from autosched.featurize.rows import Bools, Ints
-from autosched.schedule.vectors import MAX_VECTOR_BYTES, joined
+from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES, group_accesses
 
 
 def aligned_bytes(moves: Ints, itemsize: Ints, which: Bools) -> Ints:
@@ -44,7 +44,7 @@ def joined_accesses(together: Ints | Bools, start: Ints, itemsize: int, aligned:
         rows = np.flatnonzero(which == k)
         places = (start[rows] + rest) // itemsize
         position = dict(zip(places.tolist(), rows.tolist(), strict=True))
-        for group in joined(position.keys(), aligned // itemsize):
+        for group in group_accesses(position.keys(), aligned // itemsize):
             chosen.append(position[group.start])
             lengths.append(group.length)
     return np.array(chosen, np.int64), np.array(lengths, np.int64)

@@ -19,9 +19,9 @@ from autosched.featurize.place import Place
 from autosched.featurize.structure import inner_reductions, lane_sizes, member_dims, shared_tile, tiled_dims
 from autosched.featurize.tables import OffsetTable
 from autosched.featurize.work import DOUBLE, FLOAT, INTEGER, UNITS, WorkTable, code_size
-from autosched.schedule.derived import array_strides
-from autosched.schedule.thread_groups import owns_tile
-from autosched.schedule.tiles import calls_through, loop_sizes
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.policy import array_strides
+from autosched.schedule.tilings import call_chain, loop_sizes
 from autosched.schedule.types import Level, StageId
 
 ROOT, BLOCK, THREAD = range(3)
@@ -125,7 +125,7 @@ class Kinds:
         storage = [func.dims.index(d) for d in reversed(slow_first)]
         inlined = frozenset(reached.calls)
         operations = self.work.operations(stage, reached.calls)
-        loads = calls_through(self.bound, [id_], set(inlined))
+        loads = call_chain(self.bound, [id_], set(inlined))
         return self.nests.add(
             key,
             level=level,
@@ -196,7 +196,7 @@ class Kinds:
     def _owns_tile(self, func: BoundFunc, stage: BoundStage) -> bool:
         key = stage.func, stage.number
         if key not in self._owning:
-            self._owning[key] = owns_tile(func, stage)
+            self._owning[key] = is_private_tile(func, stage)
         return self._owning[key]
 
     def accesses_at(self, place: int, group: AccessGroup, store: bool, memory: int, placed: bool) -> int:
@@ -232,7 +232,7 @@ class Kinds:
         stage = self.bound.stage(id_.func, id_.number)
         dims = self.dims_of(level, stages, id_)
         own = group.source == id_.func
-        again = own and owns_tile(func, stage)
+        again = own and is_private_tile(func, stage)
         loops = {d.name: d for d in stage.loops}
         reductions = [(d, loops[d].lo, loops[d].hi) for d in inner_reductions(stage, dims) if loops[d].reduction]
         table = self._table(group, id_, dims, [] if again else reductions)

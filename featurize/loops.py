@@ -13,7 +13,7 @@ from autosched.featurize.geometry import Geometry
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.memory import Floats
 from autosched.featurize.rows import Bools, Ints
-from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
+from autosched.schedule.policy import is_unrolled, unrolls_reduction
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -61,7 +61,7 @@ class Loops:
         around = nests.loops[:, :, 0] + 1
         own = np.concatenate([terms, nests.serial], axis=1)
         told = np.repeat(written[:, None], own.shape[1], axis=1)
-        reduced = np.asarray(reduction_is_unrolled(tile, terms.astype(np.float64).prod(axis=1), kinds["held"]))
+        reduced = np.asarray(unrolls_reduction(tile, terms.astype(np.float64).prod(axis=1), kinds["held"]))
         told[:, : terms.shape[1]] &= reduced[:, None]
         code = kinds["size"].astype(np.float64) * tile
         nested = np.flatnonzero(hosts != np.arange(len(hosts)))

@@ -22,9 +22,9 @@ approximations where it is false:
 * What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
   index before the division, so one may count twice.
 
-Accesses that `autosched.schedule.vectors` joins count as one (`EntryPool.vectors`), with these approximations: unrolled
-reductions are taken to be written out as well, rows beside each other to be loaded by one piece of code, and stores to
-a buffer that a nest also reads to be joined.
+Accesses that `autosched.schedule.kernel.vector_access` joins count as one (`EntryPool.vectors`), with these
+approximations: unrolled reductions are taken to be written out as well, rows beside each other to be loaded by one
+piece of code, and stores to a buffer that a nest also reads to be joined.
 
 Footprints are boxes around what is read, or the number of accesses where that is less.
 """

@@ -49,7 +49,8 @@ class Featurizer:
         every_warp: Whether the transactions of each warp are counted, instead of the first one's for all but a tail
             warp; dear, and for tests.
         vectors: Whether accesses to neighbouring elements are joined, where they are amortised; on GPUs as
-            `autosched.schedule.vectors.VECTORS` says when left out, on CPUs not, whose compilers make vectors of lanes.
+            `autosched.schedule.kernel.vector_access.VECTORS` says when left out, on CPUs not, whose compilers make
+            vectors of lanes.
 
     Attributes:
         tables: What all kernels share.

@@ -27,8 +27,8 @@ from autosched.featurize.rows import Bools, Ints, NestRows
 from autosched.featurize.storage import shared_bytes, shared_strides, walked_across
 from autosched.featurize.structure import Structure
 from autosched.featurize.work import WorkTable
-from autosched.schedule import vectors as rules
-from autosched.schedule.derived import is_promoted
+from autosched.schedule.kernel import vector_access as rules
+from autosched.schedule.policy import in_registers
 from autosched.target import Target
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class BatchEvaluation:
 def _promoted(nests: NestRows) -> Bools:
     """Return whether a nest keeps its own Func's points in registers while it runs."""
     how = nests.kinds["promotion"]
-    small = is_promoted(nests.serial.prod(axis=1), nests.kinds["components"])
+    small = in_registers(nests.serial.prod(axis=1), nests.kinds["components"])
     return np.asarray((how == ALWAYS) | ((how == IF_SMALL) & small), bool)
 
 

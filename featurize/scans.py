@@ -18,9 +18,9 @@ from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sliding import STORED_IN_EVERY_STEP
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes
-from autosched.schedule.checks.members import thread_depth
-from autosched.schedule.steps import Walk, in_step, step_count, walk_of
-from autosched.schedule.types import Kernel, Level, Loop, LoopKind, Member, StageId, StageTiling
+from autosched.schedule.kernel.row_scans import ScanWalk, in_step, step_count, walk_of
+from autosched.schedule.legality.fused_producers import thread_depth
+from autosched.schedule.types import FusedProducer, Kernel, Level, Loop, LoopKind, StageId, StageTiling
 
 Floats = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ def _changed(kernel: Kernel, scan: BoundStage, change: Callable[[_Loops], _Loops
     before = kernel.tiling(host).loops
     tiling = StageTiling(host, change(before))
 
-    def moved(m: Member) -> Member:
+    def moved(m: FusedProducer) -> FusedProducer:
         if m.at.host != host or m.at.level is not Level.THREAD:
             return m
         left = [p for p in before[: m.at.depth] if p.dim not in scan.steps]
@@ -97,7 +97,7 @@ def _changed(kernel: Kernel, scan: BoundStage, change: Callable[[_Loops], _Loops
         return replace(m, at=replace(m.at, depth=depth))
 
     roots = tuple(replace(r, tiling=tiling) if r.tiling.stage == host else r for r in kernel.roots)
-    return replace(kernel, roots=roots, members=tuple(map(moved, kernel.members)))
+    return replace(kernel, roots=roots, fused=tuple(map(moved, kernel.fused)))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Scan(Repeating):
 
     bound: BoundPipeline
     count: int
-    walk: Walk
+    walk: ScanWalk
     shared: frozenset[str] = frozenset()
 
     @property
@@ -132,7 +132,7 @@ class Scan(Repeating):
                 continue
             found[..., k, often] *= self.count
             found[..., k, read] = np.minimum(features[..., k, read] * self.count, everything)
-        if self.walk is Walk.BLOCK:
+        if self.walk is ScanWalk.BLOCK:
             found[..., 0, INDEX["streaming_steps"]] = self.count
             found[..., 0, INDEX["steps_per_block"]] += self.count - 1
         return found
@@ -153,5 +153,5 @@ def one_scan(bound: BoundPipeline, kernel: Kernel) -> tuple[Scan, Kernel] | None
         return None
     view = with_one_step(bound)
     walk = walk_of(scan, kernel.tiling(StageId(scan.func, scan.number)).loops)
-    shared = frozenset(m.func for m in kernel.members if m.at.level is Level.BLOCK)
+    shared = frozenset(m.func for m in kernel.fused if m.at.level is Level.BLOCK)
     return Scan(view, step_count(scan), walk, shared), as_one_step(view, kernel)

@@ -18,10 +18,10 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.mainloop_step import restrict_to_rows
 from autosched.featurize.schema import INDEX
 from autosched.featurize.stepped import OF_EVERY_STEP, Repeating, array_bytes, copied_past_registers
+from autosched.schedule.kernel.sliding_window import dims_moving_with
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.sliding import moving_dims
-from autosched.schedule.types import At, Kernel, Level, Loop, Member, Root, StageId, StageTiling
+from autosched.schedule.types import ComputeAt, FusedProducer, Kernel, Level, Loop, Root, StageId, StageTiling
 
 Floats = NDArray[np.float64]
 
@@ -91,15 +91,15 @@ class Slides(Repeating):
 
 def one_slide(bound: BoundPipeline, kernel: Kernel) -> tuple[Slides, Kernel]:
     """Return the steps of a legal kernel whose windows slide, and the kernel of one step."""
-    bound = insert_cache_reads(bound, kernel.staged)
-    at, (walked,) = kernel.stream, kernel.walked
+    bound = insert_cache_reads(bound, kernel.cache_reads)
+    at, (walked,) = kernel.mainloop_at, kernel.mainloops
     assert at is not None
     plan = plan_kernel(bound, kernel)
     slides = slides_of(bound, kernel, plan, walked)
     host = kernel.tiling(at.host)
     step = StageTiling(at.host, (*host.loops[: at.depth - 1], *host.loops[at.depth :]))
-    members = tuple(_in_step(m, at) for m in kernel.members)
-    return slides, replace(kernel, roots=(Root(step),), members=members)
+    members = tuple(_in_step(m, at) for m in kernel.fused)
+    return slides, replace(kernel, roots=(Root(step),), fused=members)
 
 
 def slides_of(bound: BoundPipeline, kernel: Kernel, plan: KernelPlan, walked: Loop) -> Slides:
@@ -113,23 +113,23 @@ def slides_of(bound: BoundPipeline, kernel: Kernel, plan: KernelPlan, walked: Lo
     """
     host = plan.streamed
     assert host is not None
-    inside = {m.func for m in kernel.members} | {i.func for i in kernel.inlined}
-    windows = {m.func for m in kernel.members if m.at.level is Level.STREAM}
-    threads = {m.func for m in kernel.members if m.at.level is Level.THREAD}
-    moving = moving_dims(bound, host.stage, walked.dim, inside)
+    inside = {m.func for m in kernel.fused} | {i.func for i in kernel.inlined}
+    windows = {m.func for m in kernel.fused if m.at.level is Level.MAINLOOP}
+    threads = {m.func for m in kernel.fused if m.at.level is Level.THREAD}
+    moving = dims_moving_with(bound, host.stage, walked.dim, inside)
     passed = {f: dims for f, dims in moving.items() if f in inside - threads}
     rows = host.stream_loops[0].stride
     kept = max(-(-_window_rows(plan, f) // rows) for f in windows)
-    starts = {n.stage.func: -n.starts for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
+    starts = {n.stage.func: -n.first_step for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
     view = restrict_to_rows(bound, host.stage.func, walked.dim, walked.extent, passed, kept)
-    past = frozenset(m.func for m in kernel.members if m.asynchronous)
+    past = frozenset(m.func for m in kernel.fused if m.asynchronous)
     along: dict[str, Set[str]] = {host.stage.func: {walked.dim}, **passed}
     clamped = any(_is_clamped(bound.funcs[f], dims) for f, dims in along.items())
     func = bound.funcs[host.stage.func]
     blocks = -(-func.extents[func.dims.index(walked.dim)] // (rows * walked.extent))
     at_ends = min(2 / blocks, 1.0) if clamped else 0.0
     return Slides(
-        view, host.id, walked.extent, tuple(starts.items()), frozenset(threads), at_ends, kernel.ahead, past
+        view, host.id, walked.extent, tuple(starts.items()), frozenset(threads), at_ends, kernel.double_buffered, past
     )  # fmt: skip
 
 
@@ -146,11 +146,11 @@ def _window_rows(plan: KernelPlan, func: str) -> int:
     return a.extents[a.dims.index(a.rolling)]
 
 
-def _in_step(m: Member, stream: At) -> Member:
+def _in_step(m: FusedProducer, stream: ComputeAt) -> FusedProducer:
     """Return a Member of the kernel of one step: at BLOCK of the root, or in the same thread as before."""
     match m.at.level:
-        case Level.STREAM:
-            return replace(m, at=At(Level.BLOCK, stream.host, stream.depth - 1), buffers=1, asynchronous=False)
+        case Level.MAINLOOP:
+            return replace(m, at=ComputeAt(Level.BLOCK, stream.host, stream.depth - 1), buffers=1, asynchronous=False)
         case Level.THREAD if m.at.host == stream.host:
             return replace(m, at=replace(m.at, depth=m.at.depth - 1))
     return m

@@ -20,8 +20,8 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
-from autosched.schedule.checks.members import sources_through
-from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
+from autosched.schedule.legality.fused_producers import transitive_sources
+from autosched.schedule.types import ComputeAt, FusedProducer, Kernel, Level, Loop, LoopKind, Root, StageId, StageTiling
 
 Floats = NDArray[np.float64]
 
@@ -164,13 +164,13 @@ def array_bytes(bound: BoundPipeline, names: Iterable[str]) -> float:
 
 
 def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | None:
-    """Return the steps of a kernel with STREAM Members and the kernel of one step; None if it has no such Members.
+    """Return the steps of a kernel with MAINLOOP Members and the kernel of one step; None if it has no such Members.
 
     Args:
         bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
         kernel: A legal kernel.
     """
-    at = kernel.stream
+    at = kernel.mainloop_at
     if at is None:
         return None
     host = kernel.tiling(at.host)
@@ -183,36 +183,36 @@ def one_step(bound: BoundPipeline, kernel: Kernel) -> tuple[Steps, Kernel] | Non
     own = [r.tiling for r in kernel.roots if r.tiling.stage.func == at.host.func]
     roots = tuple(Root(step if t.stage == at.host else t) for t in own)
     needed = _needed(bound, kernel, [t.stage for t in own])
-    kept = [m for m in kernel.members if m.func in needed]
+    kept = [m for m in kernel.fused if m.func in needed]
     members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kept)
-    staged = frozenset(m.func for m in kernel.members if m.at.level is Level.STREAM)
-    view = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.ahead else 1)
+    staged = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
+    view = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.double_buffered else 1)
     repeated: set[str] = set()
     for m in reversed(members):  # hosts come after what they hold
         if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
             repeated.add(m.func)
-    past = frozenset(m.func for m in kernel.members if m.asynchronous)
+    past = frozenset(m.func for m in kernel.fused if m.asynchronous)
     steps = Steps(view, prod(p.extent for p in walked), at.host, staged, frozenset(repeated), past)
-    return steps, replace(kernel, roots=roots, members=members)
+    return steps, replace(kernel, roots=roots, fused=members)
 
 
 def _needed(bound: BoundPipeline, kernel: Kernel, stages: Sequence[StageId]) -> set[str]:
     """Return what some stages of a kernel read, directly or through other Members."""
-    viewed, inlined = insert_cache_reads(bound, kernel.staged), {i.func for i in kernel.inlined}
+    viewed, inlined = insert_cache_reads(bound, kernel.cache_reads), {i.func for i in kernel.inlined}
     found: set[str] = set()
     queue = list(stages)
     while queue:
-        read = sources_through(viewed, viewed.stage(*queue.pop()), inlined) - found
+        read = transitive_sources(viewed, viewed.stage(*queue.pop()), inlined) - found
         found |= read
-        queue += [t.stage for m in kernel.members if m.func in read for t in m.tilings]
+        queue += [t.stage for m in kernel.fused if m.func in read for t in m.tilings]
     return found
 
 
-def _in_step(m: Member, stream: At, first: StageId, blocks: int, deeper: int) -> Member:
+def _in_step(m: FusedProducer, stream: ComputeAt, first: StageId, blocks: int, deeper: int) -> FusedProducer:
     """Return a Member of the kernel of one step: at BLOCK of the first root, or in the same thread as before."""
     match m.at.level:
-        case Level.STREAM | Level.BLOCK:
-            return replace(m, at=At(Level.BLOCK, first, blocks), buffers=1, asynchronous=False)
+        case Level.MAINLOOP | Level.BLOCK:
+            return replace(m, at=ComputeAt(Level.BLOCK, first, blocks), buffers=1, asynchronous=False)
         case Level.THREAD if m.at.host == stream.host:
             return replace(m, at=replace(m.at, depth=m.at.depth + deeper))
     return m

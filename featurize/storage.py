@@ -13,7 +13,7 @@ from autosched.featurize.facts import StructureFacts
 from autosched.featurize.growing import Gathered, coefficients
 from autosched.featurize.kinds import BLOCK
 from autosched.featurize.rows import Bools, Ints, NestRows
-from autosched.schedule.derived import SHARED_ALIGN, shared_pitch
+from autosched.schedule.policy import SHARED_ALIGN, shared_pitch
 
 BEYOND = 1 << 60
 
@@ -98,14 +98,14 @@ def shared_bytes(batch: Batch, elements: Ints) -> Ints:
     at = items.candidate, column
     sizes[at] = np.maximum(elements[row], 1) * table[:, 1]
     first[at], last[at] = table[:, 2], table[:, 3]
-    return first_fit(sizes, first, last, SHARED_ALIGN)
+    return batched_first_fit(sizes, first, last, SHARED_ALIGN)
 
 
-def first_fit(sizes: Ints, first: Ints, last: Ints, align: int) -> Ints:
+def batched_first_fit(sizes: Ints, first: Ints, last: Ints, align: int) -> Ints:
     """Return the bytes that buffers need which share memory where their lifetimes do not meet.
 
-    The same placement as `autosched.schedule.placement.place`, for many candidates at once: buffers must come in the
-    order of their first step.
+    The same placement as `autosched.schedule.kernel.memory_layout.place`, for many candidates at once: buffers must
+    come in the order of their first step.
 
     Args:
         sizes: ``int64[M, B]``, bytes; 0 with a last step before the first for a buffer that is not there.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
-from autosched.schedule.types import Aligned, Level, StageId
+from autosched.schedule.types import Level, StageId, TileAlignment
 
 MIN_VECTOR_EXTENT = 16
 """The first dimension with this many points, counted from the fastest in memory, is walked by threadIdx.x
@@ -43,7 +43,7 @@ class Spot(NamedTuple):
     level: Level
     host: StageId
     enclosing: int = 0
-    aligned: Aligned | None = None
+    aligned: TileAlignment | None = None
     storage: tuple[str, ...] = ()
     stored: bool = False
     each_term: bool = False

@@ -15,7 +15,7 @@ from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.nests import Bools, Ints
 from autosched.featurize.visits import LoopedAccesses, Visit
 from autosched.featurize.written import MOST_POINTS, as_written
-from autosched.schedule.derived import MAX_UNROLLED_REDUCTION
+from autosched.schedule.policy import MAX_UNROLLED_REDUCTION
 
 
 class Counting(Enum):

@@ -18,7 +18,7 @@ from autosched.featurize.lanes import SECTOR_BYTES
 from autosched.featurize.points import Points, TableRows, Visits
 from autosched.featurize.rows import Bools, Ints
 from autosched.featurize.tables import Entries
-from autosched.schedule.vectors import MAX_VECTOR_BYTES
+from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 MOST_ROWS = 1 << 16
 """Points that are worked out together, as far as they are of several visits."""
@@ -192,7 +192,7 @@ def _first_loads(
 
 
 def _joined(reads: Reads, points: Points, start: Ints, joins: Bools) -> tuple[Ints, Ints]:
-    """Return the accesses that move some elements (see `autosched.schedule.vectors.joined`).
+    """Return the accesses that move some elements (see `autosched.schedule.kernel.vector_access.joined`).
 
     Only elements that the same threads access in the same iteration are joined.
 

@@ -21,8 +21,8 @@ from autosched.model.ensemble import Network, network_of
 from autosched.model.files import replace_file
 from autosched.model.prior_version import prior_version
 from autosched.model.settings import ModelSettings
-from autosched.schedule.strict_json import Node, parse
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.strict_json import Node, parse
+from autosched.schedule.io.typed_json import read_as
 from autosched.target import Target
 
 FORMAT = "autosched-model"

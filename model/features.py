@@ -23,9 +23,9 @@ from autosched.featurize.pipeline_tables import BatchEvaluation, PipelineTables
 from autosched.featurize.structure import Spot, Structure
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Kernel, StageId
-from autosched.schedule.views import as_scheduled
 from autosched.target import Target
 
 Floats = NDArray[np.float64]
@@ -151,7 +151,7 @@ def featurize_problem(
         schedule = from_json(text, bound)
         rewrites = schedule.rewrites
         if rewrites not in featurizers:
-            featurizers[rewrites] = Featurizer(as_scheduled(bound, schedule), target)
+            featurizers[rewrites] = Featurizer(apply_rewrites(bound, schedule), target)
         featurizer = featurizers[rewrites]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
         if any(featurizer.model(one.structure).overflow for one in described if one.steps is None):
@@ -227,7 +227,7 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
 def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) -> str:
     """Return a hash of a kernel that is the same in every process, and another with other splits or joins."""
     stages = ",".join(map(str, structure.stages))
-    spots = ",".join(f"{s.func}@{s.level.name}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
+    spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
     changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage), *structure.lanes]
     stored = [s.func for s in structure.spots if s.stored]

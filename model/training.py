@@ -24,7 +24,7 @@ from autosched.model.network import CostNetwork
 from autosched.model.ragged import KernelBatch
 from autosched.model.settings import TrainSettings
 from autosched.model.threads import torch_threads
-from autosched.schedule.strict_json import Node
+from autosched.schedule.io.strict_json import Node
 
 MOST_EPOCHS = 10**9
 STATE_FILE = "last.safetensors"

@@ -21,7 +21,7 @@ from autosched.errors import AutoschedError
 from autosched.measure.choose import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.tuning import TuningSettings
-from autosched.schedule.typed_json import read_settings
+from autosched.schedule.io.typed_json import read_settings
 from autosched.search.modes.tuning import Tuner
 from autosched.search.modes.tuning_reports import Tuned
 from autosched.search.modes.tuning_settings import TuneSettings

@@ -36,9 +36,9 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.measure.simulated import simulate
-from autosched.schedule.across import lanes_of
+from autosched.schedule.kernel.warp_reduction import warp_lane_count
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from autosched.search.across import lane_views
 from autosched.search.cost import CostModel
 from autosched.search.joins import searched_views
@@ -93,21 +93,21 @@ def searched(
 
 def described(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return what a schedule computes together or in steps, and what its threads share."""
-    together = [f"{len(j.funcs)} together" for j in schedule.joins]
+    together = [f"{len(j.funcs)} together" for j in schedule.fusions]
     hosts = [
-        f"{k.stream.host} {'walks' if k.slides else 'in steps'}{' ahead' if k.ahead else ''}"
-        for k in schedule.kernels if k.stream is not None
+        f"{k.mainloop_at.host} {'walks' if k.is_sliding_window else 'in steps'}{' ahead' if k.double_buffered else ''}"
+        for k in schedule.kernels if k.mainloop_at is not None
     ]  # fmt: skip
-    shared = [f"{s.func} shared" for s in schedule.splits if s.atomic]
-    view = as_scheduled(bound, schedule)
+    shared = [f"{s.func} shared" for s in schedule.rfactors if s.atomic]
+    view = apply_rewrites(bound, schedule)
     lanes = [
         f"{t.stage.func} by {n} lanes"
         for k in schedule.kernels
         for t in k.tilings()
-        if t.stage.func in view.funcs and (n := lanes_of(view, t)) > 1
+        if t.stage.func in view.funcs and (n := warp_lane_count(view, t)) > 1
     ]
-    stored = [f"{m.func} stored" for k in schedule.kernels for m in k.members if m.stored]
-    terms = [f"{m.func} for each term" for k in schedule.kernels for m in k.members if k.in_terms(m)]
+    stored = [f"{m.func} stored" for k in schedule.kernels for m in k.fused if m.materialised]
+    terms = [f"{m.func} for each term" for k in schedule.kernels for m in k.fused if k.is_per_reduction_step(m)]
     return ", ".join((*together, *hosts, *shared, *lanes, *stored, *terms)) or "-"
 
 

@@ -26,8 +26,8 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

@@ -48,7 +48,7 @@ from autosched.errors import AutoschedError
 from autosched.lower.program import Program, lower
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.nvrtc import compile_cubin
-from autosched.schedule.serialise import load_schedule
+from autosched.schedule.io.serialise import load_schedule
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import STRATEGIES, Beam
 from autosched.target import get_target

@@ -17,7 +17,7 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

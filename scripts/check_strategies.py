@@ -38,8 +38,8 @@ from autosched.random_pipelines.settings import SMALL, RandomPipelineSettings
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.search.strategy import STRATEGIES, Strategy
 from autosched.target import Target, get_target
 
@@ -228,7 +228,7 @@ def compare(
 ) -> None:  # fmt: skip
     """Run a schedule through the C backend, and through the emulator if it was made for a GPU."""
     program = lower(bound, schedule)
-    if schedule.splits:  # floating-point sums round in another order
+    if schedule.rfactors:  # floating-point sums round in another order
         split = program.bound.pipeline  # without inputs and parameters that only said how long a loop is
         params = {q.name: p.params[q.name] for q in split.params}
         expected = interpret(split, {i.name: inputs[i.name] for i in split.inputs}, params)

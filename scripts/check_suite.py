@@ -34,7 +34,7 @@ from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
 from autosched.runtime.nvrtc_pool import compile_many
-from autosched.schedule.sample import SampleStats, sample_schedule
+from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Level, Schedule
 from autosched.target import get_target
 
@@ -140,14 +140,14 @@ def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
         tally.counts["kernels"] += 1
         tally.counts["kernels with an interior of their own"] += any(isinstance(s, If) and s.uniform for s in ir.body)
         tally.counts["kernels with shared memory"] += ir.shared_bytes > 0
-        hosts = {m.func: m.at.host.func for m in kernel.members}
-        depth = max((chain_length(m.func, hosts) for m in kernel.members), default=0)
+        hosts = {m.func: m.at.host.func for m in kernel.fused}
+        depth = max((chain_length(m.func, hosts) for m in kernel.fused), default=0)
         if depth:
             tally.counts[f"kernels with members {depth} deep"] += 1
-        several = sum(readers.get(m.func, 0) > 1 for m in kernel.members)  # copies of sources are in no pipeline
+        several = sum(readers.get(m.func, 0) > 1 for m in kernel.fused)  # copies of sources are in no pipeline
         tally.counts["members with several consumers"] += several
-        tally.counts["copies of sources"] += len(kernel.staged)
-        tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.members)
+        tally.counts["copies of sources"] += len(kernel.cache_reads)
+        tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.fused)
         for root in kernel.roots:
             func = program.bound.funcs[root.tiling.stage.func]
             for dim, extent in zip(func.dims, func.extents, strict=True):

@@ -27,7 +27,7 @@ from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.measure.simulated import simulate
 from autosched.runtime.nvrtc import Cubin, compile_cubin
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.known import KnownSchedules
 from autosched.target import Target, get_target

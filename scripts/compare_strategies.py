@@ -33,8 +33,8 @@ from autosched.apps import get_app, load_apps
 from autosched.apps.tolerance import Tolerance
 from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.featurize.model import Featurizer
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import analytical_model
 from autosched.search.modes.models import ANALYTICAL, cost_model
 from autosched.search.strategy import STRATEGIES
@@ -44,7 +44,7 @@ from autosched.target import Target, get_target
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
     """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
-    featurizer, model = Featurizer(as_scheduled(bound, schedule), target), analytical_model(target)
+    featurizer, model = Featurizer(apply_rewrites(bound, schedule), target), analytical_model(target)
     return sum(evaluated(featurizer, kernel).seconds(model) for kernel in schedule.kernels)
 
 
@@ -55,7 +55,7 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
     expected = _arrays(kernels[0](inputs))
     out = [np.empty_like(a) for a in expected]
     # Lanes beside whole vectors have elementary functions of one number, which round differently.
-    exactly = not any(s.schedule.splits or vector_math(called_scalar_functions(s.source("cpu"))) for s in scheduled)
+    exactly = not any(s.schedule.rfactors or vector_math(called_scalar_functions(s.source("cpu"))) for s in scheduled)
     for kernel in kernels:
         kernel(inputs, out=out)
         for a, b in zip(expected, out, strict=True):

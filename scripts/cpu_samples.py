@@ -29,9 +29,9 @@ from autosched.model.rows import samples_from
 from autosched.model.samples import by_problem, one_source
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.host_compiler import compile_shared_library
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from autosched.search.analytical_cpu import CpuModel
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.strategy import STRATEGIES
@@ -164,7 +164,7 @@ def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
     None where a kernel reads too much at one point to be featurized.
     """
     found = []
-    view = as_scheduled(featurizer.bound, schedule)
+    view = apply_rewrites(featurizer.bound, schedule)
     if view is not featurizer.bound:  # reductions in pieces
         featurizer = Featurizer(view, featurizer.target)
     for kernel in schedule.kernels:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.nest import NestNode, NodeKind, kernel_nest
-from autosched.schedule.placement import shared_layout
+from autosched.schedule.io.loop_tree import LoopTreeNode, NodeKind, loop_tree
+from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
 
@@ -46,23 +46,23 @@ class Box:
     depth: int
 
 
-def merged(node: NestNode) -> NestNode:
+def merged(node: LoopTreeNode) -> LoopTreeNode:
     """Return a node with loops of one kind that stand directly inside one another written as one."""
     text, children = node.text, node.children
     while len(children) == 1 and children[0].kind is node.kind and node.kind is not NodeKind.STAGE:
         text, children = f"{text}, {children[0].text.removeprefix(node.kind.value).strip()}", children[0].children
-    return NestNode(node.kind, text, tuple(merged(c) for c in shortened(children)))
+    return LoopTreeNode(node.kind, text, tuple(merged(c) for c in shortened(children)))
 
 
-def shortened(nodes: Sequence[NestNode]) -> Sequence[NestNode]:
+def shortened(nodes: Sequence[LoopTreeNode]) -> Sequence[LoopTreeNode]:
     """Return nodes with the middle of a long row of definitions left out."""
     if len(nodes) <= SHOWN_DEFINITIONS + 1 or any(n.kind is not NodeKind.DEFINITION for n in nodes):
         return nodes
-    left_out = NestNode(NodeKind.DEFINITION, f"... {len(nodes) - SHOWN_DEFINITIONS} more ...")
+    left_out = LoopTreeNode(NodeKind.DEFINITION, f"... {len(nodes) - SHOWN_DEFINITIONS} more ...")
     return (*nodes[: SHOWN_DEFINITIONS - 1], left_out, nodes[-1])
 
 
-def boxes(nodes: Sequence[NestNode], top: float, depth: int) -> tuple[list[Box], float]:
+def boxes(nodes: Sequence[LoopTreeNode], top: float, depth: int) -> tuple[list[Box], float]:
     """Return the boxes of nodes below one another, outer before inner, and where the last one ends."""
     found: list[Box] = []
     for node in nodes:
@@ -90,7 +90,7 @@ def panels(bound: BoundPipeline, schedule: Schedule) -> list[Panel]:
     found = []
     for k, kernel in enumerate(schedule.kernels):
         plan = plan_kernel(bound, kernel)
-        nodes = [merged(n) for n in kernel_nest(plan, shared_layout(plan))]
+        nodes = [merged(n) for n in loop_tree(plan, shared_layout(plan))]
         drawn, height = boxes(nodes, LINE_IN, 0)
         inlined = ", ".join(i.func for i in kernel.inlined)
         title = f"{k}: {', '.join(kernel.root_funcs)}" + (f"  (inlined: {inlined})" if inlined else "")

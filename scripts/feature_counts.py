@@ -25,7 +25,7 @@ from autosched.lower.scope import Condition
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
-from autosched.schedule.placement import shared_layout
+from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -148,7 +148,7 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     """Whether a block runs clamps or guards that other blocks do not need: nothing is said of it but its size."""
     program = traced.program
     bound, kernel = program.bound, program.schedule.kernels[position]
-    stored = program.schedule.stored
+    stored = program.schedule.materialised
     arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in stored])
     plan = plan_kernel(bound, kernel)
     body = BodyBuilder(plan, arrays, names_in(plan.bound, program))

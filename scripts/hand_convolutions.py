@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
@@ -56,7 +56,7 @@ def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
     walked = Loop("r.y", REDUCTION, 3), Loop("r.x", REDUCTION, 3), Loop("r.c", REDUCTION, steps)
     inner = Loop("r.c", REDUCTION, tile.terms)
     first, update = StageId("conv"), StageId("conv", 1)
-    place = At(Level.STREAM, update, len(blocks) + len(walked))
+    place = ComputeAt(Level.MAINLOOP, update, len(blocks) + len(walked))
     # Inputs have dimensions d, c, y, x: of the filters channel, row, column and filter, of images number, row, column
     # and channel.
     of_filters = (
@@ -73,15 +73,15 @@ def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
     )
     kernel = Kernel(
         (
-            Root(StageTiling(first, (*blocks, *threads, *points)), stored=False),
-            Root(StageTiling(update, (*blocks, *walked, *threads, inner, *points)), stored=False),
+            Root(StageTiling(first, (*blocks, *threads, *points)), materialised=False),
+            Root(StageTiling(update, (*blocks, *walked, *threads, inner, *points)), materialised=False),
             Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
         ),
         (
-            Member((StageTiling(StageId("filter.staged"), of_filters),), place, ("d", "c", "y", "x")),
+            FusedProducer((StageTiling(StageId("filter.staged"), of_filters),), place, ("d", "c", "y", "x")),
             # Columns are neighbours, so that a thread loads four of them at once.
-            Member((StageTiling(StageId("input.staged"), of_image),), place, ("d", "c", "x", "y")),
+            FusedProducer((StageTiling(StageId("input.staged"), of_image),), place, ("d", "c", "x", "y")),
         ),
         (),
     )
-    return Schedule.of(bound, (kernel.loaded_ahead() if tile.ahead else kernel,))
+    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.ahead else kernel,))

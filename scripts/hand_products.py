@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
@@ -48,22 +48,22 @@ def tiled_product(bound: BoundPipeline, tile: ProductTile) -> Schedule:
     depth = bound.shapes["A"][1]
     walked, inner = Loop("r.k", REDUCTION, depth // tile.terms), Loop("r.k", REDUCTION, tile.terms)
     first, update = StageId("product"), StageId("product", 1)
-    place = At(Level.STREAM, update, len(blocks) + 1)
+    place = ComputeAt(Level.MAINLOOP, update, len(blocks) + 1)
     n = tile.threads  # all stages of a kernel have their threads in one shape
     of_a = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, side // n), Loop("x", SERIAL, tile.terms // n)
     of_b = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, tile.terms // n), Loop("x", SERIAL, side // n)
     kernel = Kernel(
         (
-            Root(StageTiling(first, (*blocks, *threads, *points)), stored=False),
-            Root(StageTiling(update, (*blocks, walked, *threads, inner, *points)), stored=False),
+            Root(StageTiling(first, (*blocks, *threads, *points)), materialised=False),
+            Root(StageTiling(update, (*blocks, walked, *threads, inner, *points)), materialised=False),
             Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
         ),
         (
-            Member(
+            FusedProducer(
                 (StageTiling(StageId("A.staged"), of_a),), place, ("x", "y")
             ),  # columns, so that rows are neighbours
-            Member((StageTiling(StageId("B.staged"), of_b),), place, ("y", "x")),
+            FusedProducer((StageTiling(StageId("B.staged"), of_b),), place, ("y", "x")),
         ),
         (),
     )
-    return Schedule.of(bound, (kernel.loaded_ahead() if tile.ahead else kernel,))
+    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.ahead else kernel,))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.tiles import inlined_in
+from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Inlined,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
@@ -46,15 +46,17 @@ def fused_tile(
     placed = tuple(_member(name, len(blocks), rows + dy, lanes + dx) for name, (dy, dx) in members.items())
     stages = [StageId("output"), *(StageId(name) for name in members)]
     inlined = {n for n, f in bound.funcs.items() if n not in members and not f.is_output}
-    calls = inlined_in(bound, stages, inlined)
+    calls = inlined_calls(bound, stages, inlined)
     order = list(bound.funcs)
     kernel = Kernel((Root(root),), placed, tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)))
-    return Schedule.of(bound, (kernel,))
+    return Schedule.for_pipeline(bound, (kernel,))
 
 
-def _member(name: str, depth: int, rows: int, lanes: int) -> Member:
+def _member(name: str, depth: int, rows: int, lanes: int) -> FusedProducer:
     loops = (Loop("x", LoopKind.THREAD, lanes), Loop("y", LoopKind.SERIAL, rows))
-    return Member((StageTiling(StageId(name), loops),), At(Level.BLOCK, StageId("output"), depth), ("y", "x"))
+    return FusedProducer(
+        (StageTiling(StageId(name), loops),), ComputeAt(Level.BLOCK, StageId("output"), depth), ("y", "x")
+    )
 
 
 def blur(bound: BoundPipeline) -> Schedule:

@@ -45,7 +45,7 @@ from autosched.measure.simulation import SimulatedBackend
 from autosched.random_pipelines import RandomPipelineSettings
 from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
-from autosched.schedule.typed_json import read_settings
+from autosched.schedule.io.typed_json import read_settings
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, Drawn, draw_in_processes
 from autosched.search.known import KnownSchedules

@@ -35,8 +35,8 @@ from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.simulate import compiled_resources, count_once, counted_kernels, default_scalars
 from autosched.measure.simulated.timing import UNITS
 from autosched.runtime.nvrtc import compile_cubin
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.evaluate import Evaluator
 from autosched.search.random_state import RandomStates
@@ -63,7 +63,7 @@ def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace)
 
 def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[float]:
     """Return the seconds that the analytical model predicts for each kernel."""
-    evaluator = Evaluator(as_scheduled(bound, schedule), target, AnalyticalModel(target), SearchSettings())
+    evaluator = Evaluator(apply_rewrites(bound, schedule), target, AnalyticalModel(target), SearchSettings())
     described = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(described)
     return [evaluator.known(structure, params).cost for structure, params in described]

@@ -42,7 +42,7 @@ from autosched.model.samples import one_source
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.store import FeatureStore
 from autosched.model.training import RANDOM, EpochReport
-from autosched.schedule.typed_json import read_settings
+from autosched.schedule.io.typed_json import read_settings
 from autosched.target import get_target
 
 CONSOLE = Console(stderr=True)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.featurize.grid import Grid
-from autosched.schedule.across import accumulated
-from autosched.schedule.checks.across import SHUFFLED_BYTES
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.kernel.warp_reduction import accumulation_of
+from autosched.schedule.legality.warp_reductions import SHUFFLED_BYTES
 from autosched.schedule.types import StageId
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -118,6 +118,6 @@ def _may_be_shared(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> 
     long = prod(d.extent for d in stage.reductions) >= LEAST_TERMS
     serial = bool(stage.reductions) and not any(d.parallel for d in stage.reductions)
     plain = not stage.combine and all(d.bytes_ in SHUFFLED_BYTES for d in func.dtypes)
-    if not (long and serial and plain and owns_tile(func, stage)):
+    if not (long and serial and plain and is_private_tile(func, stage)):
         return False
-    return accumulated(bound, StageId(func.name, stage.number)) is not None
+    return accumulation_of(bound, StageId(func.name, stage.number)) is not None

@@ -10,12 +10,12 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import Spot, Structure, storage_order
-from autosched.schedule.derived import array_strides
-from autosched.schedule.types import Aligned
-from autosched.schedule.vectors import longest_vector
+from autosched.schedule.kernel.vector_access import max_vector_length
+from autosched.schedule.policy import array_strides
+from autosched.schedule.types import TileAlignment
 
 
-def alignments(model: KernelModel, func: str) -> list[Aligned]:
+def alignments(model: KernelModel, func: str) -> list[TileAlignment]:
     """Return the alignments to try for a BLOCK Member: those of most of the arrays in global memory that it reads.
 
     Args:
@@ -25,7 +25,7 @@ def alignments(model: KernelModel, func: str) -> list[Aligned]:
     bound, structure = model.bound, model.structure
     fastest = storage_order(bound.funcs[func])[-1:]
     inside = {structure.func, *(s.func for s in structure.spots)}
-    votes: Counter[Aligned] = Counter()
+    votes: Counter[TileAlignment] = Counter()
     for stage in (s for s in model.rows if s.func == func and fastest):
         for group in model.accesses_of(stage).loads:
             if group.source not in inside:
@@ -33,7 +33,7 @@ def alignments(model: KernelModel, func: str) -> list[Aligned]:
     return [aligned for aligned, _ in votes.most_common(1)]
 
 
-def with_alignment(structure: Structure, func: str, aligned: Aligned | None) -> Structure:
+def with_alignment(structure: Structure, func: str, aligned: TileAlignment | None) -> Structure:
     """Return a structure with another alignment of one Member."""
 
     def changed(s: Spot) -> Spot:
@@ -43,7 +43,7 @@ def with_alignment(structure: Structure, func: str, aligned: Aligned | None) -> 
     return Structure(structure.stages, spots, structure.inlined, structure.near, structure.far)
 
 
-def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[Aligned]:
+def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:
     """Return the columns at which each access of a group reads the first element of a vector, if rows are aligned."""
     last = group.rows[-1] if group.rows else None
     if last is None or last.coefficients != ((dim, 1),) or last.quotient != 1:
@@ -51,8 +51,8 @@ def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[A
     if any(r is None or any(name == dim for name, _ in r.coefficients) for r in group.rows[:-1]):
         return []
     itemsize, strides, origin = array_in_memory(bound, group)
-    multiple = gcd(longest_vector(itemsize), *strides[:-1])
-    return [Aligned(multiple, (origin - at[-1]) % multiple) for at in group.offsets] if multiple > 1 else []
+    multiple = gcd(max_vector_length(itemsize), *strides[:-1])
+    return [TileAlignment(multiple, (origin - at[-1]) % multiple) for at in group.offsets] if multiple > 1 else []
 
 
 def array_in_memory(bound: BoundPipeline, group: AccessGroup) -> tuple[int, Sequence[int], int]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.sample_across import Lanes
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.sampling.warp_reduction import Lanes
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch

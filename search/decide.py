@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.structure import Structure, lane_sizes, thread_order, vector_dim
+from autosched.schedule.kernel.vector_access import max_vector_length
 from autosched.schedule.types import Level
-from autosched.schedule.vectors import longest_vector
 from autosched.search.across import has_lanes, in_whole_warps, with_long_rows, with_whole_rows
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Decision, Option, TileOptions
@@ -348,7 +348,7 @@ class Decider:
             source = cached_source(name)
             func = insert_cache_reads(self.bound, [] if source is None else [source]).funcs[name]
             vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
-            longest = longest_vector(max(d.bytes_ for d in func.dtypes)) if vectors else 1
+            longest = max_vector_length(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
             table = in_whole_warps(self.bound, vector, table)
             found = self._member_tilings[key] = [tuple(t) for t in table.tolist()]

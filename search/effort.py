@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.tiles import root_groups
+from autosched.schedule.tilings import fusable_roots
 from autosched.search.roots import inlined_funcs
 from autosched.search.settings import SearchSettings
 
@@ -31,7 +31,7 @@ def inlined_before(bound: BoundPipeline) -> frozenset[str]:
 def undecided(bound: BoundPipeline) -> int:
     """Return the number of kernels whose places and tiles a search decides."""
     before = inlined_before(bound)
-    return sum(max(len(root_groups(f)), 1) for name, f in bound.funcs.items() if name not in before)
+    return sum(max(len(fusable_roots(f)), 1) for name, f in bound.funcs.items() if name not in before)
 
 
 def is_too_long(bound: BoundPipeline) -> bool:

@@ -17,7 +17,7 @@ from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.build import planned_kernel
 from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
 from autosched.featurize.structure import Structure
-from autosched.schedule.validate import kernel_reasons
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.alike import Alike
 from autosched.search.cost import CostModel, Floats, all_comparable, features_read
 from autosched.search.prune import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
@@ -264,5 +264,5 @@ class Evaluator:
         if key not in self._in_registers:
             whole = np.array([*params[: layout.root_serial.stop], *members], np.int64)
             kernel, plan = planned_kernel(self.featurizer.model(part), whole)
-            self._in_registers[key] = not kernel_reasons(self.bound, kernel, self.target, plan)
+            self._in_registers[key] = not kernel_violations(self.bound, kernel, self.target, plan)
         return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"

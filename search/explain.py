@@ -50,6 +50,6 @@ def explain(found: Found) -> list[KernelReport]:
         seconds = known.seconds(evaluator.model)
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
-        members = tuple((m.func, m.at.level.name) for m in kernel.members)
+        members = tuple((m.func, m.at.level.name) for m in kernel.fused)
         reports.append(KernelReport(kernel.root_funcs[-1], members, tuple(model.inlined), seconds, parts, rows))
     return reports

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from autosched.featurize.build import build_kernel
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.evaluate import Evaluator
 from autosched.search.state import Piece, State
 
@@ -17,7 +17,7 @@ def schedule_of(evaluator: Evaluator, state: State) -> Schedule:
     """Return the schedule of a complete state, kernels in an order in which producers come first."""
     pieces = ordered(evaluator, state)
     kernels = [build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in pieces]
-    return Schedule.of(evaluator.bound, kernels)
+    return Schedule.for_pipeline(evaluator.bound, kernels)
 
 
 def ordered(evaluator: Evaluator, state: State) -> list[Piece]:
@@ -38,7 +38,7 @@ def legal_schedules(evaluator: Evaluator, states: list[State]) -> Iterator[tuple
         if schedule in seen:
             continue
         seen.add(schedule)
-        found = reasons(evaluator.bound, schedule, evaluator.target)
+        found = violations(evaluator.bound, schedule, evaluator.target)
         if found:
             evaluator.counts.pruned[f"illegal in the end: {found[0]}"] += 1
             continue

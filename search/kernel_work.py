@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import inner_order
-from autosched.schedule.derived import array_strides
+from autosched.schedule.policy import array_strides
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.nearest_cache import accesses_lost, may_meet, ways_of
 from autosched.search.shared_rows import spared_by_rows

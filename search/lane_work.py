@@ -11,7 +11,7 @@ from autosched.codegen.lanes import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.featurize.accesses import AccessGroup, Points, StageAccesses
 from autosched.featurize.model import KernelModel
 from autosched.lang.dtypes import float16
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.boundaries import Boundary, boundaries
 from autosched.search.lane_accesses import (
@@ -319,7 +319,7 @@ class LaneWorks:
     def _owns_tile(self, stage: StageId) -> bool:
         """Whether an update adds to an array inside each thread, which is written to memory in the end."""
         bound = self._model.bound
-        return owns_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
+        return is_private_tile(bound.funcs[stage.func], bound.stage(stage.func, stage.number))
 
     def _stays(self, stage: StageId) -> bool:
         """Whether all terms of a floating-point reduction are added up in one place."""

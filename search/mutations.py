@@ -11,8 +11,8 @@ from autosched.errors import AutoschedError
 from autosched.featurize.build import build_kernel
 from autosched.featurize.describe import describe_kernel
 from autosched.featurize.structure import Structure
+from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Level, Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.align import alignments, with_alignment
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -55,10 +55,10 @@ class Mutator:
         for _ in range(_TRIES):
             k = int(rng.integers(len(schedule.kernels)))
             kernel = self._other(schedule.kernels[k], rng)
-            if kernel is None or kernel == schedule.kernels[k] or kernel_reasons(bound, kernel, target):
+            if kernel is None or kernel == schedule.kernels[k] or kernel_violations(bound, kernel, target):
                 continue
             found = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
-            if not reasons(bound, found, target):
+            if not violations(bound, found, target):
                 return found
         return None
 

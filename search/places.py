@@ -11,7 +11,7 @@ from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Columns, Spot, Structure, columns
-from autosched.schedule.tiles import root_groups
+from autosched.schedule.tilings import fusable_roots
 from autosched.schedule.types import Level, StageId
 from autosched.search.effort import inlined_before
 
@@ -115,7 +115,7 @@ class Places:
         """Return a kernel for each group of stages that share one."""
         found = self._roots.get(func.name)
         if found is None:
-            groups = [tuple(StageId(func.name, s.number) for s in g) for g in root_groups(func)]
+            groups = [tuple(StageId(func.name, s.number) for s in g) for g in fusable_roots(func)]
             brought = self._brought_by(func.name)
             found = self._roots[func.name] = [self.one(Structure(stages, (), brought)) for stages in groups]
         return found

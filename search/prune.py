@@ -12,8 +12,8 @@ from autosched.featurize.kinds import BLOCK, THREAD
 from autosched.featurize.layout import Layout
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
-from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
-from autosched.schedule.tiles import MAX_UNROLLED_LOADS
+from autosched.schedule.policy import is_unrolled, unrolls_reduction
+from autosched.schedule.tilings import MAX_UNROLLED_LOADS
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -102,7 +102,7 @@ def _unrolled_loads(found: Layout | BatchEvaluation) -> Ints:
     kinds = nests.kinds
     points, red = nests.serial.prod(axis=1), kinds["reductions"]
     inside = kinds["level"] == THREAD
-    terms = np.where(reduction_is_unrolled(points, red), red, 1)
+    terms = np.where(unrolls_reduction(points, red), red, 1)
     times, nest = nests.times.copy(), np.arange(len(points))
     while inside[nest].any():  # terms of hosts that stay loops are no copies
         host = np.where(inside[nest], found.batch.hosts[nest], nest)

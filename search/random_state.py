@@ -16,8 +16,8 @@ import numpy as np
 
 from autosched.featurize.build import planned_kernel
 from autosched.featurize.structure import Structure
-from autosched.schedule.types import Aligned, Level, Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
+from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.types import Level, Schedule, TileAlignment
 from autosched.search.align import with_alignment
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -73,7 +73,7 @@ class RandomStates:
         return state
 
     def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
-        """Return a complete state and its schedule, which `autosched.schedule.validate` accepts.
+        """Return a complete state and its schedule, which `autosched.schedule.legality.validate` accepts.
 
         Returns:
             None if there was no legal one in so many tries.
@@ -83,7 +83,7 @@ class RandomStates:
             if self.varied:
                 state = self._with_other_tiles(state, rng)
             schedule = schedule_of(self.evaluator, state)
-            found = reasons(self.evaluator.bound, schedule, self.evaluator.target)
+            found = violations(self.evaluator.bound, schedule, self.evaluator.target)
             if not found:
                 return state, schedule
             self.rejected[f"illegal: {found[0]}"] += 1
@@ -98,7 +98,7 @@ class RandomStates:
             for spot in structure.spots:
                 if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
                     multiple = int(rng.choice((2, 4, 8)))
-                    aligned = Aligned(multiple, int(rng.integers(multiple)))
+                    aligned = TileAlignment(multiple, int(rng.integers(multiple)))
                     structure = self._decider.places.one(with_alignment(structure, spot.func, aligned))
             sources = stager.sources(structure)
             if sources and rng.random() < VARIED:
@@ -151,5 +151,5 @@ class RandomStates:
     def _illegal(self, piece: Piece) -> str:
         """Return the first rule that a kernel breaks, as far as it is decided; empty if it breaks none."""
         kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
-        found = kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target, plan)
+        found = kernel_violations(self.evaluator.bound, kernel, self.evaluator.target, plan)
         return f"illegal: {found[0]}" if found else ""

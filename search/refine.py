@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autosched.featurize.describe import describe_kernel
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.cost import comparable
 from autosched.search.evaluate import Evaluator
 from autosched.search.expand import Expander
@@ -151,4 +151,4 @@ class Refinement:
 
     def _is_legal(self, state: State) -> bool:
         evaluator = self._evaluator
-        return not reasons(evaluator.bound, schedule_of(evaluator, state), evaluator.target)
+        return not violations(evaluator.bound, schedule_of(evaluator, state), evaluator.target)

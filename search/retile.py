@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.featurize.build import build_kernel
 from autosched.featurize.structure import Columns, Structure
-from autosched.schedule.validate import kernel_reasons
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.align import alignments, with_alignment
 from autosched.search.cost import comparable
 from autosched.search.decide import Decider
@@ -106,7 +106,7 @@ class Retiler:
     def is_legal(self, structure: Structure, params: Params) -> bool:
         """Return whether a kernel passes all checks, the dear ones too."""
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
-        return not kernel_reasons(self.evaluator.bound, kernel, self.evaluator.target)
+        return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
 
     def _root_variants(self, structure: Structure, params: Params, layout: Columns, far: bool) -> list[Kernel]:
         """Return tiles of the root near its own, with the threads that Members have now, as far as regions allow.

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim
 from autosched.analysis.expressions.operation_count import operations
-from autosched.schedule.steps import MOST_LAUNCHES, in_step, row_points, step_count
-from autosched.schedule.tiles import MAX_UNROLLED_LOADS, inlined_in, loop_sizes, root_groups
+from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, in_step, row_points, step_count
+from autosched.schedule.tilings import MAX_UNROLLED_LOADS, fusable_roots, inlined_calls, loop_sizes
 from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Schedule, StageId, StageTiling
 from autosched.target import Target
 
@@ -33,7 +33,7 @@ def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
     kernels = [
         k for f in bound.funcs.values() if f.name not in inlined for k in root_kernels(bound, f, target, inlined)
     ]
-    return Schedule.of(bound, kernels)
+    return Schedule.for_pipeline(bound, kernels)
 
 
 def inlined_funcs(bound: BoundPipeline) -> set[str]:
@@ -99,7 +99,7 @@ def _own_point(func: BoundFunc, dims: Sequence[Sequence[object]]) -> bool:
 def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined: set[str]) -> list[Kernel]:
     """Return the kernels of a Func computed at root: stages that touch only their own points share one."""
     kernels = []
-    for group in root_groups(func):
+    for group in fusable_roots(func):
         shared = len(group) > 1
         roots = tuple(
             Root(StageTiling(StageId(func.name, s.number), root_loops(func, s, target, shared=shared))) for s in group
@@ -192,7 +192,7 @@ def _power_of_two_up_to(extent: int, limit: int) -> int:
 
 def inlined_by(bound: BoundPipeline, stages: Sequence[StageId], inlined: set[str]) -> tuple[Inlined, ...]:
     """Return the inlined Funcs that stages use, directly or through each other, producers first."""
-    calls = inlined_in(bound, stages, inlined)
+    calls = inlined_calls(bound, stages, inlined)
     return tuple(Inlined(f, calls[f]) for f in sorted(calls, key=list(bound.funcs).index))
 
 

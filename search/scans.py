@@ -17,7 +17,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.grid import Grid
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.schedule.steps import MOST_LAUNCHES, in_step, step_count
+from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, in_step, step_count
 from autosched.search.analytical import LAUNCH_SECONDS
 from autosched.search.cost import CostModel, Floats
 from autosched.target import Target

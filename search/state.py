@@ -66,7 +66,7 @@ class State:
 
 
 def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
-    """Return what a kernel looks like down to a depth, as `autosched.schedule.structural_hash` layers it.
+    """Return what a kernel looks like down to a depth, as `autosched.schedule.io.structural_hash` layers it.
 
     Depth 0 is the placement, 1 adds which loops have more than one iteration, 2 the extents of the blocks' tiles, 3 the
     threads of the root, 4 and more everything.

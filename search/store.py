@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.featurize.structure import Spot, Structure
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level
 from autosched.search.cost import comparable
 from autosched.search.retile import Retiler
@@ -84,7 +84,7 @@ class Storer:
             len(own) != 1
             or not func.is_pure
             or not func.dims
-            or not all(owns_tile(func, s) for s in func.nonempty_stages)
+            or not all(is_private_tile(func, s) for s in func.nonempty_stages)
         ):
             return None
         order = list(decider.bound.funcs)

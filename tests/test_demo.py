@@ -13,7 +13,7 @@ import pytest
 
 from autosched.apps import get_app
 from autosched.runtime.nvrtc import have_nvrtc
-from autosched.schedule.serialise import VERSION
+from autosched.schedule.io.serialise import VERSION
 
 DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"
 FILES = {"input.png", "harris.png", "unsharp.png", "report.md"} | {

@@ -242,7 +242,7 @@ class BoundPipeline:
     reduced, and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
     (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without. ``one_step``
     says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`); ``unshared`` is the one with
-    all steps then, too. ``facts`` is what `autosched.schedule.known` keeps of its kernels.
+    all steps then, too. ``facts`` is what `autosched.schedule.kernel.plan_cache` keeps of its kernels.
     """
 
     pipeline: Pipeline

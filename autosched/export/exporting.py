@@ -16,7 +16,7 @@ from autosched.export.interface import Interface
 from autosched.export.names import function_name
 from autosched.export.project import cmake_lists, example, readme
 from autosched.runtime.cuda import alignments
-from autosched.schedule.serialise import to_json
+from autosched.schedule.io.serialise import to_json
 
 if TYPE_CHECKING:
     from autosched.api import ScheduledPipeline

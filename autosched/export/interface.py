@@ -15,7 +15,7 @@ from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
 from autosched.runtime.cpu import ALIGN
 from autosched.runtime.signature import CallSignature
-from autosched.schedule.placement import WORKSPACE_ALIGN
+from autosched.schedule.kernel.memory_layout import WORKSPACE_ALIGN
 from autosched.target import Target
 
 _PUBLIC_TYPE = {

@@ -19,9 +19,9 @@ from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.held import Held, fetch_if_read, hold, update, write_back
 from autosched.lower.ir import Alloc, CompareIndex, ConstValue, If, Memory, Op, Shuffle, Store
-from autosched.schedule.across import accumulated
+from autosched.schedule.kernel.thread_fusion import thread_loops
+from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.plan import Nest
-from autosched.schedule.thread_groups import threads_of
 from autosched.schedule.types import StageId
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 def emit_across(nests: NestEmitter, group: Sequence[Nest]) -> None:
     """Emit stages of which some have lanes that share terms; all keep to the points of their thread."""
     sums = {n.id: _summed(nests, n) for n in group if n.lanes is not None}
-    lane = ix.var(threads_of(group)[0].name, 0, threads_of(group)[0].extent - 1)
+    lane = ix.var(thread_loops(group)[0].name, 0, thread_loops(group)[0].extent - 1)
     nests.out.push((), guard=True)
     _finish(nests, group, sums)
     nests.out.append(If(CompareIndex("le", lane, 0, bool_), nests.out.pop()))
 
 
 def _operators(nests: NestEmitter, n: Nest) -> tuple[str, ...]:
-    found = accumulated(nests.body.bound, n.id)
+    found = accumulation_of(nests.body.bound, n.id)
     assert found is not None, f"the lanes of {n.id} share what it accumulates"
     return found.operators
 
@@ -99,6 +99,6 @@ def _add(nests: NestEmitter, held: Held, total: Held, n: Nest) -> None:
 def _over_points(n: Nest) -> Nest:
     """Return the loops of a stage over its own points alone."""
     terms = {d.name for d in n.stage.reductions}
-    base, limit = ({d: i for d, i in of.items() if d not in terms} for of in (n.base, n.limit))
+    base, limit = ({d: i for d, i in of.items() if d not in terms} for of in (n.low, n.high))
     extents = {d: count for d, count in n.extents.items() if d not in terms}
-    return replace(n, loops=tuple(p for p in n.loops if p.dim not in terms), base=base, limit=limit, extents=extents)
+    return replace(n, loops=tuple(p for p in n.loops if p.dim not in terms), low=base, high=limit, extents=extents)

@@ -35,7 +35,7 @@ def emit_ahead(
         members: The nests of what is staged, each alone in its group.
         add: Emits what is computed in a step.
     """
-    past = {m.func for m in nests.plan.kernel.members if m.asynchronous}
+    past = {m.func for m in nests.plan.kernel.fused if m.asynchronous}
     copied = [group[0] for group in members if group[0].stage.func in past]
     staged = [group[0] for group in members if group[0].stage.func not in past]
     held = [hold(nests, n, Memory.PRIVATE) for n in staged]
@@ -64,7 +64,7 @@ def emit_ahead(
     nests.body.rotation = 0
     assert not nests.out.pop(), "nothing is hoisted out of a nest"
     note = f"{', '.join(p.dim for p in loops)}: {steps.count} steps"
-    statements.append(For(steps.name, steps.count, LoopRole.STREAM, tuple(body), depth=depth, comment=note))
+    statements.append(For(steps.name, steps.count, LoopRole.MAINLOOP, tuple(body), depth=depth, comment=note))
     if copied:  # the last ones must not arrive in memory that others have by then
         statements.append(Barrier(copies=True))
     return tuple(statements)
@@ -132,7 +132,7 @@ def _at(nests: NestEmitter, n: Nest, values: Values) -> Iterator[Nest]:
     name = n.stage.func
     own = nests.plan.allocations[name]
     nests.body.shifted[name] = replace(own, base=_moved(own.base, values))
-    yield replace(n, base=_moved(n.base, values), limit=_moved(n.limit, values))
+    yield replace(n, low=_moved(n.low, values), high=_moved(n.high, values))
     del nests.body.shifted[name]
 
 

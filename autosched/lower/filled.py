@@ -13,12 +13,12 @@ from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 
 def filled_members(plan: KernelPlan) -> frozenset[str]:
-    """Return the STREAM Members that are filled for the whole tile: all that a step adds up, or none.
+    """Return the MAINLOOP Members that are filled for the whole tile: all that a step adds up, or none.
 
     They are copies, and what points beyond the domain read of them lies in their buffers.
     """
     host = plan.streamed
-    if host is None or plan.kernel.slides:
+    if host is None or plan.kernel.is_sliding_window:
         return frozenset()
     staged = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}
     read = frozenset(host.stage.sources) - {host.stage.func}

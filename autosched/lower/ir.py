@@ -1,7 +1,8 @@
 """Kernel IR: a small typed tree of loops, allocations, barriers and stores.
 
 Index arithmetic is kept symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are
-explicit, one nest around each stage; barriers stand only between thread nests, as STREAM loops stand only around them.
+explicit, one nest around each stage; barriers stand only between thread nests, as MAINLOOP loops stand only around
+them.
 """
 
 from __future__ import annotations
@@ -111,10 +112,10 @@ Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex | Element
 
 
 class LoopRole(Enum):
-    """How a loop is run; STREAM loops are serial, around thread loops: all threads of a block walk them together."""
+    """How a loop is run; MAINLOOP loops are serial, around thread loops: all threads of a block walk them together."""
 
     BLOCK = "block"
-    STREAM = "stream"
+    MAINLOOP = "stream"
     THREAD = "thread"
     SERIAL = "serial"
     UNROLLED = "unrolled"
@@ -127,7 +128,8 @@ class For:
     ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
     greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
     points of a thread that they may be written out, to join accesses; of a lane loop in host code, that no vectors are
-    to be formed of so few. An ``ordered`` STREAM loop has iterations that read what earlier ones left in global memory.
+    to be formed of so few. An ``ordered`` MAINLOOP loop has iterations that read what earlier ones left in global
+    memory.
     """
 
     name: str

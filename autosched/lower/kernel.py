@@ -32,10 +32,10 @@ from autosched.lower.scope import Emitter
 from autosched.lower.streamed import emit_streamed, held_from
 from autosched.lower.values import Point, ValueLowerer
 from autosched.lower.verify import verify
-from autosched.schedule.placement import SharedLayout, shared_layout
+from autosched.schedule.kernel.memory_layout import SharedLayout, shared_layout
 from autosched.schedule.plan import Allocation, KernelPlan
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.types import IN_SHARED_MEMORY, Kernel
+from autosched.schedule.types import SHARED_LEVELS, Kernel
 
 Arrays = Mapping[tuple[str, int], GlobalArray]
 
@@ -124,7 +124,7 @@ class BodyBuilder:
         known = self.local.get((name, component))
         if known is None:
             a = self.plan.allocations[name]
-            memory = Memory.SHARED if a.level in IN_SHARED_MEMORY else Memory.REGISTER
+            memory = Memory.SHARED if a.level in SHARED_LEVELS else Memory.REGISTER
             label = component_label(self.names, name, len(a.func.dtypes), component)
             known = self.local[name, component] = _buffer(label, self.plan, a, component, memory)
         return known
@@ -219,7 +219,7 @@ def _stores_same_tiles(plan: KernelPlan, inner: KernelPlan, box: Mapping[str, tu
 
     def tiles(p: KernelPlan, func: str) -> list[ix.Index]:
         nests = [n for group in p.steps for n in group if n.stage.func == func]
-        of_nests = [e for n in nests for d in n.base for e in (n.base[d], n.limit[d])]
+        of_nests = [e for n in nests for d in n.low for e in (n.low[d], n.high[d])]
         return [*p.allocations[func].base.values(), *of_nests]
 
     return all(
@@ -240,15 +240,15 @@ def _slots(plan: KernelPlan, layout: SharedLayout, names: Mapping[str, str]) -> 
 
 
 def _buffer(label: str, plan: KernelPlan, a: Allocation, component: int, memory: Memory) -> Buffer:
-    ahead = a.rolling is not None and plan.kernel.ahead  # rows come in while others are read
+    ahead = a.rolling is not None and plan.kernel.double_buffered  # rows come in while others are read
     return Buffer(label, a.func.dtypes[component], a.count * a.buffers, memory, 2 if ahead else a.buffers)
 
 
 def _title(kernel: Kernel) -> str:
     roots = ", ".join(str(r.tiling.stage) for r in kernel.roots)
     parts = [f"computes {roots}"]
-    if kernel.members:
-        parts.append("with " + ", ".join(m.func for m in kernel.members))
+    if kernel.fused:
+        parts.append("with " + ", ".join(m.func for m in kernel.fused))
     if kernel.inlined:
         parts.append("inlines " + ", ".join(i.func for i in kernel.inlined))
     return "; ".join(parts)

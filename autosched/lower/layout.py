@@ -10,7 +10,7 @@ from autosched.analysis.identifiers import component_label
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, Memory
-from autosched.schedule.derived import array_strides
+from autosched.schedule.policy import array_strides
 
 
 @dataclass(frozen=True, slots=True)

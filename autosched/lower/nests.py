@@ -14,10 +14,10 @@ from autosched.lower.held import promoted
 from autosched.lower.ir import Alloc, Buffer, Comment, CompareIndex, For, If, LoopRole, Memory, Op, Stmt, Store, Value
 from autosched.lower.scope import Condition
 from autosched.lower.values import Point
-from autosched.schedule.derived import is_promoted, is_unrolled
-from autosched.schedule.owned import Owned
+from autosched.schedule.kernel.thread_fusion import is_private_tile, thread_loops
+from autosched.schedule.kernel.tile_ownership import OwnedBox
 from autosched.schedule.plan import Nest, NestLoop
-from autosched.schedule.thread_groups import owns_tile, threads_of
+from autosched.schedule.policy import in_registers, is_unrolled
 from autosched.schedule.types import LoopKind
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class NestEmitter:
         return self.out.pop()
 
     def _thread_axes(self, group: Group) -> list[NestLoop | None]:
-        loops: list[NestLoop | None] = [*threads_of(group)]
+        loops: list[NestLoop | None] = [*thread_loops(group)]
         return loops + [None] * (3 - len(loops))
 
     def _title(self, n: Nest) -> str:
@@ -81,9 +81,9 @@ class NestEmitter:
             emit_across(self, group)
             return
         func = self.body.bound.funcs[group[0].stage.func]
-        owns = all(owns_tile(func, n.stage) for n in group)
+        owns = all(is_private_tile(func, n.stage) for n in group)
         repeated = len(group) > 1 or group[0].stage.is_update
-        if owns and repeated and bool(is_promoted(group[0].serial_points, len(func.dtypes))):
+        if owns and repeated and bool(in_registers(group[0].serial_points, len(func.dtypes))):
             promoted(self, group)
         else:
             for n in group:
@@ -127,7 +127,7 @@ class NestEmitter:
         self._open(n, early, 0, lambda: self._from(n, start, registers))
 
     def _from(self, n: Nest, position: int, registers: Sequence[Buffer] | None) -> None:
-        for group in self.plan.hosted(n.id, position):
+        for group in self.plan.nests_at(n.id, position):
             self._thread_member(group)
         if position == len(n.loops):
             adding = bool(self.body.filled) and n is self.plan.streamed
@@ -161,12 +161,12 @@ class NestEmitter:
             guard = test if guard is None else Op("and", (guard, test), bool_)
 
         for dim, i in at.items():
-            if n.cover(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
-                add(CompareIndex("le", ix.sub(i, n.base[dim]), n.extents[dim] - 1, bool_))
+            if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
+                add(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
             for limit in self.limits(n, dim) if limited else ():
                 add(CompareIndex("le", i, limit, bool_))
-            if dim in n.floor and self._may_lie_before(n, dim):
-                add(CompareIndex("ge", i, n.floor[dim], bool_))
+            if dim in n.lower_bound and self._may_lie_before(n, dim):
+                add(CompareIndex("ge", i, n.lower_bound[dim], bool_))
         if guard is None:
             visit(at)
             return
@@ -177,8 +177,8 @@ class NestEmitter:
     def limits(self, n: Nest, dim: str) -> list[ix.Index]:
         """Return what some points of a nest's tile may lie beyond: where nothing does is decided by the interior."""
         found = []
-        full = ix.add(n.base[dim], n.extents[dim] - 1)
-        for limit in _alternatives(n.limit[dim]):
+        full = ix.add(n.low[dim], n.extents[dim] - 1)
+        for limit in _alternatives(n.high[dim]):
             room = ix.sub(limit, full)
             if ix.interval(room)[0] < 0:
                 self.out.note(room)
@@ -188,7 +188,7 @@ class NestEmitter:
 
     def _may_lie_before(self, n: Nest, dim: str) -> bool:
         """Whether some points of a nest may lie before the first that is needed of a window."""
-        room = ix.substitute(ix.sub(n.base[dim], n.floor[dim]), self.steps)
+        room = ix.substitute(ix.sub(n.low[dim], n.lower_bound[dim]), self.steps)
         if ix.interval(room)[0] >= 0:
             return False
         self.out.note(room)
@@ -221,7 +221,7 @@ class NestEmitter:
             self._store_owned(n.stage.func, owned, at, index, values)
 
     def _store_owned(
-        self, name: str, owned: Owned, at: Mapping[str, ix.Index], index: Sequence[ix.Index], values: Sequence[Value]
+        self, name: str, owned: OwnedBox, at: Mapping[str, ix.Index], index: Sequence[ix.Index], values: Sequence[Value]
     ) -> None:
         """Store a point of a Member to global memory as well, if the block owns it."""
         tests = _owner_tests(owned, at)
@@ -259,7 +259,7 @@ def _has_few_points(n: Nest, loop: NestLoop) -> bool:
     return points and bool(is_unrolled(math.prod(p.extent for p in inside)))
 
 
-def _owner_tests(owned: Owned, at: Mapping[str, ix.Index]) -> list[Value] | None:
+def _owner_tests(owned: OwnedBox, at: Mapping[str, ix.Index]) -> list[Value] | None:
     """Return what must hold for a block to own a point, None if it cannot."""
     tests: list[Value] = []
     for block in owned.first:

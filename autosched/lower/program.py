@@ -10,10 +10,10 @@ from autosched.analysis.identifiers import Namer, avoid_reserved
 from autosched.lower.ir import KernelIR, Slot
 from autosched.lower.kernel import Arrays, lower_kernel
 from autosched.lower.layout import GlobalArray, global_arrays
-from autosched.schedule import vectors as rules
-from autosched.schedule.placement import workspace_layout
+from autosched.schedule.kernel import vector_access as rules
+from autosched.schedule.kernel.memory_layout import workspace_layout
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def lower(
 
     Args:
         bound: The pipeline with its shapes.
-        schedule: A schedule that `autosched.schedule.validate.validate` accepts for it.
+        schedule: A schedule that `autosched.schedule.legality.validate.validate` accepts for it.
         split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
         vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
-            `autosched.schedule.vectors.VECTORS` says when left out.
+            `autosched.schedule.kernel.vector_access.VECTORS` says when left out.
     """
     found = outline(bound, schedule)
     numbers = range(len(schedule.kernels))
@@ -67,9 +67,9 @@ def lower(
 
 def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
     """Return what can be said of a validated schedule's program before its kernels are lowered; see `lower`."""
-    bound = as_scheduled(bound, schedule)
+    bound = apply_rewrites(bound, schedule)
     names = bound.identifiers
-    stored = schedule.stored | {n for n in bound.outputs.values() if 0 in bound.funcs[n].extents}
+    stored = schedule.materialised | {n for n in bound.outputs.values() if 0 in bound.funcs[n].extents}
     arrays = global_arrays(bound, names, [n for n in bound.funcs if n in stored])
     namer = Namer()
     roots = ("_".join(names[f] for f in k.root_funcs) for k in schedule.kernels)

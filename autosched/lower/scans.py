@@ -37,4 +37,4 @@ def _inside(nests: NestEmitter, loops: Sequence[NestLoop], group: Sequence[Nest]
     statements = _inside(nests, loops[1:], group)
     assert not nests.out.pop(), "nothing is hoisted out of a nest"
     note = f"{loop.dim}: {loop.extent} steps"
-    return (For(loop.name, loop.extent, LoopRole.STREAM, statements, depth=depth, comment=note, ordered=True),)
+    return (For(loop.name, loop.extent, LoopRole.MAINLOOP, statements, depth=depth, comment=note, ordered=True),)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.ir import Barrier, CompareIndex, For, If, LetIndex, LoopRole, Stmt
-from autosched.schedule.placement import SharedLayout
+from autosched.schedule.kernel.memory_layout import SharedLayout
 
 if TYPE_CHECKING:
     from autosched.lower.nests import NestEmitter
@@ -43,15 +43,15 @@ def emit_sliding(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
         body = (LetIndex(walked.name, ix.sub(ix.var(name, 0, before - 1), before)), *_step(nests, layout, filling=True))
         assert not nests.out.pop(), "nothing is hoisted out of a nest"
         note = f"{walked.dim}: {before} steps that fill windows"
-        steps.append(For(name, before, LoopRole.STREAM, body, depth=depth, comment=note))
+        steps.append(For(name, before, LoopRole.MAINLOOP, body, depth=depth, comment=note))
     nests.out.push((walked.name,), fence=True, serial=True)
     nests.steps = {walked.name: ix.var(walked.name, 0, walked.extent - 1)}
     body = _step(nests, layout, filling=False)
     nests.steps = {}
     assert not nests.out.pop(), "nothing is hoisted out of a nest"
     note = f"{walked.dim}: {walked.extent} steps"
-    steps.append(For(walked.name, walked.extent, LoopRole.STREAM, body, depth=depth, comment=note))
-    if any(m.asynchronous for m in plan.kernel.members):  # the last ones must not arrive in memory that others have
+    steps.append(For(walked.name, walked.extent, LoopRole.MAINLOOP, body, depth=depth, comment=note))
+    if any(m.asynchronous for m in plan.kernel.fused):  # the last ones must not arrive in memory that others have
         steps.append(Barrier(copies=True))
     return tuple(steps)
 
@@ -67,19 +67,19 @@ def _step(nests: NestEmitter, layout: SharedLayout, *, filling: bool) -> tuple[S
     plan, host = nests.plan, nests.plan.streamed
     assert host is not None
     before, name = plan.warm_up, host.stream_loops[0].name
-    past = {m.func for m in plan.kernel.members if m.asynchronous}
+    past = {m.func for m in plan.kernel.fused if m.asynchronous}
     body: list[Stmt] = []
     for k in plan.repeated:
         group = plan.steps[k]
         if layout.barriers[k]:
             body.append(Barrier(copies=bool(past) and k == plan.repeated.start))
-        if filling and group[0].starts == 0:
+        if filling and group[0].first_step == 0:
             continue
         nests.body.asynchronous = group[0].stage.func in past
         statements = nests.emit(group)
         nests.body.asynchronous = False
-        if filling and group[0].starts > -before:
-            begun = CompareIndex("ge", ix.var(name, -before, -1), group[0].starts, bool_)
+        if filling and group[0].first_step > -before:
+            begun = CompareIndex("ge", ix.var(name, -before, -1), group[0].first_step, bool_)
             statements = (If(begun, statements, uniform=True),)
         body += statements
     return tuple(body)

@@ -22,7 +22,7 @@ from autosched.lower.ahead import emit_ahead
 from autosched.lower.held import begin_with_zeros, fetch_if_read, hold, read_held, update, write_back
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
 from autosched.lower.sliding import emit_sliding
-from autosched.schedule.placement import SharedLayout
+from autosched.schedule.kernel.memory_layout import SharedLayout
 from autosched.schedule.plan import KernelPlan, NestLoop
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
         nests: Emits the nests themselves.
         layout: Shared memory, and which of the plan's steps have a barrier before them.
     """
-    if nests.plan.kernel.slides:
+    if nests.plan.kernel.is_sliding_window:
         return emit_sliding(nests, layout)
     barriers = layout.barriers
     plan, host = nests.plan, nests.plan.streamed
@@ -59,7 +59,7 @@ def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
         return [Barrier()] if k < len(barriers) and barriers[k] else []
 
     def prepare() -> None:
-        if nests.body.filled and any(nests.limits(host, d) for d in host.limit):
+        if nests.body.filled and any(nests.limits(host, d) for d in host.high):
             begin_with_zeros(nests, held, host)
         fetch_if_read(nests, held, earlier[0] if earlier else host)
         for n in earlier:
@@ -87,7 +87,7 @@ def emit_streamed(nests: NestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
 
     statements: list[Stmt] = [Alloc(b) for b in held.buffers]
     statements += (*(met(begin - 1) if earlier else ()), *nests.emit(earlier or (host,), prepare))
-    if plan.kernel.ahead:
+    if plan.kernel.double_buffered:
         if any(reads or writes for reads, writes in layout.accesses[:begin]):
             statements.append(Barrier())  # the first chunks are staged before the loop and its barrier
         statements += emit_ahead(nests, host.stream_loops, plan.steps[begin : end - 1], add)
@@ -107,4 +107,4 @@ def _inside(nests: NestEmitter, loops: Sequence[NestLoop], body: Callable[[], tu
     statements = _inside(nests, loops[1:], body)
     assert not nests.out.pop(), "nothing is hoisted out of a nest"
     note = f"{loop.dim}: {loop.extent} steps"
-    return (For(loop.name, loop.extent, LoopRole.STREAM, statements, depth=depth, comment=note),)
+    return (For(loop.name, loop.extent, LoopRole.MAINLOOP, statements, depth=depth, comment=note),)

@@ -2,9 +2,9 @@
 
     v0 = load a[at]; v1 = load a[at + 1]   ->   a_x2 = load a[at .. at + 1]; v0 = a_x2[0]; v1 = a_x2[1]
 
-for ``at`` that is a multiple of 2 for all threads. Which accesses are joined says `autosched.schedule.vectors`. Loops
-over a thread's points are written out where that joins something, so that the points stand beside each other. The code
-for blocks at the border stays as it is.
+for ``at`` that is a multiple of 2 for all threads. Which accesses are joined says
+`autosched.schedule.kernel.vector_access`. Loops over a thread's points are written out where that joins something, so
+that the points stand beside each other. The code for blocks at the border stays as it is.
 
 This is for processors with one address a lane; elsewhere compilers make vectors of lanes.
 """
@@ -43,7 +43,7 @@ from autosched.lower.multiples import multiple_of
 from autosched.lower.sites import renumbered
 from autosched.lower.unroll import Straight, written_out
 from autosched.lower.verify import verify
-from autosched.schedule.vectors import MAX_VECTOR_BYTES, Group, alignment, joined
+from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES, VectorGroup, alignment, group_accesses
 
 Run = tuple[str, str]
 """Accesses whose indices differ by constants: name of the buffer, linear part of the index."""
@@ -139,10 +139,10 @@ class _Vectoriser:
                 self._join_stores(body, {offset: at[0] for offset, at in places.items()}, rewritten)
         return tuple(t for k, s in enumerate(body) for t in rewritten.get(k, [s]))
 
-    def _groups(self, b: Buffer, index: ix.Index, offsets: Iterable[int]) -> Iterator[Group]:
+    def _groups(self, b: Buffer, index: ix.Index, offsets: Iterable[int]) -> Iterator[VectorGroup]:
         linear = ix.sub(index, _offset(index))
         aligned = alignment([multiple_of(linear, self.definitions)], b.dtype.bytes_)
-        return (g for g in joined(frozenset(offsets), aligned) if g.length > 1)
+        return (g for g in group_accesses(frozenset(offsets), aligned) if g.length > 1)
 
     def _join_loads(
         self, body: Sequence[Stmt], members: Sequence[tuple[int, ix.Index, Buffer]], rewritten: dict[int, list[Stmt]]

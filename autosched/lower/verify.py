@@ -5,7 +5,7 @@
 * Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
 * Lanes exchange elements of register arrays in control flow that is the same for all of them: in a nest whose loop over
   threadIdx.x has as many iterations as there are lanes, whole groups of which make up a row of the block.
-* Barriers stand between thread nests, in control flow that is uniform over the block: STREAM loops and conditions.
+* Barriers stand between thread nests, in control flow that is uniform over the block: MAINLOOP loops and conditions.
 * Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
 * A barrier stands in each step of a loop whose steps read from global memory what earlier ones left there.
@@ -54,7 +54,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_half, turned
-from autosched.schedule.vectors import MAX_VECTOR_BYTES
+from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
 OPAQUE = ("data", "select")
@@ -138,7 +138,7 @@ class _Verifier:
                         then = self._paths(s.then)
                     branches = then + self._paths(s.orelse)
                     paths = [before + after for before in paths for after in branches]
-                elif isinstance(s, For) and s.role is LoopRole.STREAM:
+                elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                     steps = self._stream(s)
                     paths = [before + step + turned(step) for before in paths for step in steps]
                 elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:

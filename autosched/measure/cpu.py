@@ -32,7 +32,7 @@ from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
-from autosched.schedule.validate import validate
+from autosched.schedule.legality.validate import validate
 from autosched.settings import available_cpus
 
 

@@ -17,9 +17,9 @@ from autosched.measure.run_cache import shared
 from autosched.measure.single_flight import once_in_batches
 from autosched.runtime.nvrtc import Cubin, NvrtcOptions, cubin_key
 from autosched.runtime.nvrtc_together import MOST_TOGETHER, KernelSource, compile_together
-from autosched.schedule import vectors as rules
+from autosched.schedule.kernel import vector_access as rules
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Kernel
-from autosched.schedule.validate import validate
 
 _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}

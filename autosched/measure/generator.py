@@ -28,7 +28,7 @@ from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
 from autosched.runtime.host_compiler import find_compiler, gnu_version, have_compiler, processor_options
 from autosched.runtime.kernel_options import kernel_options
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 
 Printer = Literal["cuda", "c"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from autosched.measure.keys import digest, schedule_text
 from autosched.measure.problem import Problem
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.target import Target
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.serialise import to_document
+from autosched.schedule.io.serialise import to_document
 from autosched.schedule.types import Schedule
 from autosched.target import Target
 

@@ -26,8 +26,8 @@ from autosched.measure.sources import (
     pipeline_arguments,
     random_arguments,
 )
-from autosched.schedule.strict_json import parse
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.strict_json import parse
+from autosched.schedule.io.typed_json import read_as
 
 FORMAT = "autosched-problem"
 VERSION = 1

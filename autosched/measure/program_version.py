@@ -21,7 +21,7 @@ from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
 from autosched.measure.problem import Problem
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Level
 
 SEPARATOR = "+"
@@ -54,7 +54,7 @@ def without_addition(version: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _is_guarded(problem: Problem, schedule: str) -> bool:
-    if f'"level":"{Level.STREAM.name.lower()}"' not in schedule and not _may_be_guarded(problem):
+    if f'"level":"{Level.MAINLOOP.key}"' not in schedule and not _may_be_guarded(problem):
         return False
     bound = problem.bind()
     try:

@@ -15,7 +15,7 @@ from autosched.measure.job import Status
 from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
 from autosched.measure.program_version import marked_version, program_version
-from autosched.schedule.strict_json import Node, parse
+from autosched.schedule.io.strict_json import Node, parse
 
 _RESTORE = "restore a copy of the file, or choose another path"
 _MOST = 2**63 - 1

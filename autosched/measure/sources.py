@@ -20,8 +20,8 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.serialise import from_data, to_data
 from autosched.runtime.signature import CallSignature
-from autosched.schedule.strict_json import Node
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.strict_json import Node
+from autosched.schedule.io.typed_json import read_as
 
 Arrays = Mapping[str, NDArray[Any]]
 Setting = bool | int | float | tuple[float, ...]

@@ -46,7 +46,7 @@ def labels(bound: BoundPipeline) -> dict[str, str]:
 
 def kinds(bound: BoundPipeline, schedule: Schedule) -> dict[str, NodeKind]:
     """Return what each node is: an input, an output, inlined, or computed by a kernel."""
-    levels = schedule.computed
+    levels = schedule.levels
     outputs = set(bound.outputs.values())
     found: dict[str, NodeKind] = dict.fromkeys(bound.inputs, "input")
     for name in bound.funcs:
@@ -59,7 +59,7 @@ def places(schedule: Schedule) -> Mapping[str, Place]:
 
     A Func that is computed in one kernel and inlined into others belongs to the first alone.
     """
-    levels = schedule.computed
+    levels = schedule.levels
     found: dict[str, Place] = {}
     for func, level in levels.items():
         computed = tuple(k for k, kernel in enumerate(schedule.kernels) if func in _funcs_at(kernel, level))
@@ -70,4 +70,4 @@ def places(schedule: Schedule) -> Mapping[str, Place]:
 def _funcs_at(kernel: Kernel, level: Level) -> set[str]:
     if level is Level.INLINE:
         return {i.func for i in kernel.inlined}
-    return set(kernel.root_funcs) if level is Level.ROOT else {m.func for m in kernel.members}
+    return set(kernel.root_funcs) if level is Level.ROOT else {m.func for m in kernel.fused}

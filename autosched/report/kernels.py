@@ -18,7 +18,7 @@ from autosched.report.resources import Occupancy, Resources, occupancy
 from autosched.report.sources import UserLines, kernel_sources, user_lines
 from autosched.report.svg import markup
 from autosched.runtime.executable import KernelInfo
-from autosched.schedule.text import kernel_text
+from autosched.schedule.io.text import kernel_text
 from autosched.schedule.types import Kernel
 
 if TYPE_CHECKING:
@@ -123,6 +123,6 @@ def kernel_facts(
 
 def _members(kernel: Kernel) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for m in sorted(kernel.members, key=lambda m: m.at.level):
+    for m in sorted(kernel.fused, key=lambda m: m.at.level):
         found.setdefault(WHERE.get(m.at.level, m.at.level.name), []).append(m.func)
     return found

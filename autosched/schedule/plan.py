@@ -1,7 +1,7 @@
 """What a kernel's schedule means in exact symbolic integers: names of loops, regions computed, order of work.
 
 Search, validation and lowering all read a `KernelPlan`; `autosched.schedule.planner` makes it, which decides nothing
-that the schedule leaves open except the pure rules of `autosched.schedule.derived`.
+that the schedule leaves open except the pure rules of `autosched.schedule.policy`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from math import prod
 from autosched.analysis.access.regions import Range, Region
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
-from autosched.schedule.across import lane_loops
-from autosched.schedule.derived import is_unrolled, reduction_is_unrolled
-from autosched.schedule.owned import Owned
-from autosched.schedule.steps import Walk
-from autosched.schedule.types import At, Kernel, Level, LoopKind, StageId
+from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.kernel.tile_ownership import OwnedBox
+from autosched.schedule.kernel.warp_reduction import lane_loops
+from autosched.schedule.policy import is_unrolled, unrolls_reduction
+from autosched.schedule.types import ComputeAt, Kernel, Level, LoopKind, StageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Nest:
 
     stage: BoundStage
     loops: tuple[NestLoop, ...]
-    base: Mapping[str, ix.Index]
-    limit: Mapping[str, ix.Index]
+    low: Mapping[str, ix.Index]
+    high: Mapping[str, ix.Index]
     extents: Mapping[str, int]
-    at: At | None
-    streamed: int = 0
-    floor: Mapping[str, ix.Index] = field(default_factory=dict)
-    starts: int = 0
-    walk: Walk = Walk.THREAD
+    at: ComputeAt | None
+    mainloop_count: int = 0
+    lower_bound: Mapping[str, ix.Index] = field(default_factory=dict)
+    first_step: int = 0
+    walk: ScanWalk = ScanWalk.THREAD
 
     @property
     def id(self) -> StageId:
@@ -89,12 +89,12 @@ class Nest:
     @cached_property
     def step_loops(self) -> tuple[NestLoop, ...]:
         """The loops over the steps of a scan over rows that a block or the launches of a kernel go through."""
-        return () if self.walk is Walk.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
+        return () if self.walk is ScanWalk.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
 
     @cached_property
     def stream_loops(self) -> tuple[NestLoop, ...]:
         """The loops that all threads of a block walk together, in order."""
-        return tuple(p for p in self.loops if p.kind is not LoopKind.BLOCK)[: self.streamed]
+        return tuple(p for p in self.loops if p.kind is not LoopKind.BLOCK)[: self.mainloop_count]
 
     @cached_property
     def serial_points(self) -> int:
@@ -111,20 +111,20 @@ class Nest:
         """Whether the loops over a thread's points are unrolled."""
         if self.at is not None and self.at.level is Level.THREAD:
             return True
-        return bool(is_unrolled(self.serial_points, self.streamed > 0))
+        return bool(is_unrolled(self.serial_points, self.mainloop_count > 0))
 
     @cached_property
     def unrolls_terms(self) -> bool:
         """Whether the reduction loops inside a thread are unrolled."""
-        return bool(reduction_is_unrolled(self.serial_points, self.reduction_points, self.streamed > 0))
+        return bool(unrolls_reduction(self.serial_points, self.reduction_points, self.mainloop_count > 0))
 
-    def cover(self, dim: str) -> int:
+    def padded_extent(self, dim: str) -> int:
         """Return how many points of a dimension the nest's own loops walk."""
         return prod(p.extent for p in self.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
 
     def point(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> dict[str, ix.Index]:
         """Return the exact index of each dimension, symbolic in all loops."""
-        at = dict(self.base)
+        at = dict(self.low)
         for loop in self.loops:
             if loop.kind is not LoopKind.BLOCK:
                 at[loop.dim] = ix.add(at[loop.dim], loop.index(ranges))
@@ -133,7 +133,7 @@ class Nest:
     def ranges_at(self, depth: int) -> dict[str, Range]:
         """Return each dimension's range inside the first ``depth`` loops: fixed by them, spanned by the rest."""
         found: dict[str, Range] = {}
-        for dim, base in self.base.items():
+        for dim, base in self.low.items():
             lo, span = base, 0
             for k, loop in enumerate(self.loops):
                 if loop.dim != dim or loop.kind is LoopKind.BLOCK:
@@ -142,7 +142,7 @@ class Nest:
                     lo = ix.add(lo, loop.index())
                 else:
                     span += loop.stride * (loop.extent - 1)
-            found[dim] = lo, ix.minimum(ix.add(lo, span), self.limit[dim])
+            found[dim] = lo, ix.minimum(ix.add(lo, span), self.high[dim])
         return found
 
 
@@ -182,7 +182,7 @@ class KernelPlan:
     (each a group of stages that share their thread loops), ``grid`` the block loops from outer to inner;
     ``thread_nests`` those of THREAD members.
 
-    With STREAM Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
+    With MAINLOOP Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
     those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
     each thread holds in registers all the time. Where a window slides, there are ``warm_up`` steps more, which fill it.
 
@@ -200,7 +200,7 @@ class KernelPlan:
     regions: Mapping[str, Region] = field(repr=False)
     repeated: range = range(0)
     warm_up: int = 0
-    owned: Mapping[str, Owned] = field(default_factory=dict)
+    owned: Mapping[str, OwnedBox] = field(default_factory=dict)
     unowned: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -211,12 +211,12 @@ class KernelPlan:
     @cached_property
     def scan(self) -> Nest | None:
         """The nest that computes a scan over rows step by step, if there is one: the only root."""
-        return next((n for group in self.steps for n in group if n.walk is not Walk.THREAD), None)
+        return next((n for group in self.steps for n in group if n.walk is not ScanWalk.THREAD), None)
 
     @cached_property
     def launches(self) -> tuple[NestLoop, ...]:
         """The loops over steps each of which is a launch of the kernel."""
-        return self.scan.step_loops if self.scan is not None and self.scan.walk is Walk.LAUNCH else ()
+        return self.scan.step_loops if self.scan is not None and self.scan.walk is ScanWalk.LAUNCH else ()
 
     @cached_property
     def inlined(self) -> frozenset[str]:
@@ -226,7 +226,7 @@ class KernelPlan:
     @cached_property
     def stored(self) -> frozenset[str]:
         """Names of Funcs that are stored to global memory."""
-        return self.kernel.stored
+        return self.kernel.materialised
 
     @cached_property
     def root_funcs(self) -> frozenset[str]:
@@ -240,7 +240,7 @@ class KernelPlan:
             for nest in group:
                 yield from nest.loops
 
-    def hosted(self, host: StageId, depth: int) -> list[tuple[Nest, ...]]:
+    def nests_at(self, host: StageId, depth: int) -> list[tuple[Nest, ...]]:
         """Return the THREAD members placed inside the first ``depth`` loops of a host, producers first."""
         found = []
         for group in self.thread_nests:

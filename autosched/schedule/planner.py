@@ -12,15 +12,24 @@ from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
-from autosched.schedule.banks import walked_across
-from autosched.schedule.derived import shared_pitch
-from autosched.schedule.known import known
-from autosched.schedule.owned import Owned, owned_part
+from autosched.schedule.kernel.bank_conflicts import column_accessed
+from autosched.schedule.kernel.plan_cache import cached_plan
+from autosched.schedule.kernel.row_scans import walk_of
+from autosched.schedule.kernel.sliding_window import RollingBuffer, SlidingWindowPlan
+from autosched.schedule.kernel.thread_fusion import covers_same_points, fuse_thread_loops, lane_loop, thread_loops
+from autosched.schedule.kernel.tile_ownership import OwnedBox, owned_box
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
-from autosched.schedule.sliding import Sliding, Window
-from autosched.schedule.steps import walk_of
-from autosched.schedule.thread_groups import lanes_of, same_points, share_threads, threads_of
-from autosched.schedule.types import IN_SHARED_MEMORY, At, Kernel, Level, LoopKind, Member, StageId, StageTiling
+from autosched.schedule.policy import shared_pitch
+from autosched.schedule.types import (
+    SHARED_LEVELS,
+    ComputeAt,
+    FusedProducer,
+    Kernel,
+    Level,
+    LoopKind,
+    StageId,
+    StageTiling,
+)
 
 
 def plan_kernel(
@@ -36,15 +45,15 @@ def plan_kernel(
     Raises:
         ScheduleError: If a Member's region does not follow from its host.
     """
-    bound = insert_cache_reads(bound.rewritten, kernel.staged)
+    bound = insert_cache_reads(bound.rewritten, kernel.cache_reads)
     if not block_ranges:
-        return known(bound, kernel, "plan", lambda: _plan(bound, kernel, {}))
+        return cached_plan(bound, kernel, "plan", lambda: _plan(bound, kernel, {}))
     return _plan(bound, kernel, block_ranges)
 
 
 def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> KernelPlan:
     plan = _Planner(bound, kernel, block_ranges).run()
-    stored = [m.func for m in kernel.members if m.stored]
+    stored = [m.func for m in kernel.fused if m.materialised]
     if not stored:
         return plan
     if block_ranges:  # a range of one block is no variable, so that what all of them own is needed
@@ -55,11 +64,11 @@ def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple
 
 def _with_owners(plan: KernelPlan, stored: Sequence[str]) -> KernelPlan:
     """Return a plan with what blocks own of Members that are stored, and why they own nothing of others."""
-    owned: dict[str, Owned] = {}
+    owned: dict[str, OwnedBox] = {}
     unowned: dict[str, str] = {}
     for func in stored:
         try:
-            owned[func] = owned_part(plan.allocations[func].base, plan.grid, func)
+            owned[func] = owned_box(plan.allocations[func].base, plan.grid, func)
         except ScheduleError as e:
             unowned[func] = str(e)
     return replace(plan, owned=owned, unowned=unowned)
@@ -73,9 +82,9 @@ class _Planner:
         self.names = Namer(bound.taken_labels)
         self.order = {name: k for k, name in enumerate(bound.funcs)}
         self.inlined = {i.func for i in kernel.inlined}
-        self.members = sorted(kernel.members, key=lambda m: self.order[m.func])
+        self.members = sorted(kernel.fused, key=lambda m: self.order[m.func])
         self.nests: dict[StageId, Nest] = {}
-        self.across = walked_across(bound, kernel)
+        self.across = column_accessed(bound, kernel)
 
     def run(self) -> KernelPlan:
         first = self.kernel.roots[0].tiling
@@ -88,10 +97,10 @@ class _Planner:
         allocations: dict[str, Allocation] = {}
         self._shared_members(Level.BLOCK, regions, steps, allocations)
         repeated, warm_up = range(0), 0
-        if self.kernel.stream is None:
+        if self.kernel.mainloop_at is None:
             steps += self._groups(roots)
-        elif self.kernel.slides:
-            sliding = Sliding(self.bound, self.kernel, self.inlined, roots[0], regions)
+        elif self.kernel.is_sliding_window:
+            sliding = SlidingWindowPlan(self.bound, self.kernel, self.inlined, roots[0], regions)
             begin, warm_up = len(steps), sliding.warm_up
             for m, window in sliding.windows:
                 nests = [self._window_nest(m, t, window) for t in m.tilings]
@@ -100,11 +109,11 @@ class _Planner:
             steps.append((roots[0],))
             repeated = range(begin, len(steps))
         else:
-            repeated = self._stream(self.kernel.stream, roots, steps, allocations)
+            repeated = self._stream(self.kernel.mainloop_at, roots, steps, allocations)
         threads = self._thread_members(allocations)
         block = [1, 1, 1]
         for group in steps:
-            for axis, loop in zip(range(3), threads_of(group), strict=False):
+            for axis, loop in zip(range(3), thread_loops(group), strict=False):
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
@@ -123,26 +132,26 @@ class _Planner:
             steps += self._groups(nests)
 
     def _stream(
-        self, at: At, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
+        self, at: ComputeAt, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
     ) -> range:
-        """Add the steps of STREAM Members and root stages; return those that are repeated."""
-        sharing = [share_threads(roots[0], n) for n in roots]
+        """Add the steps of MAINLOOP Members and root stages; return those that are repeated."""
+        sharing = [fuse_thread_loops(roots[0], n) for n in roots]
         self.nests.update({n.id: n for n in sharing})
         place = [n.id for n in sharing].index(at.host)
         before, host, after = sharing[:place], sharing[place], sharing[place + 1 :]
         if before:
             steps.append(tuple(before))
         begin = len(steps)
-        inside = {m.func for m in self.members if m.at.level in (Level.STREAM, Level.THREAD)} | self.inlined
+        inside = {m.func for m in self.members if m.at.level in (Level.MAINLOOP, Level.THREAD)} | self.inlined
         regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(at.depth))], inside)
-        self._shared_members(Level.STREAM, regions, steps, allocations)
+        self._shared_members(Level.MAINLOOP, regions, steps, allocations)
         steps.append((host,))
         end = len(steps)
         if after:
             steps.append(tuple(after))
         return range(begin, end)
 
-    def _groups_of_points(self, m: Member) -> AlignedGroups | None:
+    def _groups_of_points(self, m: FusedProducer) -> AlignedGroups | None:
         """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
         if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
             return None
@@ -178,14 +187,14 @@ class _Planner:
             span = prod(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
             base[dim], limit[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
         own = self._loops(tiling)
-        at = self.kernel.stream
+        at = self.kernel.mainloop_at
         streamed = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
         walk = walk_of(stage, tiling.loops)
         nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed, walk=walk)
         self.nests[nest.id] = nest
         return nest
 
-    def _member_nest(self, m: Member, tiling: StageTiling, region: Region) -> Nest:
+    def _member_nest(self, m: FusedProducer, tiling: StageTiling, region: Region) -> Nest:
         stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
         ranges = loop_ranges(stage, self.bound.funcs[stage.func], region)
         base = {dim: lo for dim, (lo, _) in ranges.items()}
@@ -195,10 +204,12 @@ class _Planner:
         self.nests[nest.id] = nest
         return nest
 
-    def _window_nest(self, m: Member, tiling: StageTiling, window: Window) -> Nest:
+    def _window_nest(self, m: FusedProducer, tiling: StageTiling, window: RollingBuffer) -> Nest:
         """Return the nest that computes the points of a sliding window that come in."""
         nest = replace(
-            self._member_nest(m, tiling, window.region), floor={window.dim: window.floor}, starts=window.starts
+            self._member_nest(m, tiling, window.region),
+            lower_bound={window.dim: window.floor},
+            first_step=window.starts,
         )
         self.nests[nest.id] = nest
         return nest
@@ -218,7 +229,7 @@ class _Planner:
             groups.append(tuple(nests))
         return groups[::-1]
 
-    def _allocation(self, m: Member, region: Region, window: Window | None = None) -> Allocation:
+    def _allocation(self, m: FusedProducer, region: Region, window: RollingBuffer | None = None) -> Allocation:
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
         base = {d: by_dim[d][0] for d in func.dims}
@@ -231,8 +242,8 @@ class _Planner:
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 > 0 and m.at.level in IN_SHARED_MEMORY:
-                streamed = self.kernel.stream is not None
+            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS:
+                streamed = self.kernel.mainloop_at is not None
                 length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, streamed)
             total *= length
         buffers, rolling = (1, window.dim) if window is not None else (m.buffers, None)
@@ -246,15 +257,15 @@ class _Planner:
         for n in nests:
             if not n.stage.values or n.stage.is_empty:
                 continue
-            if groups and groups[-1][0].stage.func == n.stage.func and same_points(self.bound, groups[-1], n):
-                n = self.nests[n.id] = share_threads(groups[-1][0], n, lanes_of(groups[-1]))
+            if groups and groups[-1][0].stage.func == n.stage.func and covers_same_points(self.bound, groups[-1], n):
+                n = self.nests[n.id] = fuse_thread_loops(groups[-1][0], n, lane_loop(groups[-1]))
                 groups[-1].append(n)
             else:
                 groups.append([n])
         return [tuple(g) for g in groups]
 
 
-def _required(m: Member, region: Region | None) -> Region:
+def _required(m: FusedProducer, region: Region | None) -> Region:
     if region is None:
         raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
     return region

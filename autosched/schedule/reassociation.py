@@ -6,9 +6,9 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.lang.expr import Binary, Call, walk
 from autosched.lang.pipeline import Pipeline
-from autosched.schedule.across import accumulated, lanes_of
+from autosched.schedule.kernel.warp_reduction import accumulation_of, warp_lane_count
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 
 SELECTIONS = frozenset({"min", "max"})
 """Operators that round nothing: in any order they give the same but for the sign of zero and the payload of a NaN."""
@@ -26,11 +26,11 @@ def reassociated_operators(bound: BoundPipeline, schedule: Schedule) -> frozense
         schedule: A legal schedule.
     """
     found: set[str] = set()
-    whole = as_scheduled(bound, schedule)
+    whole = apply_rewrites(bound, schedule)
     for kernel in schedule.kernels:
-        view = insert_cache_reads(whole, kernel.staged)
+        view = insert_cache_reads(whole, kernel.cache_reads)
         for tiling in kernel.tilings():
-            what = accumulated(view, tiling.stage) if lanes_of(view, tiling) > 1 else None
+            what = accumulation_of(view, tiling.stage) if warp_lane_count(view, tiling) > 1 else None
             if what is not None:
                 types = view.funcs[tiling.stage.func].dtypes
                 found |= {op for op, dtype in zip(what.operators, types, strict=True) if dtype.is_float}

@@ -18,21 +18,26 @@ from autosched.analysis.rewrites.cache_read import cached_source
 
 
 class Level(IntEnum):
-    """Where a Func is computed, from outside in; each level has its memory.
+    """Compute locations, from outside in; each level has its memory.
 
-    STREAM is once per step of loops that all threads of a block walk together, in shared memory: chunks of a reduction,
-    or the rows that come in where a window slides along one of the root's dimensions.
+    MAINLOOP is once per step of a block-uniform serial loop, in shared memory: chunks of a reduction (CUTLASS's
+    mainloop), or the rows that enter a sliding window.
     """
 
     ROOT = 0
     BLOCK = 1
-    STREAM = 2
+    MAINLOOP = 2
     WARP = 3
     THREAD = 4
     INLINE = 5
 
+    @property
+    def key(self) -> str:
+        """The level's name in schedule files and canonical text, where MAINLOOP is ``stream``."""
+        return "stream" if self is Level.MAINLOOP else self.name.lower()
 
-IN_SHARED_MEMORY = (Level.BLOCK, Level.STREAM)
+
+SHARED_LEVELS = (Level.BLOCK, Level.MAINLOOP)
 """Levels whose results all threads of a block see."""
 
 
@@ -96,7 +101,7 @@ class StageTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class ComputeAt:
     """Where a Member is computed: level, host stage, and how many of the host's loops enclose it."""
 
     level: Level
@@ -104,7 +109,7 @@ class At:
     depth: int
 
 
-class Aligned(NamedTuple):
+class TileAlignment(NamedTuple):
     """Columns at which the rows of a Member's tile begin and end: those that are ``remainder`` modulo ``multiple``.
 
     A column is an index of the dimension that is fastest in memory. The tile is widened to the nearest such columns on
@@ -121,24 +126,24 @@ class Root:
     """A stage that spans the kernel's grid; what is not ``stored`` stays in the registers of its thread."""
 
     tiling: StageTiling
-    stored: bool = True
+    materialised: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FusedProducer:
     """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
 
     ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members, as is
     ``stored``: blocks write what they compute to global memory too, for other kernels or the caller. With two
-    ``buffers``, STREAM Members of the next step are loaded while one is computed; ``asynchronous`` ones are copied past
-    the registers meanwhile.
+    ``buffers``, MAINLOOP Members of the next step are loaded while one is computed; ``asynchronous`` ones are copied
+    past the registers meanwhile.
     """
 
     tilings: tuple[StageTiling, ...]
-    at: At
+    at: ComputeAt
     storage_order: tuple[str, ...]
-    stored: bool = False
-    aligned: Aligned | None = None
+    materialised: bool = False
+    aligned: TileAlignment | None = None
     buffers: int = 1
     asynchronous: bool = False
 
@@ -161,7 +166,7 @@ class Kernel:
     """Everything one kernel computes."""
 
     roots: tuple[Root, ...]
-    members: tuple[Member, ...] = ()
+    fused: tuple[FusedProducer, ...] = ()
     inlined: tuple[Inlined, ...] = ()
 
     @property
@@ -170,58 +175,58 @@ class Kernel:
         return tuple({r.tiling.stage.func: None for r in self.roots})
 
     @property
-    def stored(self) -> frozenset[str]:
+    def materialised(self) -> frozenset[str]:
         """Names of the Funcs whose results it leaves in global memory."""
         return frozenset(
-            [r.tiling.stage.func for r in self.roots if r.stored] + [m.func for m in self.members if m.stored]
+            [r.tiling.stage.func for r in self.roots if r.materialised] + [m.func for m in self.fused if m.materialised]
         )
 
     @property
-    def staged(self) -> frozenset[str]:
+    def cache_reads(self) -> frozenset[str]:
         """Inputs and Funcs that the kernel caches (`autosched.analysis.rewrites.cache_read`)."""
-        return frozenset(s for m in self.members if m.tilings and (s := cached_source(m.func)) is not None)
+        return frozenset(s for m in self.fused if m.tilings and (s := cached_source(m.func)) is not None)
 
     @property
-    def stream(self) -> At | None:
-        """Where the kernel's STREAM Members are computed (all at one place), None if it has none."""
-        return next((m.at for m in self.members if m.at.level is Level.STREAM), None)
+    def mainloop_at(self) -> ComputeAt | None:
+        """Where the kernel's MAINLOOP Members are computed (all at one place), None if it has none."""
+        return next((m.at for m in self.fused if m.at.level is Level.MAINLOOP), None)
 
     @property
-    def walked(self) -> tuple[Loop, ...]:
-        """The loops of the host of STREAM Members that all threads of a block walk together."""
-        at = self.stream
+    def mainloops(self) -> tuple[Loop, ...]:
+        """The loops of the host of MAINLOOP Members that all threads of a block walk together."""
+        at = self.mainloop_at
         if at is None:
             return ()
         loops = self.tiling(at.host).loops
         return tuple(p for p in loops[: at.depth] if p.kind is not LoopKind.BLOCK)
 
     @property
-    def slides(self) -> bool:
-        """Whether STREAM Members keep a window that slides along a dimension: what is walked are points, not terms."""
-        return any(p.kind is LoopKind.SERIAL for p in self.walked)
+    def is_sliding_window(self) -> bool:
+        """Whether the MAINLOOP producers keep a rolling buffer: the loop moves points, not reduction terms."""
+        return any(p.kind is LoopKind.SERIAL for p in self.mainloops)
 
     @property
-    def ahead(self) -> bool:
-        """Whether STREAM Members are loaded one step ahead, into the other of two buffers."""
-        return any(m.buffers > 1 for m in self.members)
+    def double_buffered(self) -> bool:
+        """Whether MAINLOOP Members are loaded one step ahead, into the other of two buffers."""
+        return any(m.buffers > 1 for m in self.fused)
 
-    def loaded_ahead(self) -> Kernel:
-        """Return the kernel with two buffers for each STREAM Member."""
-        both = (replace(m, buffers=2) if m.at.level is Level.STREAM else m for m in self.members)
-        return replace(self, members=tuple(both))
+    def with_double_buffering(self) -> Kernel:
+        """Return the kernel with two buffers for each MAINLOOP Member."""
+        both = (replace(m, buffers=2) if m.at.level is Level.MAINLOOP else m for m in self.fused)
+        return replace(self, fused=tuple(both))
 
-    def copied_asynchronously(self) -> Kernel:
-        """Return the kernel with two buffers for each STREAM Member, which are filled past the registers."""
-        both = (replace(m, asynchronous=m.at.level is Level.STREAM) for m in self.loaded_ahead().members)
-        return replace(self, members=tuple(both))
+    def with_async_copies(self) -> Kernel:
+        """Return the kernel with two buffers for each MAINLOOP Member, which are filled past the registers."""
+        both = (replace(m, asynchronous=m.at.level is Level.MAINLOOP) for m in self.with_double_buffering().fused)
+        return replace(self, fused=tuple(both))
 
-    def member(self, func: str) -> Member | None:
+    def member(self, func: str) -> FusedProducer | None:
         """Return the Member that computes a Func, if there is one."""
-        return next((m for m in self.members if m.func == func), None)
+        return next((m for m in self.fused if m.func == func), None)
 
     def tilings(self) -> tuple[StageTiling, ...]:
         """Return the tilings of all stages of the kernel, roots first."""
-        return (*(r.tiling for r in self.roots), *(t for m in self.members for t in m.tilings))
+        return (*(r.tiling for r in self.roots), *(t for m in self.fused for t in m.tilings))
 
     def tiling(self, stage: StageId) -> StageTiling:
         """Return the loops of a stage.
@@ -234,13 +239,13 @@ class Kernel:
                 return t
         raise KeyError(str(stage))
 
-    def loops_around(self, at: At) -> tuple[Loop, ...]:
+    def loops_around(self, at: ComputeAt) -> tuple[Loop, ...]:
         """Return the loops of a host inside one thread that enclose a place, but for those of one iteration."""
-        walked = self.stream.depth if self.stream is not None and self.stream.host == at.host else 0
+        walked = self.mainloop_at.depth if self.mainloop_at is not None and self.mainloop_at.host == at.host else 0
         inside = (LoopKind.SERIAL, LoopKind.REDUCTION)
         return tuple(p for p in self.tiling(at.host).loops[walked : at.depth] if p.extent > 1 and p.kind in inside)
 
-    def in_terms(self, member: Member) -> bool:
+    def is_per_reduction_step(self, member: FusedProducer) -> bool:
         """Whether a thread computes a Member anew for each term of a reduction of its host."""
         around = self.loops_around(member.at)
         return member.at.level is Level.THREAD and any(p.kind is LoopKind.REDUCTION for p in around)
@@ -251,38 +256,38 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     ``splits`` are the reductions that are computed in pieces, ``joins`` the Funcs that are then computed together;
-    kernels compute the pipeline that `autosched.schedule.views.as_scheduled` makes of it.
+    kernels compute the pipeline that `autosched.schedule.rewrites.as_scheduled` makes of it.
     """
 
     pipeline_hash: str
     kernels: tuple[Kernel, ...]
-    splits: tuple[RFactor, ...] = ()
-    joins: tuple[HorizontalFusion, ...] = ()
+    rfactors: tuple[RFactor, ...] = ()
+    fusions: tuple[HorizontalFusion, ...] = ()
 
     @classmethod
-    def of(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
+    def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
         """Return a schedule of a bound pipeline, with the reductions in pieces and Funcs joined as they are in it."""
         return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions)
 
     @property
     def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
         """What tells pipelines apart that schedules of one pipeline compute."""
-        return (*self.splits, *self.joins)
+        return (*self.rfactors, *self.fusions)
 
     @property
-    def stored(self) -> frozenset[str]:
+    def materialised(self) -> frozenset[str]:
         """Names of the Funcs whose results some kernel leaves in global memory."""
-        return frozenset().union(*(k.stored for k in self.kernels))
+        return frozenset().union(*(k.materialised for k in self.kernels))
 
     @property
-    def computed(self) -> dict[str, Level]:
+    def levels(self) -> dict[str, Level]:
         """The level of every Func that is mentioned (ROOT wins over INLINE where a Func is both)."""
         levels: dict[str, Level] = {}
         for k in self.kernels:
             for i in k.inlined:
                 levels.setdefault(i.func, Level.INLINE)
-            for m in k.members:
+            for m in k.fused:
                 levels[m.func] = m.at.level
             for r in k.roots:
-                levels[r.tiling.stage.func] = Level.ROOT if r.stored else Level.THREAD
+                levels[r.tiling.stage.func] = Level.ROOT if r.materialised else Level.THREAD
         return levels

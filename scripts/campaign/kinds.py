@@ -18,8 +18,8 @@ from autosched.lower.program import lower
 from autosched.lower.vectors import vectorise
 from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.sample_across import Lanes
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.sampling.warp_reduction import Lanes
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import Target
 
@@ -77,7 +77,7 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
     for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
         yield from _kinds_of_schedule(kernel)
         yield from _kinds_of_code(vectorise(ir) if ir.vectors else ir)
-        view = insert_cache_reads(bound, kernel.staged)
+        view = insert_cache_reads(bound, kernel.cache_reads)
         for tiling in kernel.tilings():
             yield from _kinds_of_stage(view.stage(*tiling.stage))
         for name in kernel.root_funcs:
@@ -87,19 +87,19 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
 
 
 def _kinds_of_schedule(kernel: Kernel) -> Iterator[str]:
-    yield from (f"Member at {m.at.level.name}" for m in kernel.members)
+    yield from (f"Member at {m.at.level.name}" for m in kernel.fused)
     if kernel.inlined:
         yield "inlined Func"
-    if kernel.staged:
+    if kernel.cache_reads:
         yield "copy of a source"
-    if any(m.aligned for m in kernel.members):
+    if any(m.aligned for m in kernel.fused):
         yield "aligned tile"
-    if any(m.stored for m in kernel.members):
+    if any(m.materialised for m in kernel.fused):
         yield "stored Member"
-    if any(m.asynchronous for m in kernel.members):
+    if any(m.asynchronous for m in kernel.fused):
         yield "copy past registers"
-    if kernel.stream is not None:
-        yield "window that slides" if kernel.slides else "reduction in steps"
+    if kernel.mainloop_at is not None:
+        yield "window that slides" if kernel.is_sliding_window else "reduction in steps"
     if len(kernel.roots) > 1:
         yield "several roots"
 

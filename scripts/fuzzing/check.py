@@ -12,7 +12,7 @@ from math import prod
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError
-from autosched.schedule.serialise import to_json
+from autosched.schedule.io.serialise import to_json
 from fuzzing.program import Built, Program, build
 from fuzzing.refusals import reason
 from fuzzing.trials import Trial, find_schedule

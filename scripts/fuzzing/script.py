@@ -33,8 +33,8 @@ from numpy import inf, nan
 from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.rfactor import with_splits
 from autosched.api import ScheduledPipeline
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json"""
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.io.serialise import from_json"""
 
 _JUDGE = """
 target = au.get_target("{target}")

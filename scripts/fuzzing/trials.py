@@ -11,10 +11,10 @@ import numpy as np
 
 import autosched as au
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.target import Target, get_target
 from fuzzing.program import Built
 

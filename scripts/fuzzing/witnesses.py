@@ -93,8 +93,8 @@ def check_schedule(
         Disagreement: If the result differs.
         AutoschedError: If the code cannot be made or compiled, or does what CUDA does not define.
     """
-    if schedule.splits:  # sums of floating-point numbers round in another order
-        split = apply_rfactors(bound, schedule.splits).pipeline  # without inputs that only said how long a loop is
+    if schedule.rfactors:  # sums of floating-point numbers round in another order
+        split = apply_rfactors(bound, schedule.rfactors).pipeline  # without inputs that only said how long a loop is
         inputs = {i.name: built.inputs[i.name] for i in split.inputs}
         expected = interpret(split, inputs, {p.name: built.params[p.name] for p in split.params})
     program = lower(bound, schedule, vectors=seed % SCALAR_EVERY != 0)

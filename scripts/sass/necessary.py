@@ -154,7 +154,7 @@ class _Run:
     def _loop(self, s: For, lanes: Lanes) -> None:
         for k in range(s.extent):
             self.index[s.name] = k
-            if s.role in (LoopRole.SERIAL, LoopRole.STREAM):
+            if s.role in (LoopRole.SERIAL, LoopRole.MAINLOOP):
                 self.iterations[s.name] = k
             self.statements(s.body, lanes)
         self.iterations.pop(s.name, None)

@@ -13,7 +13,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.describe import describe_kernel
 from autosched.measure.keys import schedule_text
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
 from autosched.search.modes.mend import with_mended
@@ -153,7 +153,7 @@ def _changed(
 def predicted_seconds(evaluator: Evaluator, schedule: Schedule) -> float | None:
     """Return what a model says of any schedule; None for one of a kind that features do not describe."""
     try:
-        in_steps = [k for k in schedule.kernels if k.stream is not None]
+        in_steps = [k for k in schedule.kernels if k.mainloop_at is not None]
         pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in in_steps]
         evaluator.evaluate(pieces)
         seconds = sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in in_steps)

@@ -14,7 +14,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import CacheError, SearchWarning
 from autosched.lang.expr import Scalar
 from autosched.measure.problem import Problem
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
 from autosched.search.ranked import Found
 from autosched.search.strategy import STRATEGIES
 from autosched.settings import settings
@@ -38,7 +38,7 @@ def find_otherwise(bound: BoundPipeline, target: Target, seed: int, seconds: flo
     for name in OTHERWISE[:-1]:
         try:
             found = STRATEGIES[name].search(bound, target, seed=seed, seconds=seconds)
-            if not reasons(bound, found.best, target):
+            if not violations(bound, found.best, target):
                 return name, found
         except MemoryError:
             raise

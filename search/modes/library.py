@@ -18,11 +18,11 @@ from autosched.measure.keys import digest
 from autosched.model.files import replace_file
 from autosched.model.origin import features_digest
 from autosched.runtime.cache import DiskCache, cache_key
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.strict_json import parse
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.strict_json import parse
+from autosched.schedule.io.typed_json import read_as
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.trials import Trials
 from autosched.settings import settings

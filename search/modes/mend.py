@@ -116,7 +116,7 @@ class Mender:
         kernels, seconds = list(ranked.schedule.kernels), ranked.seconds
         for k, bytes_ in enumerate(self.table.of(ranked.schedule)):
             kernel = kernels[k]
-            if not bytes_ or kernel.stream is not None:
+            if not bytes_ or kernel.mainloop_at is not None:
                 continue
             if kernel not in self._mended:
                 self._mended[kernel] = self._of_kernel(ranked.schedule, evaluator, k, bytes_)
@@ -180,14 +180,14 @@ def _plainer(
     evaluator: Evaluator, kernel: Kernel, structure: Structure, params: Params
 ) -> Iterator[tuple[Structure, Params]]:  # fmt: skip
     """Yield kernels that compute the same with fewer Members: none but copies, and none that the baseline inlines."""
-    inside = {m.func for m in kernel.members if cached_source(m.func) is None}
-    if kernel.members and not inside:
+    inside = {m.func for m in kernel.fused if cached_source(m.func) is None}
+    if kernel.fused and not inside:
         bare = replace(structure, spots=())
         yield bare, params[: Decider(evaluator).places.layout(bare).root_serial.stop]
     inside |= {i.func for i in kernel.inlined}
-    for other in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.members else ():
+    for other in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():
         same = [r.tiling.stage for r in other.roots] == [r.tiling.stage for r in kernel.roots]
-        if same and not other.members and {i.func for i in other.inlined} == inside:
+        if same and not other.fused and {i.func for i in other.inlined} == inside:
             plain = describe_kernel(evaluator.bound, other)
             if not plain[0].lanes:
                 yield plain

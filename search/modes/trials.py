@@ -17,9 +17,9 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.runtime.timing.durations import time_text
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.strict_json import Node
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.strict_json import Node
+from autosched.schedule.io.typed_json import read_as
 from autosched.schedule.types import Schedule
 from autosched.search.modes.finalists import Timed, choose
 from autosched.search.ranked import Found, Ranked

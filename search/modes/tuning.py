@@ -21,7 +21,7 @@ from autosched.measure.settings import MeasureSettings
 from autosched.model.checkpoint import load_checkpoint
 from autosched.model.shipped import find_weights
 from autosched.model.tuning import RANDOM, TunedWeights
-from autosched.schedule.serialise import from_json, save_schedule
+from autosched.schedule.io.serialise import from_json, save_schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.search.modes.batches import BatchSettings, baseline, draw_batch

@@ -16,7 +16,7 @@ from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
 from autosched.measure.row import Row
 from autosched.model.samples import Sample
-from autosched.schedule.serialise import from_json
+from autosched.schedule.io.serialise import from_json
 from autosched.search.modes.finalists import Timed
 from autosched.search.modes.trials import ROOTS, Trial, Trials
 from autosched.search.modes.tuning_state import Champion, Drawn

@@ -11,8 +11,8 @@ from typing import Any
 from autosched.errors import InputError, shortened
 from autosched.measure.keys import digest
 from autosched.model.files import replace_file
-from autosched.schedule.strict_json import Node, parse
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.strict_json import Node, parse
+from autosched.schedule.io.typed_json import read_as
 
 FORMAT = "autosched-tuning"
 VERSION = 2

@@ -13,8 +13,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer, KernelModel
 from autosched.featurize.structure import Structure, columns
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level, StageId
-from autosched.schedule.validate import kernel_reasons
 from autosched.search.places import Places
 from autosched.target import Target
 
@@ -111,7 +111,7 @@ class NestedFusion:
                 continue
             nested, fewer = found
             kernel = build_kernel(self.featurizer.model(nested), fewer)
-            if kernel_reasons(self.bound, kernel, self.target):
+            if kernel_violations(self.bound, kernel, self.target):
                 kept.append(spot.func)
             else:
                 structure, params = nested, fewer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc
 from autosched.featurize.structure import Structure
-from autosched.schedule.tiles import calls_through, inlined_in
+from autosched.schedule.tilings import call_chain, inlined_calls
 from autosched.schedule.types import StageId
 from autosched.search.roots import inlined_funcs
 from autosched.search.sioutas.cost import GroupPricer
@@ -82,7 +82,7 @@ class Inliner:
         readers = self._readers(func.name)
         more = self._inlined | {func.name}
         for roots in readers:
-            if calls_through(self.pricer.bound, roots, more) > MOST_INLINED_LOADS:
+            if call_chain(self.pricer.bound, roots, more) > MOST_INLINED_LOADS:
                 return -math.inf
         before = self._cost([*readers, *root_kernel_stages(func)], self._inlined)
         after = self._cost(readers, more)
@@ -92,7 +92,7 @@ class Inliner:
         return sum(self.pricer.price(self._structure(roots, inlined)).cost for roots in kernels)
 
     def _structure(self, roots: tuple[StageId, ...], inlined: set[str]) -> Structure:
-        return Structure(roots, (), frozenset(inlined_in(self.pricer.bound, roots, inlined)))
+        return Structure(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
 
     def _inline(self, name: str) -> set[Roots]:
         """Inline a Func; return the kernels that changed, its own among them."""

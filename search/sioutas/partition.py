@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.featurize.structure import Spot, Structure
-from autosched.schedule.checks.members import sources_through
-from autosched.schedule.tiles import inlined_in, root_groups
+from autosched.schedule.legality.fused_producers import transitive_sources
+from autosched.schedule.tilings import fusable_roots, inlined_calls
 from autosched.schedule.types import Level, StageId
 
 Roots = tuple[StageId, ...]
@@ -91,13 +91,13 @@ class Partition:
         key = roots, names
         if key not in self._reached:
             stages = [*roots, *(StageId(f, s.number) for f in names for s in self.bound.funcs[f].stages)]
-            self._reached[key] = frozenset(inlined_in(self.bound, stages, set(self.inlined)))
+            self._reached[key] = frozenset(inlined_calls(self.bound, stages, set(self.inlined)))
         return Structure(roots, tuple(Spot(f, Level.BLOCK, roots[0]) for f in names), self._reached[key])
 
 
 def root_kernel_stages(func: BoundFunc) -> Iterator[Roots]:
     """Yield the stages of each kernel of a Func that is computed at root."""
-    for stages in root_groups(func):
+    for stages in fusable_roots(func):
         yield tuple(StageId(func.name, s.number) for s in stages)
 
 
@@ -106,7 +106,7 @@ def kernel_sources(bound: BoundPipeline, roots: Roots, inlined: Iterable[str]) -
     through = set(inlined)
     found: set[str] = set()
     for s in roots:
-        found |= sources_through(bound, bound.stage(s.func, s.number), through)
+        found |= transitive_sources(bound, bound.stage(s.func, s.number), through)
     return {name for name in found if name in bound.funcs and name not in through and name != roots[0].func}
 
 

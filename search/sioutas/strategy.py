@@ -16,8 +16,8 @@ from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Structure
+from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel
 from autosched.search.evaluate import Counts
@@ -128,8 +128,8 @@ class _Run:
             self._tiled_by.append(found[1])
         self.counts.seconds["tiling"] += time.perf_counter() - tiled
         kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
-        schedule = Schedule.of(self.bound, kernels)
-        illegal = reasons(self.bound, schedule, self.target)
+        schedule = Schedule.for_pipeline(self.bound, kernels)
+        illegal = violations(self.bound, schedule, self.target)
         if illegal:
             self.notes.append(f"the result was illegal ({illegal[0]}); this is the baseline schedule")
             self._tiled_by = [None]
@@ -156,7 +156,7 @@ class _Run:
         why = "no tiling fits the device"
         for params, shared_bytes, threads in rows:
             kernel = build_kernel(self.featurizer.model(structure), params)
-            illegal = kernel_reasons(self.bound, kernel, self.target)
+            illegal = kernel_violations(self.bound, kernel, self.target)
             if not illegal:
                 if self.mode == "nested" and structure.spots and is_severe(self.target, shared_bytes, threads):
                     return self._nested(structure, params)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.operation_count import operations
 from autosched.featurize.accesses import AccessGroup, AccessTable
-from autosched.schedule.tiles import inlined_in
+from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import StageId
 
 Ints = NDArray[np.int64]
@@ -88,7 +88,7 @@ class WorkOfStages:
 
     def _work(self, id_: StageId, lane: str | None, inlined: frozenset[str]) -> StageWork:
         stage = self.bound.stage(id_.func, id_.number)
-        calls = inlined_in(self.bound, [id_], set(inlined))
+        calls = inlined_calls(self.bound, [id_], set(inlined))
         evaluated = [(stage, 1), *((self.bound.funcs[f].stages[0], n) for f, n in calls.items())]
         loads: dict[str, float] = {}
         for s, times in evaluated:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.model import Featurizer
+from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.cost import CostModel, comparable
 from autosched.search.settings import SearchSettings
 from autosched.search.slides.places import Place, places
@@ -84,7 +84,7 @@ class Slider:
             if sliding is None or comparable(sliding.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=in_place_of(found.kernels, before, sliding.kernel))
-            if not reasons(self.bound.root_pipeline, other, self.target):
+            if not violations(self.bound.root_pipeline, other, self.target):
                 found = other
                 gained += now - sliding.seconds
                 replaced |= set(place.kernels)
@@ -167,7 +167,7 @@ class Slider:
         found: list[Sliding] = []
         for tiled, steps, how in tried:
             kernel = walking_kernel(self.bound, place, tiled, steps, how)
-            if not kernel_reasons(self.bound, kernel, self.target):
+            if not kernel_violations(self.bound, kernel, self.target):
                 seconds = evaluated(featurizer, kernel).seconds(self.model)
                 found.append(Sliding(kernel, seconds, tiled, steps, how))
             if self.late():

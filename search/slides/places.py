@@ -9,9 +9,9 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.structure import vector_dim
-from autosched.schedule.placement import sources_of
-from autosched.schedule.sliding import moving_dims
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.memory_layout import sources_of
+from autosched.schedule.kernel.sliding_window import dims_moving_with
+from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 
 LEAST_ROWS = 32
@@ -61,14 +61,14 @@ class Place:
         for dim, extent in zip(func.dims, func.extents, strict=True):
             if extent < LEAST_ROWS or dim == vector_dim(func):
                 continue
-            moving = moving_dims(viewed, func.stages[0], dim, {*self.members, *self.inlined})
+            moving = dims_moving_with(viewed, func.stages[0], dim, {*self.members, *self.inlined})
             windows = frozenset(m for m in self.members if len(moving.get(m, ())) == 1)
             if windows and self._are_apart(viewed, windows, moving):
                 yield dim, windows
 
     def _are_apart(self, viewed: BoundPipeline, windows: Set[str], moving: dict[str, frozenset[str]]) -> bool:
         """Whether windows can be computed a few rows at a time, and all other Members before any of them."""
-        own = all(owns_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].nonempty_stages)
+        own = all(is_private_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].nonempty_stages)
         return own and not any(moving.get(m) for m in self.members if m not in windows)
 
 
@@ -87,23 +87,23 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
         for i in kernel.inlined:
             if i.calls > 1 and len(bound.funcs[i.func].stages[0].loads) > 1:
                 yield _together(bound, (k,), (kernel,), i.func)
-        if kernel.members:
+        if kernel.fused:
             yield _together(bound, (k,), (kernel,))
 
 
 def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:
     """Whether a kernel computes one pure Func, with nothing but Members of the block, for itself alone."""
     func = bound.funcs[kernel.roots[0].tiling.stage.func]
-    inside = all(m.at.level is Level.BLOCK and not m.stored for m in kernel.members)
+    inside = all(m.at.level is Level.BLOCK and not m.materialised for m in kernel.fused)
     return len(kernel.roots) == 1 and func.is_pure and inside
 
 
 def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
     """Whether all that reads the root of one kernel is computed in the other one, which copies nothing of it."""
     func = bound.funcs[kernel.roots[0].tiling.stage.func]
-    inside = {*reader.root_funcs, *(m.func for m in reader.members), *(i.func for i in reader.inlined)}
+    inside = {*reader.root_funcs, *(m.func for m in reader.fused), *(i.func for i in reader.inlined)}
     alone = bool(func.consumers) and not func.is_output and set(func.consumers) <= inside
-    return alone and func.name not in reader.staged
+    return alone and func.name not in reader.cache_reads
 
 
 def _only(bound: BoundPipeline, schedule: Schedule, kernel: Kernel, reader: Kernel) -> bool:
@@ -117,7 +117,7 @@ def _together(
 ) -> Place:  # fmt: skip
     """Return the place of kernels that become one, in which some Funcs are inlined no more."""
     root = kernels[-1].roots[0].tiling.stage
-    names = {m.func for k in kernels for m in k.members} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
-    order = list(insert_cache_reads(bound, {s for k in kernels for s in k.staged}).funcs)
+    names = {m.func for k in kernels for m in k.fused} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
+    order = list(insert_cache_reads(bound, {s for k in kernels for s in k.cache_reads}).funcs)
     inlined = frozenset(i.func for k in kernels for i in k.inlined) - {*taken}
     return Place(root, tuple(sorted(names, key=order.index)), inlined, positions)

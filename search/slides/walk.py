@@ -15,8 +15,19 @@ from autosched.featurize.build import build_kernel
 from autosched.featurize.sliding import slides_of
 from autosched.featurize.structure import Spot, Structure
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.tiles import inlined_in
-from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Member, Root, StageId, StageTiling
+from autosched.schedule.tilings import inlined_calls
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    StageId,
+    StageTiling,
+)
 from autosched.search.cost import CostModel
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -99,14 +110,14 @@ class WalkSearch:
             return
         probe = _probe(viewed, place, self.walk, self.steps)
         try:
-            slides = slides_of(viewed, probe, plan_kernel(viewed, probe), probe.walked[0])
+            slides = slides_of(viewed, probe, plan_kernel(viewed, probe), probe.mainloops[0])
         except ScheduleError:
             return
         spots = tuple(Spot(m, Level.BLOCK, place.root) for m in place.members)
         settings = replace(settings, max_recompute=float("inf"))  # rows that come in are computed once
         self._evaluator = Evaluator(slides.bound, self.target, SteppedModel(self.model, slides), settings)
         self._decider = _RowsDecider(self._evaluator, self.walk)
-        inlined = frozenset(inlined_in(viewed, _stages(viewed, place), set(place.inlined)))
+        inlined = frozenset(inlined_calls(viewed, _stages(viewed, place), set(place.inlined)))
         self._structure = self._decider.places.one(Structure((place.root,), spots, inlined))
         self.tiled = tiled_steps(self._evaluator, self._decider, self._structure)
 
@@ -153,11 +164,11 @@ def walking_kernel(bound: BoundPipeline, place: Place, tiled: Tiled, steps: int,
     rest = tiling.loops[len(blocks) :]
     func = bound.funcs[place.root.func]
     extent = func.extents[func.dims.index(walk.dim)]
-    at = At(Level.STREAM, place.root, len(blocks) + 1)
-    members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.members)
+    at = ComputeAt(Level.MAINLOOP, place.root, len(blocks) + 1)
+    members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.fused)
     outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
     loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
-    return how.applied(replace(step, roots=(Root(StageTiling(place.root, loops)),), members=members))
+    return how.applied(replace(step, roots=(Root(StageTiling(place.root, loops)),), fused=members))
 
 
 def _probe(viewed: BoundPipeline, place: Place, walk: Walk, steps: int) -> Kernel:
@@ -172,9 +183,9 @@ def _probe(viewed: BoundPipeline, place: Place, walk: Walk, steps: int) -> Kerne
         own = viewed.funcs[m]
         terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.nonempty_stages]
         tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.nonempty_stages, terms, strict=True))
-        at = At(Level.STREAM, place.root, 2) if m in walk.windows else At(Level.BLOCK, place.root, 1)
-        members.append(Member(tuple(tilings), at, own.dims))
-    calls = inlined_in(viewed, _stages(viewed, place), set(place.inlined))
+        at = ComputeAt(Level.MAINLOOP, place.root, 2) if m in walk.windows else ComputeAt(Level.BLOCK, place.root, 1)
+        members.append(FusedProducer(tuple(tilings), at, own.dims))
+    calls = inlined_calls(viewed, _stages(viewed, place), set(place.inlined))
     inlined = tuple(Inlined(f, calls[f]) for f in viewed.funcs if f in calls)
     return Kernel((Root(tiling),), tuple(members), inlined)
 

@@ -80,6 +80,6 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
 def besides_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> float:
     """Return the seconds it takes to read what the Func that reads held points reads besides them."""
     held = kernel.root_funcs[0]
-    inside = {held, *(i.func for i in kernel.inlined), *(m.func for m in kernel.members)}
+    inside = {held, *(i.func for i in kernel.inlined), *(m.func for m in kernel.fused)}
     read = {s for r in kernel.roots if r.tiling.stage.func != held for s in bound.stage(*r.tiling.stage).sources}
     return array_bytes(bound, read - inside) / target.dram_bytes_per_s

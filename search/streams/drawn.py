@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from autosched.schedule.sample_slides import sliding_kernel
-from autosched.schedule.sample_stream import streamed_kernel
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.mainloop import random_mainloop
+from autosched.schedule.sampling.sliding_window import random_sliding_window
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.evaluate import Evaluator
 from autosched.search.slides.improve import Slider
 from autosched.search.streams.improve import Streamer
@@ -45,10 +45,10 @@ def with_steps(
     failures = 0
     while failures < TRIES:
         schedule = schedules[int(rng.integers(len(schedules)))]
-        draw = sliding_kernel if rng.random() < SLIDING_SHARE else streamed_kernel
-        stepped = [draw(bound, k, target, rng) if not schedule.splits else None for k in schedule.kernels]
+        draw = random_sliding_window if rng.random() < SLIDING_SHARE else random_mainloop
+        stepped = [draw(bound, k, target, rng) if not schedule.rfactors else None for k in schedule.kernels]
         other = replace(schedule, kernels=tuple(s or k for s, k in zip(stepped, schedule.kernels, strict=True)))
-        if other == schedule or reasons(bound, other, target):
+        if other == schedule or violations(bound, other, target):
             failures += 1
         else:
             failures = 0

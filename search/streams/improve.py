@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule, StageId
-from autosched.schedule.validate import reasons
 from autosched.search.cost import CostModel, comparable
 from autosched.search.settings import SearchSettings
 from autosched.search.state import Params
@@ -63,7 +63,7 @@ class Streamer:
             if streamed is None or comparable(streamed.seconds) >= comparable(now):
                 continue
             other = replace(found, kernels=in_place_of(found.kernels, before, streamed.kernel))
-            if not reasons(self.bound.root_pipeline, other, self.target):
+            if not violations(self.bound.root_pipeline, other, self.target):
                 found = other
                 gained += now - streamed.seconds
                 replaced |= set(place.kernels)

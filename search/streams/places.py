@@ -8,8 +8,8 @@ from math import prod
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.cache_read import cached_source
-from autosched.schedule.checks.streams import why_not_held
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.legality.mainloops import register_blocking_error
 from autosched.schedule.types import Kernel, Schedule, StageId
 
 LEAST_TERMS = 16
@@ -47,7 +47,7 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[Place]:
     """Yield the reductions of a schedule that may be computed in steps, in kernels of their own."""
     for func in bound.funcs.values():
         stages = func.nonempty_stages
-        if not func.dims or not stages or not stages[-1].is_update or not all(owns_tile(func, s) for s in stages):
+        if not func.dims or not stages or not stages[-1].is_update or not all(is_private_tile(func, s) for s in stages):
             continue
         terms = [d for d in stages[-1].reductions if not d.parallel]
         serial = all(not s.reductions for s in stages[:-1]) and len(terms) == len(stages[-1].reductions)
@@ -81,7 +81,7 @@ def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
 def _reader(bound: BoundPipeline, func: BoundFunc) -> str | None:
     """Return the one Func for which threads may hold the points of another."""
     others = [c for c in func.consumers if c != func.name]
-    return others[0] if len(others) == 1 and not why_not_held(func, bound.funcs[others[0]]) else None
+    return others[0] if len(others) == 1 and not register_blocking_error(func, bound.funcs[others[0]]) else None
 
 
 def _place(
@@ -94,8 +94,8 @@ def _place(
     for k, kernel in enumerate(schedule.kernels):
         if not own & _computed(kernel):
             continue
-        others = {m.func for m in kernel.members if cached_source(m.func) is None} - own  # copies are made anew
-        if not set(kernel.root_funcs) <= own or others or kernel.stream is not None:
+        others = {m.func for m in kernel.fused if cached_source(m.func) is None} - own  # copies are made anew
+        if not set(kernel.root_funcs) <= own or others or kernel.mainloop_at is not None:
             return None
         chosen.append(k)
         inlined |= {i.func for i in kernel.inlined}
@@ -108,7 +108,7 @@ def _place(
 
 
 def _computed(kernel: Kernel) -> set[str]:
-    return {*kernel.root_funcs, *(m.func for m in kernel.members)}
+    return {*kernel.root_funcs, *(m.func for m in kernel.fused)}
 
 
 def _sources(bound: BoundPipeline, host: StageId, inlined: set[str]) -> list[str]:

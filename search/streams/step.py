@@ -18,11 +18,11 @@ from autosched.analysis.rewrites.mainloop_step import restrict_to_step
 from autosched.featurize.build import build_kernel
 from autosched.featurize.stepped import Steps
 from autosched.featurize.structure import Columns, Spot, Structure, storage_order
-from autosched.schedule.checks.streams import can_be_copied
-from autosched.schedule.derived import is_unrolled
-from autosched.schedule.tiles import inlined_in
-from autosched.schedule.types import At, Inlined, Kernel, Level, Loop, LoopKind, Root, StageId, StageTiling
-from autosched.schedule.validate import kernel_reasons
+from autosched.schedule.legality.mainloops import can_be_copied
+from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.policy import is_unrolled
+from autosched.schedule.tilings import inlined_calls
+from autosched.schedule.types import ComputeAt, Inlined, Kernel, Level, Loop, LoopKind, Root, StageId, StageTiling
 from autosched.search.cost import CostModel
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -65,9 +65,9 @@ class Filling(Enum):
         """Return a kernel whose copies of each step are made in this way."""
         match self:
             case Filling.AHEAD:
-                return kernel.loaded_ahead()
+                return kernel.with_double_buffering()
             case Filling.PAST_REGISTERS:
-                return kernel.copied_asynchronously()
+                return kernel.with_async_copies()
         return kernel
 
 
@@ -185,7 +185,7 @@ class StepSearch:
         order = list(copied.funcs)
         names = sorted((cache_name(s) for s in place.sources), key=order.index)
         spots = [Spot(n, Level.BLOCK, place.stages[0], storage=_storage(copied, place.host, n)) for n in names]
-        through = inlined_in(copied, place.stages, set(place.inlined))
+        through = inlined_calls(copied, place.stages, set(place.inlined))
         return Structure(place.stages, tuple(spots), frozenset(through))
 
     def kernel(self, structure: Structure, params: Params) -> Kernel:
@@ -202,18 +202,18 @@ class StepSearch:
         ]
         inside = [p for p in last.loops[blocks:] if terms.get(p.dim, 2) > 1]
         host = StageTiling(place.host, (*last.loops[:blocks], *walked, *inside))
-        at = At(Level.STREAM, place.host, blocks + len(walked))
+        at = ComputeAt(Level.MAINLOOP, place.host, blocks + len(walked))
         stored = place.reader is None
         roots = [Root(host if r.tiling.stage == place.host else r.tiling, stored) for r in step.roots]
         inlined = step.inlined
         if place.reader is not None:
             reader = StageId(place.reader)
             roots.append(Root(StageTiling(reader, first.loops)))
-            view = insert_cache_reads(self.bound, step.staged)
-            stages = [*(r.tiling.stage for r in roots), *(t.stage for m in step.members for t in m.tilings)]
-            calls = inlined_in(view, stages, set(place.inlined))
+            view = insert_cache_reads(self.bound, step.cache_reads)
+            stages = [*(r.tiling.stage for r in roots), *(t.stage for m in step.fused for t in m.tilings)]
+            calls = inlined_calls(view, stages, set(place.inlined))
             inlined = tuple(Inlined(f, calls[f]) for f in view.funcs if f in calls)
-        members = tuple(replace(m, at=at) for m in step.members)
+        members = tuple(replace(m, at=at) for m in step.fused)
         return self.how.applied(Kernel(tuple(roots), members, inlined))
 
 
@@ -243,7 +243,7 @@ class _StepRetiler(Retiler):
     def is_legal(self, structure: Structure, params: Params) -> bool:
         """Return whether the kernel of all steps passes all checks."""
         kernel = self.search.kernel(structure, params)
-        return not kernel_reasons(self.search.bound, kernel, self.search.target)
+        return not kernel_violations(self.search.bound, kernel, self.search.target)
 
 
 def _worthwhile(tilings: Ints, layout: Columns) -> Ints:

@@ -18,9 +18,9 @@ from autosched.lang.dtypes import DType, as_dtype, int32, uint8
 from autosched.lang.expr import Expr
 from autosched.lang.functions import max as larger
 from autosched.lang.functions import min as smaller
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.types import Member, Schedule
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import FusedProducer, Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of, histogram, inputs_of
@@ -65,14 +65,14 @@ def in_shared_memory(view: BoundPipeline, name: str, pieces: int, extents: tuple
     rows, columns = extents
     shares = f"t{across}=32 t{j}=2 s{j}={-(-rows // 2)} s{across}={-(-columns // 32)}"
     place = block(part, 2)
-    bins_of_block = Member((tiling(own, by_bin), tiling(f"{own}.1", shares)), place, ("k0", "i"))
+    bins_of_block = FusedProducer((tiling(own, by_bin), tiling(f"{own}.1", shares)), place, ("k0", "i"))
     first = kernel(view, [root(part, f"bk0={pieces} bi=1 {by_bin}")], [bins_of_block])
     others = [
         replace(k, inlined=tuple(f for f in k.inlined if f.func not in (own, part)))
         for k in schedule_roots(view, H200).kernels
         if not {own, part} & set(k.root_funcs)
     ]
-    return Schedule.of(view, (first, *others))
+    return Schedule.for_pipeline(view, (first, *others))
 
 
 @pytest.mark.parametrize(("op", "name"), TYPED)

@@ -17,9 +17,9 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.views import view_error
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.rewrites import rewrite_error
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of
@@ -78,7 +78,7 @@ def test_all_witnesses(name: str, joins: tuple[HorizontalFusion, ...]) -> None:
     assert len(view.funcs) == len(bound.funcs) - sum(len(j.funcs) - 1 for j in joins)
     rng = np.random.default_rng(len(joins))
     for schedule in (schedule_roots(view, H200), sample_schedule(view, H200, rng, varied=True)):
-        assert schedule.joins == joins
+        assert schedule.fusions == joins
         assert from_json(to_json(bound, schedule), bound) == schedule
         scheduled = ScheduledPipeline(bound, schedule, H200)
         assert [s.name for s in scheduled.signature.outputs] == list(expected)
@@ -114,7 +114,7 @@ def test_pieces_of_reductions_may_be_joined() -> None:
     bound = bound_of("total")
     split = RFactor("sum", 1, (("r.y", 7),))
     schedule = schedule_roots(apply_rfactors(bound, (split,)), H200)
-    assert schedule.splits == (split,) and not schedule.joins
+    assert schedule.rfactors == (split,) and not schedule.fusions
     assert "updates" in fusion_error(apply_rfactors(bound, (split,)), HorizontalFusion(("sum_part", "sum")))
 
 
@@ -165,7 +165,7 @@ def test_files_with_wrong_joins(joins: object, message: str) -> None:
     bound = bound_to_shape("gradients")
     view = fuse_outputs(bound, (HorizontalFusion(("gx", "gy")),))
     schedule = schedule_roots(view, H200)
-    assert not view_error(bound, schedule)
+    assert not rewrite_error(bound, schedule)
     document = json.loads(to_json(bound, schedule))
     document["joins"] = joins
     with pytest.raises(ScheduleError, match=message):

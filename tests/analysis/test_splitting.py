@@ -15,8 +15,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.api import ScheduledPipeline
 from autosched.lang.rdom import maximum
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
@@ -100,7 +100,7 @@ def test_all_witnesses(name: str, splits: tuple[RFactor, ...]) -> None:
     (got,) = interpret(view.pipeline, inputs).values()
     assert_same(name, got, expected)
     for schedule in (schedule_roots(view, H200), *_random(view, 1)):
-        assert schedule.splits == splits
+        assert schedule.rfactors == splits
         assert from_json(to_json(bound, schedule), bound) == schedule
         scheduled = ScheduledPipeline(bound, schedule, H200)
         in_c, emulated = scheduled.compile("cpu")(inputs), scheduled.compile("emulator")(inputs)

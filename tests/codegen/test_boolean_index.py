@@ -21,7 +21,7 @@ from autosched.lang.expr import Expr
 from autosched.lower.ir import Buffer, Let, LetIndex, Memory, Op, Read, Ref, Store
 from autosched.lower.program import Program, lower
 from autosched.runtime.cpu import CpuExecutable
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

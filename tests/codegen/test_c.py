@@ -34,8 +34,8 @@ from autosched.lower.program import Program, lower
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.host_compiler import find_compiler, kernel_flags
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
@@ -61,7 +61,7 @@ def program_of(tiles: str, *, height: int = 53, width: int = 77) -> Program:
     """The blur in one kernel with everything inlined."""
     bound = blur(height, width)
     found = schedule(bound, kernel(bound, [root("out", tiles)], (), ["across", "img_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     return lower(bound, found)
 
 
@@ -136,7 +136,7 @@ def test_members_in_one_thread_keep_their_values_apart_from_other_lanes() -> Non
     found = schedule(
         bound, kernel(bound, [root("out", "by=5 bx=2 tx=16 ty=4 sy=2 sx=2")], members, ["img_clamped"])
     )  # fmt: skip
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert_backends_agree(bound, lower(bound, found))
 
 
@@ -147,7 +147,7 @@ def test_intermediates_in_one_workspace_do_not_overwrite_each_other() -> None:
         rows, columns = f.extents
         kernels.append(kernel(bound, [root(f.name, f"by={rows} bx={-(-columns // 16)} tx=16")], (), ["img_clamped"]))
     found = schedule(bound, *kernels)
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     sizes = [s.buffer.count * s.buffer.dtype.bytes_ for s in program.workspace]
     assert len(sizes) == 5 and program.workspace_bytes < sum(sizes)
@@ -200,7 +200,7 @@ def test_sums_side_by_side_in_registers_lose_nothing() -> None:
     bound = bind(Pipeline(f.over(y=(0, 64)), name="sums"), {"a": (64, 200)})
     parts = member(thread("f.1", 1), "yk", part="sk=10", part__1="rj.j=20 sk=10")
     found = schedule(bound, kernel(bound, [root("f", "by=64"), root("f.1", "by=64 rp.k=10")], [parts]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     assert print_c(program).text.count("ONE_BY_ONE;") == 1
     assert_backends_agree(bound, program)

@@ -35,7 +35,7 @@ from autosched.lower.ir import (
 )  # fmt: skip
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

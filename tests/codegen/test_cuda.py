@@ -16,8 +16,8 @@ from autosched.codegen.cuda import MAX_GRID_YZ, CudaKernel, grid_mapping, print_
 from autosched.lower.program import Program, lower
 from autosched.runtime.nvrtc import have_nvrtc
 from autosched.runtime.nvrtc_pool import compile_many
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
@@ -94,7 +94,7 @@ def test_a_long_innermost_loop_stays_an_axis() -> None:
 def five_dimensions(tiles: str) -> Program:
     bound = CORNER_CASES["five_dimensions"]().bound()
     found = schedule(bound, kernel(bound, [root("out", tiles)], (), ["f"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     return lower(bound, found)
 
 
@@ -124,7 +124,7 @@ def test_threads_beyond_a_nests_extent_sit_out() -> None:
     bound = blur()
     held = member(block("out", 2), "yx", across="tx=32 ty=10")
     found = schedule(bound, kernel(bound, [root("out", "by=7 bx=5 ty=8 tx=16")], [held], ["img_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     (k,) = printed(program)
     assert k.block == (32, 16, 1) and "KERNEL(blur_out, 512)(" in k.body
@@ -137,7 +137,7 @@ def test_one_thread_does_the_work_of_a_nest_without_threads() -> None:
     bound = bind(chain_pipeline(2), {"img": (6, 40)})
     held = member(block("out", 2), "yx", f1="sy=3 sx=21")
     found = schedule(bound, kernel(bound, [root("out", "by=3 bx=2 tx=20 ty=2")], [held], ["img_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     assert "if (threadIdx.x == 0 && threadIdx.y == 0) {" in swapped(printed(program)[0].body)
     assert_backends_agree(bound, program)

@@ -12,8 +12,8 @@ from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.validate import reasons
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.legality.validate import violations
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 
@@ -70,7 +70,7 @@ def test_a_large_tile_of_a_product_does_little_but_multiply_and_add(nvdisasm: st
 
     bound = product(128, 64, 256)
     found = tiled_product(bound, ProductTile(ahead=ahead))
-    assert reasons(bound, found, get_target("h200")) == []
+    assert violations(bound, found, get_target("h200")) == []
     assert from_json(to_json(bound, found), bound) == found
     program = lower(bound, found)
     (kernel,) = program.kernels
@@ -93,7 +93,7 @@ def test_a_large_tile_of_a_convolution_does_little_but_multiply_and_add(nvdisasm
     shapes = {"input": (1, 22, 15, 32), "filter": (32, 3, 3, 128), "bias": (128,)}  # blocks at both borders are partial
     bound = bind(get_app("conv_layer").build(), shapes)
     found = tiled_convolution(bound, ConvolutionTile(ahead=ahead))
-    assert reasons(bound, found, get_target("h200")) == []
+    assert violations(bound, found, get_target("h200")) == []
     assert from_json(to_json(bound, found), bound) == found
     program = lower(bound, found)
     (kernel,) = program.kernels

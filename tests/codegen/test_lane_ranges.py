@@ -35,7 +35,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.codegen.ir_machine import Machine
 from tests.codegen.test_lanes import MAX_WORK, blocks, work

@@ -33,7 +33,7 @@ from autosched.lower.ir import (
     walk,
 )
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.codegen.ir_machine import Machine
 from tests.schedule.corner_cases import CORNER_CASES

@@ -14,7 +14,7 @@ from autosched.codegen.c import print_c
 from autosched.codegen.strips import LANES, SUMS_BYTES
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
 from autosched.search.analytical import analytical_model
 from autosched.search.evaluate import Evaluator
 from autosched.search.random_state import RandomStates
@@ -47,7 +47,7 @@ def in_rows(bound: BoundPipeline, threads: int, points: int = 1) -> Program:
     rows = bound.shapes["weights"][0]
     roots = [root("out", tiles + serial), root("out.1", tiles + f" rt.i={rows} rt.j=5" + serial)]
     found = schedule(bound, kernel(bound, roots, inlined=["image_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     return lower(bound, found)
 
 
@@ -122,7 +122,7 @@ def test_lanes_are_numbered_in_the_whole_row() -> None:
     bound = bind(Pipeline(out.over(y=(0, HEIGHT), x=(0, 400)), name="numbers"), shapes)
     tiles = f"by={HEIGHT} bx=2 tx=200"
     found = schedule(bound, kernel(bound, [root("out", tiles), root("out.1", tiles + " rt.t=7")]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     assert "strips" in print_c(program).text
     assert_backends_agree(bound, program)

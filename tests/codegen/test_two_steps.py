@@ -15,9 +15,9 @@ from autosched.codegen import c as printer
 from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.types import At, Level, Member, StageId, StageTiling
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import ComputeAt, FusedProducer, Level, StageId, StageTiling
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
@@ -128,9 +128,11 @@ def test_a_lane_takes_what_it_has_just_put_into_its_registers(monkeypatch: pytes
     bound = bind(Pipeline(bins.over(z=(0, 8), y=(0, 6), x=(0, 50)), name="p"), {"image": (6, 50)})
     baseline = schedule_roots(bound, CPU)
     *others, update = baseline.kernels
-    inside = Member((StageTiling(StageId("staged"), ()),), At(Level.THREAD, StageId("bins", 1), 4), ("y", "x"), False)
-    schedule = replace(baseline, kernels=(*others, replace(update, members=(inside,), inlined=())))
-    assert reasons(bound, schedule, CPU) == []
+    inside = FusedProducer(
+        (StageTiling(StageId("staged"), ()),), ComputeAt(Level.THREAD, StageId("bins", 1), 4), ("y", "x"), False
+    )
+    schedule = replace(baseline, kernels=(*others, replace(update, fused=(inside,), inlined=())))
+    assert violations(bound, schedule, CPU) == []
     program = lower(bound, schedule)
     step, stores = lane_loops(program, "p_bins1")
     assert "as_cvt_i32_f32" in step and "as_cvt_i32_f32" not in stores

@@ -10,7 +10,18 @@ import autosched
 from autosched import Func, Input, Param, Pipeline, ScheduledPipeline, Var, bool_, float16, float32, int64
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, Schedule, StageId, StageTiling
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
 from autosched.target import get_target
 
 Array = np.ndarray[Any, Any]
@@ -58,9 +69,9 @@ def with_large_tiles() -> ScheduledPipeline:
     output, blur_x = StageId("output"), StageId("blur_x")
     serial = (Loop("y", SERIAL, 16), Loop("x", SERIAL, 8))
     root = (Loop("y", BLOCK, 1), Loop("x", BLOCK, 1), Loop("x", THREAD, 32), Loop("y", THREAD, 8), *serial)
-    member = Member(
+    member = FusedProducer(
         tilings=(StageTiling(blur_x, (Loop("x", THREAD, 32), Loop("y", THREAD, 8), Loop("y", SERIAL, 17), serial[1])),),
-        at=At(Level.BLOCK, host=output, depth=2),
+        at=ComputeAt(Level.BLOCK, host=output, depth=2),
         storage_order=("y", "x"),
     )
     kernel = Kernel((Root(StageTiling(output, root)),), (member,))

@@ -16,7 +16,7 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import thread_order
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.schedule.across import lanes_of
+from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.types import Schedule, StageId
 from autosched.target import get_target
 from tests.lower.running import traced
@@ -62,7 +62,7 @@ def test_counts_are_those_of_the_trace(name: str) -> None:
     exchanged = got["shuffles_per_block"].sum()
     words = 2 if bound is DOUBLES else 1
     assert count_kernel(program.kernels[0]).total("shuffles") == words * exchanged
-    lanes = max(lanes_of(bound, t) for t in found.kernels[0].tilings())
+    lanes = max(warp_lane_count(bound, t) for t in found.kernels[0].tilings())
     each = got["num_threads_per_block"][-1] / got["num_active_warps_per_block"][-1]
     assert trace.shuffles == exchanged * each * trace.blocks
     assert got["split_reduction_factor"].max() == lanes

@@ -12,14 +12,14 @@ from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
-from autosched.schedule.types import Aligned, Level, StageId
+from autosched.schedule.types import Level, StageId, TileAlignment
 from autosched.target import get_target
 
 F = StageId("f")
 
 
-@pytest.mark.parametrize(("aligned", "needed"), [(None, 2), (Aligned(2, 0), 2), (Aligned(2, 1), 3)])
-def test_tiles_on_both_sides_of_a_multiple_of_a_divisor_need_more(aligned: Aligned | None, needed: int) -> None:
+@pytest.mark.parametrize(("aligned", "needed"), [(None, 2), (TileAlignment(2, 0), 2), (TileAlignment(2, 1), 3)])
+def test_tiles_on_both_sides_of_a_multiple_of_a_divisor_need_more(aligned: TileAlignment | None, needed: int) -> None:
     """A pair of points that begins at an odd one has two quotients in one block of sixteen only."""
     image, coarse, fine, f = Input("image", float32, 1), Func("coarse"), Func("fine"), Func("f")
     x = Var("x")

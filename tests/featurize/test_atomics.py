@@ -52,7 +52,7 @@ def test_threads_share_the_reductions_innermost_first() -> None:
 def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> None:
     view = view_of(rows, columns)
     kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
-    update = next(t for t in kernel.members[0].tilings if t.stage == UPDATE)
+    update = next(t for t in kernel.fused[0].tilings if t.stage == UPDATE)
     assert update.extent("r.x") >= columns
     assert update.extent("share.j0") >= -(-rows // 5)
     structure, found = describe_kernel(view, kernel)
@@ -63,15 +63,15 @@ def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> Non
 def test_threads_of_ones_own_are_kept() -> None:
     view = view_of()
     kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
-    (member,) = kernel.members
+    (member,) = kernel.fused
     other = [t for t in member.tilings if t.stage != UPDATE]
     update = next(t for t in member.tilings if t.stage == UPDATE)
     changed = tuple(replace(p, extent={110: 32, 2: 7}.get(p.extent, p.extent)) for p in update.loops)
-    mine = replace(kernel, members=(replace(member, tilings=(*other, replace(update, loops=changed))),))
+    mine = replace(kernel, fused=(replace(member, tilings=(*other, replace(update, loops=changed))),))
     structure, found = describe_kernel(view, mine)
     assert structure != in_blocks()
     again = build_kernel(Featurizer(view, H200).model(structure), np.array(found, np.int64))
-    threads = {p.dim: p.extent for p in again.members[0].tilings[1].of_kind(LoopKind.THREAD)}
+    threads = {p.dim: p.extent for p in again.fused[0].tilings[1].of_kind(LoopKind.THREAD)}
     assert threads["r.x"] == 32
 
 

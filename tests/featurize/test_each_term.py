@@ -44,7 +44,7 @@ def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, d
     structure, params = describe_kernel(bound, kernel)
     model = Featurizer(bound, H200).model(structure)
     rows = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
-    (code,) = lower(bound, Schedule.of(bound, [kernel])).kernels
+    (code,) = lower(bound, Schedule.for_pipeline(bound, [kernel])).kernels
     by_stage = {str(s): {n: float(row[k]) for n, k in INDEX.items()} for s, row in zip(model.rows, rows, strict=True)}
     return by_stage, count_kernel(code)
 
@@ -89,7 +89,7 @@ def test_a_loop_inside_the_terms_loads_again_what_is_the_same_for_all(terms: int
     structure, params = describe_kernel(bound, kernel)
     model = Featurizer(bound, H200, vectors=True).model(structure)
     features = model.evaluate(np.array([params], np.int64)).features[0].sum(axis=0)
-    (code,) = lower(bound, Schedule.of(bound, [kernel])).kernels
+    (code,) = lower(bound, Schedule.for_pipeline(bound, [kernel])).kernels
     counted = count_kernel(code)
     requests = counted.total("load_requests") + counted.total("store_requests")
     assert features[INDEX["global_requests_per_block"]] == pytest.approx(requests)

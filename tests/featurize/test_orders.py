@@ -22,7 +22,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel, Loop, LoopKind, Root, Schedule, StageTiling
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import comparable
@@ -67,7 +67,7 @@ def test_the_kernel_that_is_built_of_a_description_has_the_order_of_loops_that_w
             for wanted, got in zip(orders, again[stage], strict=True):
                 common = set(wanted) & set(got)  # Members' threads that would have no point are left out
                 assert [d for d in got if d in common] == [d for d in wanted if d in common]
-        assert [m.storage_order for m in built.members] == [m.storage_order for m in kernel.members]
+        assert [m.storage_order for m in built.fused] == [m.storage_order for m in kernel.fused]
         reordered += bool(structure.orders)
     assert reordered
 
@@ -79,7 +79,7 @@ def test_a_described_kernel_has_the_features_and_the_cost_that_a_search_gives_it
         evaluator = Evaluator(bound, target, analytical_model(target), SearchSettings())
         structure, params = describe_kernel(bound, kernel)
         model = evaluator.kernel_model(structure)
-        if model.overflow or kernel.members:
+        if model.overflow or kernel.fused:
             continue
         evaluator.evaluate([(structure, params)])
         built = build_kernel(model, np.array(params, np.int64))
@@ -112,7 +112,7 @@ def with_loops(bound: BoundPipeline, *inside: Loop) -> Kernel:
 
 
 def c_of(bound: BoundPipeline, kernel: Kernel) -> str:
-    return print_c(lower(bound, Schedule.of(bound, [kernel]))).text
+    return print_c(lower(bound, Schedule.for_pipeline(bound, [kernel]))).text
 
 
 Y, X = Loop("y", LoopKind.THREAD, 4), Loop("x", LoopKind.THREAD, 64)

@@ -16,8 +16,19 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import NestOrder
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, Schedule, StageId, StageTiling
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
 from tests.featurize.drawing import H200
 from tests.featurize.test_index_code import kernels
 
@@ -37,7 +48,7 @@ def rounds(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, float], floa
     model = Featurizer(bound, H200).model(structure)
     found = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
     mine = {str(s): float(found[k, INDEX["global_rounds_per_thread"]]) for k, s in enumerate(model.rows)}
-    (code,) = lower(bound, Schedule.of(bound, (kernel,))).kernels
+    (code,) = lower(bound, Schedule.for_pipeline(bound, (kernel,))).kernels
     return mine, count_kernel(code).total("chain_global")
 
 
@@ -83,11 +94,11 @@ def test_loops_around_a_member_in_a_member_wait_in_each_iteration() -> None:
     root = StageId("out")
     host = tiling(root, y=[(BLOCK, 16), (SERIAL, 4)], x=[(BLOCK, 1), (THREAD, 8), (SERIAL, 8)])
     members = (
-        Member(
+        FusedProducer(
             (tiling(StageId("inner", 0)), tiling(StageId("inner", 1), **{"k.k": (REDUCTION, 256)})),
-            At(Level.THREAD, StageId("middle"), 0), ("y", "x"),
+            ComputeAt(Level.THREAD, StageId("middle"), 0), ("y", "x"),
         ),
-        Member((tiling(StageId("middle")),), At(Level.THREAD, root, len(host.loops)), ("y", "x")),
+        FusedProducer((tiling(StageId("middle")),), ComputeAt(Level.THREAD, root, len(host.loops)), ("y", "x")),
     )  # fmt: skip
     mine, code = rounds(bound_of(out), Kernel((Root(host),), members, ()))
     assert mine["inner.1"] == code == 4 * 8 * 256 / 4
@@ -99,7 +110,7 @@ def updated(threads: int) -> Kernel:
     zero = tiling(StageId("total", 0), y=(THREAD, rows), x=(THREAD, 64))
     points = {"y": (SERIAL, rows), "x": [(THREAD, threads), (SERIAL, 64 // threads)]}
     added = tiling(StageId("total", 1), **points, **{"k.k": (REDUCTION, 256)})
-    member = Member((zero, added), At(Level.BLOCK, root, 2), ("y", "x"))
+    member = FusedProducer((zero, added), ComputeAt(Level.BLOCK, root, 2), ("y", "x"))
     return Kernel((Root(tiling(root, **block)),), (member,), ())
 
 
@@ -134,7 +145,7 @@ def test_schedules_drawn_at_random_have_updates_with_tiles_of_their_own() -> Non
     found = 0
     for seed in range(40):
         for kernel in sample_schedule(bound, H200, np.random.default_rng(seed)).kernels:
-            if kernel.stream is None:
+            if kernel.mainloop_at is None:
                 structure, _ = describe_kernel(bound, kernel)
                 found += any(o.tile for o in structure.orders)
     assert found

@@ -15,15 +15,15 @@ from autosched.featurize.sliding import Slides
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.sampling import Limits
-from autosched.schedule.types import At, Kernel, Level
-from autosched.schedule.validate import kernel_reasons
+from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.types import ComputeAt, Kernel, Level
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import kernel, member, root, schedule, stage, thread
 
 H200 = get_target("h200")
 z, y, x = Var("z"), Var("y"), Var("x")
-BUFFERED = {"one": lambda k: k, "ahead": Kernel.loaded_ahead, "past registers": Kernel.copied_asynchronously}
+BUFFERED = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past registers": Kernel.with_async_copies}
 
 
 def planes() -> BoundPipeline:
@@ -36,7 +36,7 @@ def planes() -> BoundPipeline:
 
 def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: bool = False) -> Kernel:
     """Return a kernel that walks planes, with a window of what it reads, or of a copy of the volume."""
-    at = At(Level.STREAM, stage("out"), 4)
+    at = ComputeAt(Level.MAINLOOP, stage("out"), 4)
     tiles = f"bz={64 // (rows * steps)} by=2 bx=2 sz={steps} tx=32 ty=8 sz={rows}"
     dims = ("z", "y", "x")
     if staged:
@@ -44,7 +44,7 @@ def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: boo
     name = cache_name("volume") if staged else "first"
     window = member(at, dims, **{name: f"t{dims[2]}=32 t{dims[1]}=8 s{dims[0]}={rows}"})
     found = kernel(bound, [root("out", tiles)], [window], ["first"] if staged else [])
-    assert not kernel_reasons(bound, found, H200)
+    assert not kernel_violations(bound, found, H200)
     return found
 
 
@@ -78,10 +78,10 @@ def test_windows_of_different_reach_begin_in_different_steps() -> None:
     second[y, x] = first[y, x] * first[y + 2, x]
     out[y, x] = second[y, x] - second[y + 1, x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64))), {"image": (67, 64)})
-    at = At(Level.STREAM, stage("out"), 3)
+    at = ComputeAt(Level.MAINLOOP, stage("out"), 3)
     members = [member(at, ("y", "x"), **{f: "tx=64"}) for f in ("first", "second")]
     found = kernel(bound, [root("out", "by=8 bx=1 sy=8 tx=64")], members)
-    assert not kernel_reasons(bound, found, H200)
+    assert not kernel_violations(bound, found, H200)
     steps, _ = in_steps(bound, found) or pytest.fail("no steps")
     assert isinstance(steps, Slides) and steps.count == 8
     assert dict(steps.starts) == {"first": 3, "second": 1}
@@ -106,12 +106,12 @@ def test_barriers_are_those_of_windows() -> None:
     own[z, y, x] = first[z, y, x] + first[z + 2, y, x]
     out[z, y, x] = own[z, y, x] * own[z, y, x]
     bound = bind(Pipeline(out.over(z=(0, 64), y=(0, 16), x=(0, 64))), {"volume": (66, 16, 64)})
-    window = member(At(Level.STREAM, stage("out"), 4), ("z", "y", "x"), first="tx=32 ty=8 sz=1")
+    window = member(ComputeAt(Level.MAINLOOP, stage("out"), 4), ("z", "y", "x"), first="tx=32 ty=8 sz=1")
     single = member(thread("out", 6), ("z", "y", "x"), own="sz=1")
     tiles = [root("out", "bz=4 by=2 bx=2 sz=16 tx=32 ty=8")]
     found = kernel(bound, tiles, [window, single])
     without = kernel(bound, tiles, [window], ["own"])
-    assert not kernel_reasons(bound, found, H200) and not kernel_reasons(bound, without, H200)
+    assert not kernel_violations(bound, found, H200) and not kernel_violations(bound, without, H200)
     barriers = [
         evaluated(Featurizer(bound, H200), k).found.features[0, :, INDEX["steps_per_block"]].max()
         for k in (found, without)

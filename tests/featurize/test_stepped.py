@@ -16,8 +16,8 @@ from autosched.featurize.schema import INDEX, NAMES
 from autosched.featurize.stepped import OF_EVERY_STEP, one_step
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.schedule.types import At, Kernel, Level
-from autosched.schedule.validate import kernel_reasons
+from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.types import ComputeAt, Kernel, Level
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import member, schedule, stage
@@ -33,7 +33,7 @@ SHAPES = {
 }
 
 
-BUFFERED = {"one": lambda k: k, "ahead": Kernel.loaded_ahead, "past registers": Kernel.copied_asynchronously}
+BUFFERED = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past registers": Kernel.with_async_copies}
 
 
 @pytest.mark.parametrize("buffers", BUFFERED)
@@ -85,9 +85,9 @@ def test_what_only_the_reader_of_held_points_reads_is_left_out() -> None:
     out[y, x] = sum_over(a[y, r.k] * b[r.k, x], over=r, name="dot") + c[y, x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 96))), {"a": (64, 24), "b": (24, 96), "c": (64, 96)})
     alone = in_steps(bound, "by=4 bx=4")
-    copy = member(At(Level.BLOCK, stage("out"), 2), ("y", "x"), **{"c.staged": "tx=8 ty=4 sy=4 sx=3"})
-    both = replace(alone, members=(*alone.members, copy))
-    assert not kernel_reasons(bound, both, H200)
+    copy = member(ComputeAt(Level.BLOCK, stage("out"), 2), ("y", "x"), **{"c.staged": "tx=8 ty=4 sy=4 sx=3"})
+    both = replace(alone, fused=(*alone.fused, copy))
+    assert not kernel_violations(bound, both, H200)
     featurizer = Featurizer(bound, H200)
     assert evaluated(featurizer, both).found.features.tolist() == evaluated(featurizer, alone).found.features.tolist()
 

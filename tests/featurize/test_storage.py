@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.featurize.storage import first_fit, shared_strides
-from autosched.schedule.banks import walked_across
-from autosched.schedule.placement import Placed, place, shared_layout
+from autosched.featurize.storage import batched_first_fit, shared_strides
+from autosched.schedule.kernel.bank_conflicts import column_accessed
+from autosched.schedule.kernel.memory_layout import BufferSlot, first_fit, shared_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Level
 from tests.featurize.drawing import drawn_kernels
@@ -22,11 +22,11 @@ requests = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3)), min_size=
 @given(requests, st.sampled_from([1, 16]))
 @settings(deadline=None)
 def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], align: int) -> None:
-    placed = [Placed(f"b{k}", size, k, k + life) for k, (size, life) in enumerate(buffers)]
-    _, expected = place(placed, align)
+    placed = [BufferSlot(f"b{k}", size, k, k + life) for k, (size, life) in enumerate(buffers)]
+    _, expected = first_fit(placed, align)
     absent = 0, 0, -1
     rows = np.array([[(size, p.first, p.last) for (size, _), p in zip(buffers, placed, strict=True)] + [absent]] * 2)
-    found = first_fit(rows[:, :, 0], rows[:, :, 1], rows[:, :, 2], align)
+    found = batched_first_fit(rows[:, :, 0], rows[:, :, 1], rows[:, :, 2], align)
     assert found.tolist() == [expected, expected]
 
 
@@ -40,7 +40,7 @@ def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
         assert tuple(found.geometry.block[0].tolist()) == plan.block
         assert found.geometry.blocks[0] == np.prod([p.extent for p in plan.grid])
         assert found.shared_bytes[0] == shared_layout(plan).total_bytes
-        across = walked_across(model.bound, drawn.kernel)
+        across = column_accessed(model.bound, drawn.kernel)
         for func, a in plan.allocations.items():
             members += 1
             extents = dict(zip(a.func.dims, found.geometry.extents[func][0].tolist(), strict=True))

@@ -33,7 +33,7 @@ def blurred_and_sharp(rows: int, columns: int) -> BoundPipeline:
 
 
 def storing(bound: BoundPipeline, threads: str) -> Kernel:
-    m = replace(member(block("sharp", 2), "yx", blurred=threads), stored=True)
+    m = replace(member(block("sharp", 2), "yx", blurred=threads), materialised=True)
     return kernel(bound, [root("sharp", "by=16 bx=8 tx=32 ty=8")], [m])
 
 
@@ -44,7 +44,7 @@ def test_sectors_stored_are_those_that_the_emulator_counts(threads: str) -> None
     structure, params = describe_kernel(bound, found)
     assert structure.spot("blurred") is not None and structure.spot("blurred").stored  # type: ignore[union-attr]
     model = Featurizer(bound, H200, amortised=False).model(structure)
-    assert build_kernel(model, np.array(params, np.int64)).members[0].stored
+    assert build_kernel(model, np.array(params, np.int64)).fused[0].materialised
     features = model.evaluate(np.array([params], np.int64)).features[0]
     stores = features[:, INDEX["num_global_mem_stores_per_block"]]
     trace = traced(bound, lower(bound, schedule(bound, found)))
@@ -58,7 +58,7 @@ def test_sectors_stored_are_those_that_the_emulator_counts(threads: str) -> None
 def test_members_that_are_not_stored_write_nothing_there() -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, "tx=33 ty=9")
-    found = replace(found, members=(replace(found.members[0], stored=False),))
+    found = replace(found, fused=(replace(found.fused[0], materialised=False),))
     structure, params = describe_kernel(bound, found)
     features = Featurizer(bound, H200).model(structure).evaluate(np.array([params], np.int64)).features[0]
     assert features[1, INDEX["num_global_mem_stores_per_block"]] == 0

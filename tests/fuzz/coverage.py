@@ -13,8 +13,8 @@ from autosched.lang.expr import Binary, Call, Cast, Expr, Load, Param, Select, U
 from autosched.lower.ir import For, If, KernelIR, LoopRole
 from autosched.lower.ir import walk as walk_statements
 from autosched.lower.program import Program
-from autosched.schedule.across import lanes_of
-from autosched.schedule.thread_groups import owns_tile
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 
 LEVELS = (Level.ROOT, Level.BLOCK, Level.THREAD, Level.INLINE)
@@ -42,7 +42,7 @@ class Coverage:
     def add(self, bound: BoundPipeline, program: Program) -> None:
         """Count one schedule."""
         self.cases += 1
-        computed = program.schedule.computed
+        computed = program.schedule.levels
         for name, level in ((n, computed[n]) for n in computed if n in bound.funcs):
             self.levels[f"{kind_of(bound.funcs[name])} at {level.name}"] += 1
         found: set[str] = set()
@@ -86,29 +86,29 @@ def kind_of(func: BoundFunc) -> str:
     if func.boundary is not None:
         return "boundary"
     if not func.is_pure:
-        return "updated in place" if all(owns_tile(func, s) for s in func.stages) else "scan or scatter"
+        return "updated in place" if all(is_private_tile(func, s) for s in func.stages) else "scan or scatter"
     counts = func.stages[0].load_counts
     return "stencil" if any(n > 1 for n in counts.values()) else "pointwise"
 
 
 def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
-    bound = insert_cache_reads(bound, kernel.staged)
-    for m in kernel.members:
+    bound = insert_cache_reads(bound, kernel.cache_reads)
+    for m in kernel.fused:
         yield f"member at {m.at.level.name}"
-        if kernel.in_terms(m):
+        if kernel.is_per_reduction_step(m):
             over_points = any(p.kind is LoopKind.SERIAL for p in kernel.loops_around(m.at))
             yield "member in terms, " + ("inside points" if over_points else "outside points")
         if m.aligned is not None:
             yield "aligned tile"
-        if m.stored:
+        if m.materialised:
             yield "member stored"
-    if kernel.staged:
+    if kernel.cache_reads:
         yield "copy of a source"
-    if kernel.slides:
+    if kernel.is_sliding_window:
         yield "window that slides"
     if member_depth(bound, kernel) >= MEMBER_DEPTH:
         yield "members three deep"
-    for m in kernel.members:
+    for m in kernel.fused:
         readers = {
             t.stage.func for t in kernel.tilings() if m.func in bound.stage(t.stage.func, t.stage.number).sources
         }
@@ -124,7 +124,7 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
         yield "points held for another Func"
     at_root = {r.tiling.stage for r in kernel.roots}
     for t in kernel.tilings():
-        lanes = lanes_of(bound, t)
+        lanes = warp_lane_count(bound, t)
         if lanes > 1:
             yield "lanes share terms" + ("" if t.stage in at_root else " in shared memory")
         if lanes == WARP:
@@ -159,7 +159,7 @@ def _place(func: BoundFunc, dim: str) -> str:
 
 def member_depth(bound: BoundPipeline, kernel: Kernel) -> int:
     """Return the length of the longest chain of Members, each read by the one before."""
-    members = {m.func for m in kernel.members}
+    members = {m.func for m in kernel.fused}
     inside = members | {i.func for i in kernel.inlined}
     depth: dict[str, int] = {}
     for name in bound.funcs:  # producers first

@@ -18,9 +18,9 @@ from autosched.errors import AutoschedError, BoundsError
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.validate import validate
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.fuzz.pipelines import Case, points
 from tests.fuzz.witnesses import check_schedule, reference_outputs

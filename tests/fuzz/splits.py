@@ -6,7 +6,7 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
-from autosched.schedule.across import accumulated
+from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.reassociation import SELECTIONS, shows_zero_signs
 from autosched.schedule.types import StageId
 
@@ -53,7 +53,7 @@ def is_exact(bound: BoundPipeline, view: BoundPipeline) -> bool:
 def _rounds_nothing(bound: BoundPipeline, stage: StageId) -> bool:
     if not _has_floats(bound, stage.func):
         return True
-    found = accumulated(bound, stage)
+    found = accumulation_of(bound, stage)
     return found is not None and SELECTIONS.issuperset(found.operators)
 
 

@@ -19,9 +19,9 @@ from autosched.measure.labels import open_labels
 from autosched.measure.problem import Problem
 from autosched.model.checkpoint import load_checkpoint, read_document, read_tensors, write_tensors
 from autosched.model.shipped import find_weights
-from autosched.schedule.serialise import load_schedule, save_schedule
-from autosched.schedule.strict_json import parse
-from autosched.schedule.validate import validate
+from autosched.schedule.io.serialise import load_schedule, save_schedule
+from autosched.schedule.io.strict_json import parse
+from autosched.schedule.legality.validate import validate
 from autosched.search.modes import library
 from autosched.search.modes.origin import Origin
 from autosched.search.modes.tuning_state import TuningFiles

@@ -16,11 +16,11 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.errors import BoundsError
 from autosched.lower.program import lower
-from autosched.schedule.sample import SampleStats, sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
 from tests.fuzz.choices import Choices, tapes
@@ -56,7 +56,7 @@ RARE = {
     "partial tile fourth": 0.01, "partial tile of a reduction": 0.01, "parallel reduction loop": 0.02,
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
-    "member at STREAM": 0.02, "window that slides": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
+    "member at MAINLOOP": 0.02, "window that slides": 0.02, "Funcs computed together": 0.005, "atomic updates": 0.005,
     "member stored": 0.02, "several lanes at a time in C": 0.005, "rows in strips in C": 0.005,
     "member in terms, outside points": 0.01, "member in terms, inside points": 0.01,
     "lanes share terms": 0.01, "lanes share terms in shared memory": 0.003, "whole warps share terms": 0.003,
@@ -130,8 +130,8 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
-        if schedule.splits != bound.rfactors:  # the search has put reductions in pieces
-            case = replace(case, pipeline=apply_rfactors(bound, schedule.splits).pipeline)
+        if schedule.rfactors != bound.rfactors:  # the search has put reductions in pieces
+            case = replace(case, pipeline=apply_rfactors(bound, schedule.rfactors).pipeline)
             expected = reference_outputs(case)
         assert from_json(to_json(bound, schedule), bound) == schedule
         on_gpu = target.kind == "cuda"

@@ -11,9 +11,9 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.runtime.nvrtc import have_nvrtc
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.steps import Walk
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.settings import GREEDY
 from autosched.search.sioutas.strategy import Sioutas
 from autosched.search.strategy import Beam, Roots
@@ -40,8 +40,8 @@ def explore(numbers: range) -> Counter[str]:
             drawn = sample_schedule(bound, target, rng, varied=True, lanes="exact")
             for found in (drawn, strategy.search(bound, target, seed=number).best):
                 wanted, one = expected, case
-                if found.splits:  # floating-point sums round in another order
-                    one = replace(case, pipeline=apply_rfactors(bound, found.splits).pipeline)
+                if found.rfactors:  # floating-point sums round in another order
+                    one = replace(case, pipeline=apply_rfactors(bound, found.rfactors).pipeline)
                     wanted = reference_outputs(one)
                 else:
                     seen.update(f"{target.kind} {w.value}" for w in walks(bound, found))
@@ -56,7 +56,7 @@ def explore(numbers: range) -> Counter[str]:
 
 def test_witnesses_agree() -> None:
     seen = explore(range(24))
-    assert all(seen[f"{kind} {walk.value}"] for kind in ("cuda", "cpu") for walk in Walk), seen
+    assert all(seen[f"{kind} {walk.value}"] for kind in ("cuda", "cpu") for walk in ScanWalk), seen
 
 
 @pytest.mark.fuzz

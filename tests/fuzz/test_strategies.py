@@ -10,8 +10,8 @@ import pytest
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import validate
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.sioutas.strategy import Sioutas
 from autosched.search.strategy import Beam, Strategy
@@ -52,8 +52,8 @@ def explore(name: str, numbers: range) -> int:
         for target in TARGETS:
             schedule = scheduler(name)(bound, target, np.random.default_rng(number))
             on_gpu = target.kind == "cuda"
-            if schedule.splits:  # floating-point sums round in another order
-                case = replace(case, pipeline=apply_rfactors(bound, schedule.splits).pipeline)
+            if schedule.rfactors:  # floating-point sums round in another order
+                case = replace(case, pipeline=apply_rfactors(bound, schedule.rfactors).pipeline)
                 expected = reference_outputs(case)
             program = check_schedule(case, bound, schedule, expected, seed=number, emulate=on_gpu)
             if on_gpu and number % COMPILE_EVERY == 0:

@@ -14,7 +14,7 @@ from fuzzing.script import script
 from fuzzing.trials import SAMPLED, Trial, find_schedule
 
 from autosched.analysis.bind import bind
-from autosched.schedule.serialise import to_json
+from autosched.schedule.io.serialise import to_json
 from tests.fuzzing.small import TEXT, small
 
 

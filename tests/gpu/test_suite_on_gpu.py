@@ -13,8 +13,8 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.lang.dtypes import as_dtype
 from autosched.reference import interpret
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
@@ -81,9 +81,9 @@ def test_reductions_in_steps(rows: int, columns: int, terms: int, filling: str) 
     bound = product(rows, columns, terms)
     found = in_steps(bound, tile=f"by={-(-rows // 16)} bx={-(-columns // 24)}", walked=f"rr.k={terms // 4}")
     if filling != "in each step":
-        found = found.loaded_ahead() if filling == "a step ahead" else found.copied_asynchronously()
+        found = found.with_double_buffering() if filling == "a step ahead" else found.with_async_copies()
     target = Target.detect()
-    assert reasons(bound, schedule(bound, found), target) == []
+    assert violations(bound, schedule(bound, found), target) == []
     kernel = ScheduledPipeline(bound, schedule(bound, found), target, {}).compile("cuda")
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, terms), (terms, columns)))

@@ -26,9 +26,9 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.program import lower
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, Loop, LoopKind, Schedule, StageTiling
-from autosched.schedule.validate import reasons
 from autosched.search.roots import inlined_funcs
 from autosched.target import get_target
 from tests.schedule.building import block, kernel, loops, member, root, schedule
@@ -38,7 +38,7 @@ H200 = get_target("h200")
 
 def lowered(bound: BoundPipeline, found: Schedule) -> KernelIR:
     """Return the IR of the last kernel of a schedule, which must be legal."""
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     return lower(bound, found).kernels[-1]
 
 
@@ -64,7 +64,7 @@ def fused(bound: BoundPipeline, tile: str) -> Schedule:
     )
     plan = plan_kernel(bound, probe)
     members = []
-    for m in probe.members:
+    for m in probe.fused:
         a = plan.allocations[m.func]
         sizes = dict(zip(a.dims, a.extents, strict=True))
         own = [Loop(d, LoopKind.THREAD, sizes[d]) for d in reversed(a.func.dims)]

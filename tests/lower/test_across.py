@@ -14,8 +14,8 @@ from autosched.lang.dtypes import float32, int32
 from autosched.lang.functions import select
 from autosched.lower.ir import Shuffle, walk
 from autosched.lower.program import lower
-from autosched.schedule.across import lanes_of
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.kernel.warp_reduction import warp_lane_count
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.target import get_target
 from tests.schedule.across import TYPED, at_root, in_block, inputs_of, rows_of, twice
@@ -139,7 +139,7 @@ def test_random_schedules_round_alike_everywhere(name: str) -> None:
     shared = 0
     for seed in range(8):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), lanes="all")
-        shared += any(lanes_of(bound, t) > 1 for k in found.kernels for t in k.tilings())
+        shared += any(warp_lane_count(bound, t) > 1 for k in found.kernels for t in k.tilings())
         scheduled = ScheduledPipeline(bound, found, H200)
         in_c, emulated = (scheduled.compile(b)(inputs) for b in ("cpu", "emulator"))
         np.testing.assert_array_equal(in_c, emulated)

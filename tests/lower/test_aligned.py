@@ -18,12 +18,12 @@ from autosched.lower.ir import LetVector, Memory, walk
 from autosched.lower.program import lower
 from autosched.lower.vectors import vectorise
 from autosched.runtime.host_compiler import have_compiler
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.structural_hash import structural_hash
+from autosched.schedule.io.text import canonical_text, schedule_text
+from autosched.schedule.legality.validate import validate, violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.structural_hash import structural_hash
-from autosched.schedule.text import canonical_text, schedule_text
-from autosched.schedule.types import Aligned, Kernel, Member, Schedule
-from autosched.schedule.validate import reasons, validate
+from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
 from tests.lower.looking import H200, interior
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
@@ -42,7 +42,7 @@ def pair() -> BoundPipeline:
     return bind(Pipeline([out.over(y=(0, 16), x=(0, 120))], name="pair"), {"img": (16, 128)})
 
 
-def staged(bound: BoundPipeline, aligned: Aligned | None, threads: str = "tx=9 ty=8 sx=4") -> Schedule:
+def staged(bound: BoundPipeline, aligned: TileAlignment | None, threads: str = "tx=9 ty=8 sx=4") -> Schedule:
     held = replace(member(block("out", 2), "yx", twice=threads), aligned=aligned)
     return schedule(bound, kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [held]))
 
@@ -52,7 +52,7 @@ def staged(bound: BoundPipeline, aligned: Aligned | None, threads: str = "tx=9 t
 def test_tiles_are_the_smallest_of_whole_groups(multiple: int, remainder: int) -> None:
     bound = pair()
     remainder %= multiple
-    found = staged(bound, Aligned(multiple, remainder), "ty=8 sx=48")
+    found = staged(bound, TileAlignment(multiple, remainder), "ty=8 sx=48")
     plan = plan_kernel(bound, found.kernels[0])
     nest = next(n for group in plan.steps for n in group if n.stage.func == "twice")
     for b in range(BLOCKS):
@@ -61,9 +61,9 @@ def test_tiles_are_the_smallest_of_whole_groups(multiple: int, remainder: int) -
             first -= 1
         while last < 121 and (last + 1) % multiple != remainder:
             last += 1
-        here = {v: b if v.startswith("x") else 0 for e in (nest.base["x"], nest.limit["x"]) for v in ix.loop_vars(e)}
-        assert ix.evaluate(nest.base["x"], here) == first
-        assert ix.evaluate(nest.limit["x"], here) == last
+        here = {v: b if v.startswith("x") else 0 for e in (nest.low["x"], nest.high["x"]) for v in ix.loop_vars(e)}
+        assert ix.evaluate(nest.low["x"], here) == first
+        assert ix.evaluate(nest.high["x"], here) == last
         assert last - first + 1 <= nest.extents["x"]
 
 
@@ -80,8 +80,8 @@ def test_groups_of_numbers_and_of_arrays_are_the_same() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("aligned", [None, Aligned(4), Aligned(4, 3), Aligned(8, 2)])
-def test_all_witnesses_agree(aligned: Aligned | None) -> None:
+@pytest.mark.parametrize("aligned", [None, TileAlignment(4), TileAlignment(4, 3), TileAlignment(8, 2)])
+def test_all_witnesses_agree(aligned: TileAlignment | None) -> None:
     bound = pair()
     found = staged(bound, aligned, "tx=16 ty=8 sx=4")
     validate(bound, found, H200)
@@ -89,9 +89,10 @@ def test_all_witnesses_agree(aligned: Aligned | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("aligned", "lengths"), [(None, [2]), (Aligned(2), [2, 2]), (Aligned(4), [4]), (Aligned(4, 1), [2])]
+    ("aligned", "lengths"),
+    [(None, [2]), (TileAlignment(2), [2, 2]), (TileAlignment(4), [4]), (TileAlignment(4, 1), [2])],
 )
-def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: Aligned | None, lengths: list[int]) -> None:
+def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: TileAlignment | None, lengths: list[int]) -> None:
     """Of four columns from an odd one on, only the middle two are loaded at once."""
     (ir,) = lower(pair(), staged(pair(), aligned), vectors=True).kernels
     body = interior(vectorise(ir))
@@ -102,7 +103,7 @@ def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: Aligned | None, leng
 
 def test_text_and_json_say_so() -> None:
     bound = pair()
-    plain, even, odd = (staged(bound, a) for a in (None, Aligned(4), Aligned(4, 1)))
+    plain, even, odd = (staged(bound, a) for a in (None, TileAlignment(4), TileAlignment(4, 1)))
     for found in (plain, even, odd):
         assert from_json(to_json(bound, found), bound) == found
     assert "in shared memory, 1152 bytes, x from multiples of 4\n" in schedule_text(bound, even)
@@ -117,9 +118,9 @@ def test_text_and_json_say_so() -> None:
 
 def test_what_cannot_be_aligned() -> None:
     bound = pair()
-    (found,) = reasons(bound, staged(bound, Aligned(4, 4)), H200)
+    (found,) = violations(bound, staged(bound, TileAlignment(4, 4)), H200)
     assert found == "kernel 0: twice is aligned to 4 modulo 4, which no column is"
-    in_thread: Member = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=Aligned(4))
+    in_thread: FusedProducer = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=TileAlignment(4))
     loops: Kernel = kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [in_thread])
-    (found,) = reasons(bound, schedule(bound, loops), H200)
+    (found,) = violations(bound, schedule(bound, loops), H200)
     assert found == "kernel 0: twice is aligned, which only a Member at BLOCK with dimensions can be"

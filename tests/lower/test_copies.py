@@ -35,11 +35,11 @@ from autosched.lower.program import lower
 from autosched.lower.vectors import vectorise
 from autosched.measure.simulated.count import count_kernel, count_sites
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree, traced
 from tests.schedule.building import kernel, member, root, schedule
@@ -52,7 +52,7 @@ VECTORS = {"walked": "rr.k=6", "inner": "rr.k=8", "a": "tx=2 ty=16 sx=4", "b": "
 
 def legal(bound: BoundPipeline, found: Kernel) -> Schedule:
     whole = schedule(bound, found)
-    assert reasons(bound, whole, H200) == []
+    assert violations(bound, whole, H200) == []
     assert from_json(to_json(bound, whole), bound) == whole
     return whole
 
@@ -64,10 +64,10 @@ def copies(code: KernelIR) -> list[Copy]:
 @pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
 def test_products_whose_chunks_are_copied(rows: int, columns: int, terms: int) -> None:
     bound = product(rows, columns, terms)
-    program = lower(bound, legal(bound, in_steps(bound).copied_asynchronously()))
+    program = lower(bound, legal(bound, in_steps(bound).with_async_copies()))
     assert_backends_agree(bound, program)
     (code,) = program.kernels
-    for loop in (s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.STREAM):
+    for loop in (s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP):
         assert [s.copies for s in loop.body if isinstance(s, Barrier)] == [True]
     assert {s.buffer.count for s in walk(code.body) if isinstance(s, Alloc)} == {12}  # the sums alone
     assert {c.source.name for c in copies(code)} == {"a", "b"}
@@ -82,14 +82,14 @@ def test_products_whose_chunks_are_copied(rows: int, columns: int, terms: int) -
 def test_whole_vectors_are_copied() -> None:
     bound = product(48, 72, 48)
     found = in_steps(bound, **VECTORS)
-    program = lower(bound, legal(bound, found.copied_asynchronously()))
+    program = lower(bound, legal(bound, found.with_async_copies()))
     assert_backends_agree(bound, program)
     lengths = {(c.source.name, c.length) for c in copies(program.kernels[0])}
     assert lengths == {("a", 1), ("b", 4)}  # a's rows are columns in shared memory
     if have_nvrtc():
         by_registers, past = (
             compile_cubin(print_cuda(lower(bound, legal(bound, k)).kernels[0]).source, H200.arch)
-            for k in (found.loaded_ahead(), found.copied_asynchronously())
+            for k in (found.with_double_buffering(), found.with_async_copies())
         )
         (before,), (after,) = by_registers.kernels.values(), past.kernels.values()
         assert after.registers < before.registers
@@ -98,14 +98,14 @@ def test_whole_vectors_are_copied() -> None:
 def test_more_points_than_registers_would_hold_may_be_copied() -> None:
     bound = product()
     found = in_steps(bound, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3")
-    assert_backends_agree(bound, lower(bound, legal(bound, found.copied_asynchronously())))
+    assert_backends_agree(bound, lower(bound, legal(bound, found.with_async_copies())))
 
 
 def test_one_copied_beside_one_that_is_loaded() -> None:
     bound = product()
-    found = in_steps(bound).loaded_ahead()
-    first, *others = found.members
-    mixed = replace(found, members=(replace(first, asynchronous=True), *others))
+    found = in_steps(bound).with_double_buffering()
+    first, *others = found.fused
+    mixed = replace(found, fused=(replace(first, asynchronous=True), *others))
     program = lower(bound, legal(bound, mixed))
     assert_backends_agree(bound, program)
     assert {c.source.name for c in copies(program.kernels[0])} == {"a"}
@@ -126,7 +126,7 @@ def sums(dtype: DType) -> tuple[BoundPipeline, Kernel]:
 
 def test_elements_of_eight_bytes() -> None:
     bound, found = sums(float64)
-    program = lower(bound, legal(bound, found.copied_asynchronously()))
+    program = lower(bound, legal(bound, found.with_async_copies()))
     assert_backends_agree(bound, program)
     assert copies(program.kernels[0])
 
@@ -148,7 +148,7 @@ def changed(s: Stmt, values: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -
 
 def test_what_is_stored_in_another_order_or_computed() -> None:
     bound = product(48, 72, 48)
-    (code,) = lower(bound, legal(bound, in_steps(bound, **VECTORS).copied_asynchronously())).kernels
+    (code,) = lower(bound, legal(bound, in_steps(bound, **VECTORS).with_async_copies())).kernels
     whole = vectorise(code)
 
     def lengths(values: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -> set[int]:
@@ -163,11 +163,11 @@ def test_what_is_stored_in_another_order_or_computed() -> None:
 def test_the_simulated_device_counts_one_instruction_a_copy_and_no_registers() -> None:
     bound = product(48, 72, 48)
     vectors = in_steps(bound, **VECTORS)
-    (first, second) = vectors.members
+    (first, second) = vectors.fused
     found = kernel(bound, vectors.roots, [replace(first, storage_order=("y", "x")), second])
     ahead, past = (
         count_kernel(lower(bound, legal(bound, k)).kernels[0])
-        for k in (found.loaded_ahead(), found.copied_asynchronously())
+        for k in (found.with_double_buffering(), found.with_async_copies())
     )
     assert past.total("load_registers") == 0 < ahead.total("load_registers")
     assert past.total("load_sectors") == ahead.total("load_sectors")
@@ -177,7 +177,7 @@ def test_the_simulated_device_counts_one_instruction_a_copy_and_no_registers() -
 
 def test_counts_are_those_of_the_emulator() -> None:
     bound = product(48, 72, 48)
-    program = lower(bound, legal(bound, in_steps(bound, **VECTORS).copied_asynchronously()))
+    program = lower(bound, legal(bound, in_steps(bound, **VECTORS).with_async_copies()))
     (code,) = program.kernels
     run, counts = traced(bound, program), count_sites(code, [(y, x) for y in range(3) for x in range(3)])
     for name in ("requests", "active_lanes", "sectors", "wavefronts"):
@@ -186,20 +186,20 @@ def test_counts_are_those_of_the_emulator() -> None:
 
 def test_text_tells_it() -> None:
     bound = product()
-    text = schedule_text(bound, schedule(bound, in_steps(bound).copied_asynchronously()))
+    text = schedule_text(bound, schedule(bound, in_steps(bound).with_async_copies()))
     assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead past registers" in text
 
 
 def test_what_cannot_be_copied() -> None:
     bound, found = sums(float32)
-    past = found.copied_asynchronously()
-    assert reasons(bound, schedule(bound, past), H200) == []
-    one = replace(past, members=tuple(replace(m, buffers=1) for m in past.members))
-    assert any("has 1 buffer: to be copied" in r for r in reasons(bound, schedule(bound, one), H200))
-    (reason,) = reasons(bound, schedule(bound, past), get_target("t4"))
+    past = found.with_async_copies()
+    assert violations(bound, schedule(bound, past), H200) == []
+    one = replace(past, fused=tuple(replace(m, buffers=1) for m in past.fused))
+    assert any("has 1 buffer: to be copied" in r for r in violations(bound, schedule(bound, one), H200))
+    (reason,) = violations(bound, schedule(bound, past), get_target("t4"))
     assert "a.staged has elements of float32 and the device is" in reason and "compute capability 8.0" in reason
     bytes_, kernel_of_bytes = sums(uint8)
-    (reason,) = reasons(bytes_, schedule(bytes_, kernel_of_bytes.copied_asynchronously()), H200)
+    (reason,) = violations(bytes_, schedule(bytes_, kernel_of_bytes.with_async_copies()), H200)
     assert "elements of uint8" in reason
 
 
@@ -209,7 +209,7 @@ def test_random_schedules_have_some() -> None:
     seen = 0
     for seed in range(40):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        if seen < 3 and any(m.asynchronous for k in found.kernels for m in k.members):
+        if seen < 3 and any(m.asynchronous for k in found.kernels for m in k.fused):
             assert_backends_agree(bound, lower(bound, found))
             seen += 1
     assert seen == 3

@@ -13,10 +13,10 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lower.filled import filled_members
 from autosched.lower.ir import For, If, KernelIR, LoopRole, walk
 from autosched.lower.program import lower
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import kernel, member, root, schedule
@@ -25,12 +25,12 @@ from tests.schedule.streams import in_steps, product, stream
 H200 = get_target("h200")
 y, x, r = Var("y"), Var("x"), RDom("r", k=16)
 A, B = Input("a", float32, 2), Input("b", float32, 1)
-FILLINGS = {"one": lambda k: k, "ahead": Kernel.loaded_ahead, "past registers": Kernel.copied_asynchronously}
+FILLINGS = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past registers": Kernel.with_async_copies}
 
 
 def guards_of_reductions(code: KernelIR) -> int:
     """Return how many conditions there are in the loops of reductions that threads run in steps."""
-    steps = [s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.STREAM]
+    steps = [s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP]
     inner = [s for step in steps for s in walk(step.body) if isinstance(s, For) and s.name.startswith("r_k")]
     return sum(isinstance(s, If) for loop in inner for s in walk(loop.body))
 
@@ -75,8 +75,8 @@ def sums(index: Callable[[Expr, Expr], Expr]) -> tuple[BoundPipeline, Kernel]:
 def test_what_lies_beyond_the_buffer_is_guarded(index: Callable[[Expr, Expr], Expr], filled: bool | None) -> None:
     """``None``: results are right, filled or not."""
     bound, found = sums(index)
-    found = found.copied_asynchronously()
-    assert reasons(bound, schedule(bound, found), H200) == []
+    found = found.with_async_copies()
+    assert violations(bound, schedule(bound, found), H200) == []
     if filled is not None:
         assert bool(filled_members(plan_kernel(bound, found))) is filled
     assert_backends_agree(bound, lower(bound, schedule(bound, found)))
@@ -87,7 +87,7 @@ def test_random_schedules_at_borders() -> None:
     bound, seen = product(37, 53, 48), 0
     for seed in range(60):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        streamed = [k for k in found.kernels if k.stream is not None]
+        streamed = [k for k in found.kernels if k.mainloop_at is not None]
         if streamed and seen < 2:
             seen += bool(filled_members(plan_kernel(bound, streamed[0])))
             assert_backends_agree(bound, lower(bound, found))

@@ -11,8 +11,8 @@ from autosched.lower.ir import Alloc, For, LoopRole, walk
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
 from tests.lower.running import assert_backends_agree, random_inputs
@@ -28,7 +28,7 @@ FORTY = "rr.k=30 sy=2 sx=4"
 
 def check(bound: BoundPipeline, found: Schedule) -> None:
     """Check a schedule through all witnesses and NVRTC."""
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     compile_for_gpu(program, H200.arch)
@@ -114,7 +114,7 @@ def test_lanes_that_share_terms_compute_those_of_their_own() -> None:
     roots = [root("total", f"{tile} ty=4 sx=4"), root("total.1", f"{tile} tr.k=8 ty=4 rr.k=4 sx=4")]
     inside = [dot_at(thread("total.1", 5), ""), member(thread("total.1", 5), ("y", "k"), weight="")]
     found = schedule(bound, kernel(bound, roots, inside))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program, inputs = lower(bound, found), random_inputs(bound)
     compile_for_gpu(program, H200.arch)
     expected = interpret(bound.pipeline, inputs, {})["total"]
@@ -145,5 +145,5 @@ WRONG = {
 def test_a_misplaced_member_gives_the_reason(name: str) -> None:
     bound = weighted()
     members, reason = WRONG[name]
-    found = reasons(bound, one_kernel(bound, FORTY, members), H200)
+    found = violations(bound, one_kernel(bound, FORTY, members), H200)
     assert found and reason in found[0], found

@@ -11,7 +11,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
 from autosched.runtime.host_compiler import have_compiler
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu

@@ -15,8 +15,8 @@ from autosched.codegen.cuda import print_cuda
 from autosched.codegen.expressions import is_wide
 from autosched.lower.ir import Alloc, For, If, KernelIR, Let, LetIndex, LoopRole, Memory, Read, Stmt, Store, walk
 from autosched.lower.program import lower
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.lower.looking import all_indices, all_values, app, stores
@@ -33,7 +33,7 @@ def product(tile: str, inner: str) -> KernelIR:
     serial = " ".join(p for p in inner.split() if p[0] == "s")
     sums = kernel(PRODUCT, [root("dot", f"{tile} {serial}"), root("dot.1", f"{tile} {inner}")])
     found = schedule(PRODUCT, sums, kernel(PRODUCT, [root("out", "by=41 bx=2 tx=32")]))
-    assert reasons(PRODUCT, found, H200) == []
+    assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     assert_backends_agree(PRODUCT, program)
     return program.kernels[0]
@@ -77,7 +77,7 @@ def test_an_update_in_its_own_kernel_reads_its_points_first() -> None:
         PRODUCT, kernel(PRODUCT, [root("dot", tile)]), kernel(PRODUCT, [root("dot.1", f"{tile} rr.k=30")]),
         kernel(PRODUCT, [root("out", tile)]),
     )  # fmt: skip
-    assert reasons(PRODUCT, found, H200) == []
+    assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     update = bodies(program.kernels[1])[0]
     (k,) = loops_over(update, "r_k")
@@ -89,7 +89,7 @@ def test_an_update_in_its_own_kernel_reads_its_points_first() -> None:
 def test_sums_in_one_thread_of_the_consumer() -> None:
     held = member(thread("out", 4), "yx", dot="sy=2 sx=2", dot__1="rr.k=30 sy=2 sx=2")
     found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=4 tx=8 ty=4 sy=2 sx=2")], [held]))
-    assert reasons(PRODUCT, found, H200) == []
+    assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     for body in bodies(program.kernels[0]):
         (acc,) = (s.buffer for s in walk(body) if isinstance(s, Alloc))
@@ -100,7 +100,7 @@ def test_sums_in_one_thread_of_the_consumer() -> None:
 def test_sums_in_shared_memory_are_promoted_too() -> None:
     held = member(block("out", 2), "yx", dot="tx=8 ty=4 sy=2", dot__1="tx=8 ty=4 rr.k=30 sy=2")
     found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=7 tx=8 ty=8")], [held]))
-    assert reasons(PRODUCT, found, H200) == []
+    assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     for body in bodies(program.kernels[0]):
         assert len(stores(body, "dot")) == 1
@@ -125,7 +125,7 @@ def test_serial_loops_of_up_to_sixteen_points_are_unrolled(serial: str, unrolled
     rows, columns = (int(p.split("=")[1]) for p in serial.split())
     tile = f"by={-(-53 // (4 * rows))} bx={-(-77 // (8 * columns))} tx=8 ty=4 {serial}"
     found = schedule(bound, kernel(bound, [root("out", tile)], (), ["across", "img_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     program = lower(bound, found)
     roles = {s.role for s in walk(program.kernels[0].body) if isinstance(s, For)} - {LoopRole.THREAD}
     assert roles == {LoopRole.UNROLLED if unrolled else LoopRole.SERIAL}
@@ -167,7 +167,7 @@ def guards(height: int, width: int, tile: str) -> list[If]:
     """Return the conditions in the one body of a blur whose stages are all inlined."""
     bound = blur(height, width)
     found = schedule(bound, kernel(bound, [root("out", tile)], (), ["across", "img_clamped"]))
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     (ir,) = lower(bound, found, split_interior=False).kernels
     return [s for s in walk(ir.body) if isinstance(s, If)]
 

@@ -20,11 +20,11 @@ from autosched.runtime.cpu import CpuExecutable
 from autosched.runtime.emulated import EmulatedExecutable
 from autosched.runtime.emulator import EmulatorError, ErrorKind
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.steps import Walk
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Root, Schedule, StageTiling
-from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import loops
@@ -52,7 +52,7 @@ def with_scan(bound: BoundPipeline, text: str) -> Schedule:
 
 
 def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
     return found
 
@@ -60,7 +60,7 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
 @pytest.mark.parametrize("scan", PROGRAMS, ids=lambda f: f.__name__)
 def test_random_schedules(scan: Scan) -> None:
     bound = scan()
-    seen: Counter[Walk] = Counter()
+    seen: Counter[ScanWalk] = Counter()
     for seed in range(9):
         target = CPU if seed % 3 == 2 else H200
         found = sample_schedule(bound, target, np.random.default_rng(seed), varied=seed % 2 == 0)
@@ -81,8 +81,8 @@ def test_the_baseline(scan: Scan, target) -> None:
     assert_witnesses_agree(bound, lower(bound, schedule_roots(bound, target)), emulate=target is H200)
 
 
-@pytest.mark.parametrize(("columns", "walk"), [(1000, Walk.BLOCK), (3000, Walk.LAUNCH)])
-def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: Walk) -> None:
+@pytest.mark.parametrize(("columns", "walk"), [(1000, ScanWalk.BLOCK), (3000, ScanWalk.LAUNCH)])
+def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: ScanWalk) -> None:
     bound = seam(5, columns)
     assert walks(bound, schedule_roots(bound, H200)) == [walk]
 
@@ -90,7 +90,7 @@ def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: Walk) ->
 def test_a_barrier_stands_before_each_step_of_a_block() -> None:
     bound = seam()
     program = lower(bound, legal(bound, with_scan(bound, "bx=1 rr.y=8 tx=13")))
-    loop = next(s for s in walk(program.kernels[-1].body) if isinstance(s, For) and s.role is LoopRole.STREAM)
+    loop = next(s for s in walk(program.kernels[-1].body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP)
     assert (loop.extent, loop.ordered, isinstance(loop.body[0], Barrier)) == (8, True, True)
     assert [isinstance(s, Barrier) for s in walk(loop.body)].count(True) == 1
     assert_witnesses_agree(bound, program)
@@ -143,7 +143,7 @@ def without_barriers(kernel: KernelIR) -> KernelIR:
     def strip(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         found: list[Stmt] = []
         for s in body:
-            if isinstance(s, For) and s.role is LoopRole.STREAM:
+            if isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                 found.append(replace(s, body=strip(s.body)))
             elif isinstance(s, If):
                 found.append(replace(s, then=strip(s.then), orelse=strip(s.orelse)))
@@ -176,7 +176,7 @@ def test_blocks_that_share_rows_race() -> None:
     """What validation refuses is wrong: the emulator says so."""
     bound = seam()
     found = with_scan(bound, "bx=2 rr.y=8 tx=7")
-    assert "blocks share loop x" in reasons(bound, found, H200)[0]
+    assert "blocks share loop x" in violations(bound, found, H200)[0]
     program = lower(bound, found)
     outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
     with pytest.raises(EmulatorError):

@@ -13,10 +13,10 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, KernelIR
 from autosched.lower.program import Program, lower
-from autosched.schedule.placement import Placed, place, shared_layout
+from autosched.schedule.kernel.memory_layout import BufferSlot, first_fit, shared_layout
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree, traced
 from tests.schedule.building import block, chain_pipeline, kernel, member, root, schedule, thread
@@ -31,7 +31,7 @@ def one_kernel(bound: BoundPipeline, members: Sequence[str], tile: str = TILE) -
     held = [member(block("out", 2), "yx", **{name: HALO}) for name in members]
     inlined = [n for n in bound.funcs if n not in (*members, "out")]
     found = schedule(bound, kernel(bound, [root("out", tile)], held, inlined))
-    assert reasons(bound, found, get_target("h200")) == []
+    assert violations(bound, found, get_target("h200")) == []
     return lower(bound, found, split_interior=False)
 
 
@@ -100,8 +100,13 @@ def test_the_first_and_the_third_stage_of_a_chain_share_bytes() -> None:
 
 
 def test_placement_by_lifetime() -> None:
-    requests = [Placed("a", 100, 0, 1), Placed("b", 50, 1, 2), Placed("c", 90, 2, 3), Placed("d", 10, 3, 3)]
-    placed, total = place(requests, 16)
+    requests = [
+        BufferSlot("a", 100, 0, 1),
+        BufferSlot("b", 50, 1, 2),
+        BufferSlot("c", 90, 2, 3),
+        BufferSlot("d", 10, 3, 3),
+    ]
+    placed, total = first_fit(requests, 16)
     at = {p.name: p.offset for p in placed}
     assert at == {"a": 0, "b": 112, "c": 0, "d": 96} and total == 176
     for p in placed:
@@ -163,7 +168,7 @@ def test_more_than_48_kib_of_dynamic_shared_memory() -> None:
     held = member(block("out", 2), "yx", f1="tx=32 ty=16 sy=9 sx=9")
     found = schedule(bound, kernel(bound, [root("out", "by=2 bx=1 tx=32 ty=16 sy=8 sx=8")], [held], ["img_clamped"]))
     h200 = get_target("h200")
-    assert reasons(bound, found, h200) == []
+    assert violations(bound, found, h200) == []
     program = lower(bound, found)
     planned = shared_layout(plan_kernel(bound, found.kernels[0])).total_bytes
     assert h200.shared_per_block < print_cuda(program.kernels[0]).shared_bytes == planned

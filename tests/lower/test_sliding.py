@@ -17,12 +17,12 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Barrier, CompareIndex, For, If, LoopRole, walk, walk_values
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
-from autosched.schedule.types import At, Kernel, Level, Schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import ComputeAt, Kernel, Level, Schedule
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, stage, thread
@@ -46,8 +46,8 @@ def chain(height: int, width: int, *, clamped: bool = True) -> BoundPipeline:
     return bind(pipeline, {"image": shape})
 
 
-def walked(depth: int) -> At:
-    return At(Level.STREAM, stage(CONSUMER), depth)
+def walked(depth: int) -> ComputeAt:
+    return ComputeAt(Level.MAINLOOP, stage(CONSUMER), depth)
 
 
 def sliding(bound: BoundPipeline, tiles: str, rows: int, *names: str) -> Kernel:
@@ -59,7 +59,7 @@ def sliding(bound: BoundPipeline, tiles: str, rows: int, *names: str) -> Kernel:
 
 
 def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
     return found
 
@@ -75,7 +75,7 @@ def checked(bound: BoundPipeline, one: Kernel) -> tuple[For, ...]:
     if have_nvrtc():
         assert compile_cubin(print_cuda(ir).source, H200.arch).code
     body = next((s.then for s in ir.body if isinstance(s, If)), ir.body)
-    return tuple(s for s in body if isinstance(s, For) and s.role is LoopRole.STREAM)
+    return tuple(s for s in body if isinstance(s, For) and s.role is LoopRole.MAINLOOP)
 
 
 def asks_for_a_beginning(loop: For) -> bool:
@@ -123,7 +123,7 @@ def test_rows_come_in_while_others_are_read(height: int, rows: int, past: bool) 
     names = insert_cache_reads(bound, ["image"]).funcs[IMAGE].dims
     copy = member(walked(3), names, **{IMAGE: f"t{names[1]}=16 s{names[0]}={rows} s{names[1]}=3"})
     one = kernel(bound, [root(CONSUMER, tiles)], [copy], ["first", "second"])
-    two = one.copied_asynchronously() if past else one.loaded_ahead()
+    two = one.with_async_copies() if past else one.with_double_buffering()
     windows = [plan_kernel(bound, k).allocations[IMAGE].extents[0] for k in (one, two)]
     assert windows[1] == windows[0] + rows  # those of the next step, meanwhile
     for loop in checked(bound, two):
@@ -183,7 +183,7 @@ def test_what_cannot_slide(broken: str, reason: str) -> None:
     stages = {"first": "tx=16 sy=32 sx=2"} | ({"first__1": "ty=16 sy=2 rr.k=31"} if broken == "scan" else {})
     window = member(walked(2 + len(walks.split())), ("y", "x"), **stages)
     found = schedule(bound, kernel(bound, roots if broken == "update" else roots[:1], [window]))
-    assert any(reason in r for r in reasons(bound, found, H200)), reasons(bound, found, H200)
+    assert any(reason in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 
 
 def test_text_shows_the_window() -> None:
@@ -200,7 +200,7 @@ def test_random_schedules(app: str, least: int) -> None:
     seen = 0
     for seed in range(40):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        if seen < least and any(k.slides for k in found.kernels):
+        if seen < least and any(k.is_sliding_window for k in found.kernels):
             seen += 1
             assert_backends_agree(bound, lower(bound, legal(bound, found)))
     assert seen == least

@@ -14,10 +14,10 @@ from autosched.errors import ScheduleError
 from autosched.lower.ir import Memory, Read, values_of, walk, walk_values
 from autosched.lower.program import lower
 from autosched.runtime.host_compiler import have_compiler
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
-from autosched.schedule.types import Aligned, Kernel, Member, Schedule
-from autosched.schedule.validate import reasons, validate
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import validate, violations
+from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
 from tests.lower.looking import H200
 from tests.lower.running import assert_backends_agree, traced
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
@@ -36,7 +36,7 @@ def stencil() -> BoundPipeline:
     return bind(Pipeline([out.over(y=(0, 30), x=(0, 90))], name="stencil"), {"img": (32, 92)})
 
 
-def in_one_kernel(aligned: Aligned | None = None) -> Schedule:
+def in_one_kernel(aligned: TileAlignment | None = None) -> Schedule:
     bound = stencil()
     copy = replace(member(block("out", 2), "yx", img__staged="tx=32 ty=8 sy=2 sx=2"), aligned=aligned)
     return schedule(bound, kernel(bound, [root("out", TILE)], [copy], ["rows"]))
@@ -56,7 +56,7 @@ def in_two_kernels(source: str = "rows") -> Schedule:
 
 SCHEDULES = {
     "input": in_one_kernel(),
-    "input, aligned": in_one_kernel(Aligned(4)),
+    "input, aligned": in_one_kernel(TileAlignment(4)),
     "root": in_two_kernels("rows"),
     "input of the first kernel": in_two_kernels("img"),
 }
@@ -142,10 +142,10 @@ def test_updates_go_on_reading_their_own_func() -> None:
     assert_backends_agree(bound, lower(bound, found))
 
 
-def why(members: list[Member], inlined: list[str]) -> str:
+def why(members: list[FusedProducer], inlined: list[str]) -> str:
     bound = stencil()
     built: Kernel = kernel(bound, [root("out", TILE)], members, inlined)
-    (found,) = reasons(bound, schedule(bound, built), H200)
+    (found,) = violations(bound, schedule(bound, built), H200)
     return found
 
 
@@ -153,12 +153,12 @@ def test_what_cannot_be_staged() -> None:
     copy = member(block("out", 2), "yx", rows__staged="tx=34 ty=9")
     assert why([copy], ["rows"]) == "kernel 0: it stages rows, which it computes itself"
     in_thread = member(thread("out", 4), "yx", img__staged="sy=3 sx=3")
-    wanted = "kernel 0: img.staged is computed at THREAD; sources are staged at BLOCK or STREAM"
+    wanted = "kernel 0: img.staged is computed at THREAD; sources are staged at BLOCK or MAINLOOP"
     assert why([in_thread], ["rows"]) == wanted
     unknown = replace(
         copy, tilings=(replace(copy.tilings[0], stage=copy.tilings[0].stage._replace(func="raws.staged")),)
     )
     bound = stencil()
-    built = replace(SCHEDULES["input"].kernels[0], members=(unknown,))
-    (found,) = reasons(bound, schedule(bound, built), H200)
+    built = replace(SCHEDULES["input"].kernels[0], fused=(unknown,))
+    (found,) = violations(bound, schedule(bound, built), H200)
     assert found == "kernel 0: it computes raws.staged, which the pipeline does not have"

@@ -16,13 +16,13 @@ from autosched.errors import ScheduleError
 from autosched.lower.ir import Memory, Store, walk
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.owned import owned_part
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.kernel.tile_ownership import owned_box
+from autosched.schedule.legality.validate import validate, violations
 from autosched.schedule.plan import NestLoop
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
-from autosched.schedule.types import Kernel, LoopKind, Member, Schedule
-from autosched.schedule.validate import reasons, validate
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import FusedProducer, Kernel, LoopKind, Schedule
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
@@ -41,10 +41,10 @@ def pyramid(rows: int, columns: int) -> BoundPipeline:
     return bind(Pipeline([out.over(**whole)]), {"image": (rows, columns)})
 
 
-def storing_kernels(bound: BoundPipeline, m: Member, first: str, second: str) -> tuple[Kernel, Kernel]:
+def storing_kernels(bound: BoundPipeline, m: FusedProducer, first: str, second: str) -> tuple[Kernel, Kernel]:
     """The kernel that computes the coarse level from the fine one, which it stores, and the one that reads both."""
     return (
-        kernel(bound, [root("coarse", first)], [replace(m, stored=True)], ["image_clamped"]),
+        kernel(bound, [root("coarse", first)], [replace(m, materialised=True)], ["image_clamped"]),
         kernel(bound, [root("out", second)]),
     )
 
@@ -72,7 +72,7 @@ def global_stores(bound: BoundPipeline, found: Schedule, position: int) -> dict[
 def test_what_overlapping_tiles_store_is_stored_once(rows: int, columns: int, *, split_interior: bool) -> None:
     bound = pyramid(rows, columns)
     found = legal(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
-    assert found.stored == {"fine", "coarse", "out"}
+    assert found.materialised == {"fine", "coarse", "out"}
     assert_backends_agree(bound, lower(bound, found, split_interior=split_interior))
 
 
@@ -92,7 +92,7 @@ def test_tiles_that_do_not_overlap_need_no_test_of_who_owns_a_point() -> None:
     whole = {"y": (0, 32), "x": (0, 48)}
     bound = bind(Pipeline([left.over(**whole), right.over(**whole)]), {"image": (32, 48)})
     tile = "by=4 bx=3 tx=16 ty=8"
-    base_too = replace(member(block("left", 2), "yx", base="tx=16 ty=8"), stored=True)
+    base_too = replace(member(block("left", 2), "yx", base="tx=16 ty=8"), materialised=True)
     found = legal(bound, kernel(bound, [root("left", tile)], [base_too]), kernel(bound, [root("right", tile)]))
     assert "if" not in print_cuda(lower(bound, found).kernels[0]).body
     assert_backends_agree(bound, lower(bound, found))
@@ -105,7 +105,7 @@ def test_blocks_with_the_same_tile_leave_it_to_the_first() -> None:
     split[c, y, x] = image[c, y, x] - grey[y, x]
     out[y, x] = split[0, y, x] + split[1, y, x] + grey[y, x]
     bound = bind(Pipeline([out.over(y=(0, 37), x=(0, 70))]), {"image": (2, 37, 70)})
-    grey_too = replace(member(block("split", 3), "yx", grey="tx=32 ty=8"), stored=True)
+    grey_too = replace(member(block("split", 3), "yx", grey="tx=32 ty=8"), materialised=True)
     first = kernel(bound, [root("split", "bc=2 by=5 bx=3 tx=32 ty=8")], [grey_too])
     found = legal(bound, first, kernel(bound, [root("out", "by=5 bx=3 tx=32 ty=8")]))
     assert_backends_agree(bound, lower(bound, found))
@@ -119,7 +119,7 @@ def test_an_output_that_another_one_reads_is_computed_in_its_blocks() -> None:
     box = {"y": (0, 45), "x": (0, 61)}
     wider = {"y": (0, 45), "x": (0, 62)}
     bound = bind(Pipeline([blurred.over(**wider), sharp.over(**box)]), {"image": (45, 61)})
-    m = replace(member(block("sharp", 2), "yx", blurred="tx=32 ty=8 sx=2"), stored=True)
+    m = replace(member(block("sharp", 2), "yx", blurred="tx=32 ty=8 sx=2"), materialised=True)
     found = legal(bound, kernel(bound, [root("sharp", "by=6 bx=2 tx=32 ty=8")], [m], ["image_clamped"]))
     program = lower(bound, found)
     assert program.workspace_bytes == 0
@@ -140,16 +140,16 @@ def test_broken_rules_give_their_reasons() -> None:
     bound = pyramid(50, 90)
 
     def reason(first: Kernel, second: str = SECOND) -> str:
-        return "; ".join(reasons(bound, schedule(bound, first, kernel(bound, [root("out", second)])), H200))
+        return "; ".join(violations(bound, schedule(bound, first, kernel(bound, [root("out", second)])), H200))
 
-    in_thread = replace(member(thread("coarse", 4), "yx", fine="sy=3 sx=2"), stored=True)
+    in_thread = replace(member(thread("coarse", 4), "yx", fine="sy=3 sx=2"), materialised=True)
     first = kernel(bound, [root("coarse", FIRST)], [in_thread], ["image_clamped"])
     assert "only a Member at BLOCK can be, not at THREAD" in reason(first)
     first, _ = storing_kernels(bound, FINE, FIRST, SECOND)
-    plain = replace(first, members=(FINE,))
+    plain = replace(first, fused=(FINE,))
     assert "fine is a member, but out in other kernels read it; store it, too" in reason(plain)
     late = schedule(bound, kernel(bound, [root("out", SECOND)]), first)
-    assert "kernel 0 reads fine, which no earlier kernel has finished" in "; ".join(reasons(bound, late, H200))
+    assert "kernel 0 reads fine, which no earlier kernel has finished" in "; ".join(violations(bound, late, H200))
 
 
 def test_points_that_no_block_computes_are_complained_of() -> None:
@@ -158,9 +158,9 @@ def test_points_that_no_block_computes_are_complained_of() -> None:
     few[y, x] = base[2 * y, x]  # only the even rows
     out[y, x] = base[y, x] + few[y // 4, x]
     bound = bind(Pipeline([out.over(y=(0, 32), x=(0, 48))]), {"image": (32, 48)})
-    m = replace(member(block("few", 2), "yx", base="tx=16 ty=1"), stored=True)
+    m = replace(member(block("few", 2), "yx", base="tx=16 ty=1"), materialised=True)
     first = kernel(bound, [root("few", "by=8 bx=3 tx=16")], [m])
-    found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=3 tx=16 ty=8")])), H200)
+    found = violations(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=3 tx=16 ty=8")])), H200)
     assert found == [
         "kernel 0: base is stored, but its blocks may leave out points of y 0 to 31, which other kernels or the "
         "caller read; compute it at root"
@@ -178,9 +178,9 @@ def chosen_by_coordinates(points: int) -> BoundPipeline:
 def test_tiles_that_begin_at_one_point_are_written_by_one_block_alone() -> None:
     """All blocks begin at 0, as ``c`` may be chosen, and end further and further on: only the first of them writes."""
     bound = chosen_by_coordinates(7)
-    g = kernel(bound, [root("g", "bx=7 tx=4 sc=3")], [replace(member(block("g", 1), "x", f="tx=7"), stored=True)])
+    g = kernel(bound, [root("g", "bx=7 tx=4 sc=3")], [replace(member(block("g", 1), "x", f="tx=7"), materialised=True)])
     g = replace(g, inlined=kernel(bound, [root("f", "bx=1 tx=7")], (), ["image_clamped"]).inlined)
-    (found,) = reasons(bound, schedule(bound, g), H200)
+    (found,) = violations(bound, schedule(bound, g), H200)
     assert found.endswith(
         "f is stored, but its blocks may leave out points of x 0 to 6, which other kernels or the caller read; "
         "compute it at root"
@@ -193,7 +193,7 @@ def test_tiles_that_begin_at_one_point_are_written_by_one_block_alone() -> None:
 def test_random_schedules_store_what_a_comparison_chooses(target: str) -> None:
     bound, rng = chosen_by_coordinates(7), np.random.default_rng(3)
     drawn = [sample_schedule(bound, get_target(target), rng, varied=True) for _ in range(80)]
-    storing = [s for s in drawn if any(m.stored for k in s.kernels for m in k.members)]
+    storing = [s for s in drawn if any(m.materialised for k in s.kernels for m in k.fused)]
     assert storing
     for found in sorted(storing, key=most_blocks)[-4:]:
         assert_backends_agree(bound, lower(bound, found))
@@ -207,7 +207,7 @@ def most_blocks(found: Schedule) -> int:
 def test_tiles_on_a_diagonal_have_no_owner() -> None:
     loop = NestLoop("b", "y", LoopKind.BLOCK, 4, 8)
     with pytest.raises(ScheduleError, match="lie on a diagonal"):
-        owned_part({"y": loop.index(), "x": loop.index()}, [loop], "f")
+        owned_box({"y": loop.index(), "x": loop.index()}, [loop], "f")
 
 
 def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
@@ -217,9 +217,9 @@ def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
     few[y, x] = base[x, x] + image[y, x]
     out[y, x] = base[y, x] + few[y, x]
     bound = bind(Pipeline([out.over(y=(0, 32), x=(0, 32))]), {"image": (32, 32)})
-    m = replace(member(block("few", 2), "yx", base="tx=16 ty=16"), stored=True)
+    m = replace(member(block("few", 2), "yx", base="tx=16 ty=16"), materialised=True)
     first = kernel(bound, [root("few", "by=4 bx=2 tx=16 ty=8")], [m])
-    found = reasons(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=2 tx=16 ty=8")])), H200)
+    found = violations(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=2 tx=16 ty=8")])), H200)
     assert found == ["kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"]
 
 
@@ -227,7 +227,7 @@ def test_random_schedules_of_pyramids_store_members() -> None:
     bound = pyramid(45, 77)
     rng = np.random.default_rng(5)
     drawn = [sample_schedule(bound, H200, rng, varied=True) for _ in range(150)]
-    storing = [s for s in drawn if any(m.stored for k in s.kernels for m in k.members)]
+    storing = [s for s in drawn if any(m.materialised for k in s.kernels for m in k.fused)]
     assert len(storing) >= 5
     for found in storing:
         assert_backends_agree(bound, lower(bound, found))
@@ -245,7 +245,9 @@ def test_interior_blocks_have_the_tiles_of_ownership() -> None:
     """Each interior block reads one point by analysis; all blocks together read all three."""
     bound = remainders(17, 1, 4, 3)
     first = kernel(
-        bound, [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")], [replace(member(block("g", 2), "x", f="tx=3"), stored=True)]
+        bound,
+        [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")],
+        [replace(member(block("g", 2), "x", f="tx=3"), materialised=True)],
     )
     assert_backends_agree(bound, lower(bound, legal(bound, first)))
 
@@ -255,7 +257,7 @@ def test_random_schedules_of_points_that_come_round(case: tuple[int, int, int, i
     bound, stored = remainders(*case), 0
     for seed in range(200):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        if any(m.stored for k in found.kernels for m in k.members):
+        if any(m.materialised for k in found.kernels for m in k.fused):
             assert_backends_agree(bound, lower(bound, found))
             stored += 1
         if stored == 5:

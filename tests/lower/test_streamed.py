@@ -17,11 +17,11 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
-from autosched.schedule.types import At, Member, Schedule
-from autosched.schedule.validate import reasons
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import ComputeAt, FusedProducer, Schedule
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
@@ -32,7 +32,7 @@ y, x = Var("y"), Var("x")
 
 
 def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
     return found
 
@@ -42,11 +42,11 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
 def test_products_in_steps(rows: int, columns: int, terms: int, ahead: bool) -> None:
     bound = product(rows, columns, terms)
     kernel = in_steps(bound)
-    found = legal(bound, schedule(bound, kernel.loaded_ahead() if ahead else kernel))
+    found = legal(bound, schedule(bound, kernel.with_double_buffering() if ahead else kernel))
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
-    loops = [s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.STREAM]
+    loops = [s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP]
     assert {(p.name, p.extent) for p in loops} == {("r_k", 6)}
     for loop in loops:  # the interior's and the border's
         assert [isinstance(s, Barrier) for s in loop.body].count(True) == (1 if ahead else 2)
@@ -65,7 +65,7 @@ def test_text_shows_the_steps() -> None:
     assert "reduction r.k 6  (all threads, step 4)" in text
     assert "dot.1[y 16, x 24]: in registers" in text
     assert text.index("(all threads") < text.index("barrier") < text.index("a.staged[x 4, y 16]: in shared memory")
-    text = schedule_text(bound, schedule(bound, in_steps(bound).loaded_ahead()))
+    text = schedule_text(bound, schedule(bound, in_steps(bound).with_double_buffering()))
     assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead" in text
     assert text.count("barrier") == 1
 
@@ -74,9 +74,9 @@ def test_text_shows_the_steps() -> None:
 def test_one_thread_a_block(ahead: bool) -> None:
     bound = product(3, 4, 6)
     found = in_steps(bound, "by=3 bx=4", "", "", "rr.k=3", "rr.k=2", "sy=1 sx=2")
-    whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.members]
+    whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.fused]
     found = kernel(bound, found.roots, whole)
-    found = found.loaded_ahead() if ahead else found
+    found = found.with_double_buffering() if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
@@ -100,11 +100,11 @@ def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None
             copy(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
         ],
     )
-    found = found.loaded_ahead() if ahead else found
+    found = found.with_double_buffering() if ahead else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
-def copy(bound: BoundPipeline, at: At, source: str, text: str) -> Member:
+def copy(bound: BoundPipeline, at: ComputeAt, source: str, text: str) -> FusedProducer:
     """Return the copy of an input; dimensions are given by number."""
     dims = insert_cache_reads(bound, [source]).funcs[cache_name(source)].dims
     named = re.sub(r"([ts])(\d)=", lambda found: f"{found[1]}{dims[int(found[2])]}=", text)
@@ -119,7 +119,7 @@ def test_random_schedules(app: str, least: int) -> None:
     seen: Counter[bool] = Counter()
     for seed in range(24):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        streamed = [k for k in found.kernels if k.stream is not None]
+        streamed = [k for k in found.kernels if k.mainloop_at is not None]
         if streamed and sum(seen.values()) < least:
             seen[any(len(k.root_funcs) > 1 for k in streamed)] += 1
             assert_backends_agree(bound, lower(bound, legal(bound, found)))

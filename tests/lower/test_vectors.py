@@ -38,9 +38,9 @@ from autosched.lower.program import Program, lower
 from autosched.lower.vectors import has_vectors, vectorise
 from autosched.lower.verify import verify
 from autosched.runtime.host_compiler import have_compiler
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from tests.lower.looking import H200, app, border, interior
 from tests.lower.running import assert_backends_agree, traced
 from tests.schedule.building import block, kernel, member, root, schedule
@@ -64,7 +64,7 @@ def pair(width: int = 512, *, clamped: bool = False, dtype: DType = float32) -> 
 
 def both(bound: BoundPipeline, found: Schedule) -> tuple[Program, Program]:
     """Return a legal schedule lowered without and with vectors."""
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     return lower(bound, found, vectors=False), lower(bound, found, vectors=True)
 
 

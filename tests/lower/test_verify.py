@@ -34,7 +34,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.program import lower
 from autosched.lower.verify import verify
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.schedule.building import blur, blur_with_shared
 from tests.schedule.corner_cases import CORNER_CASES

@@ -25,7 +25,7 @@ from autosched.runtime.signature import output_specs
 from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.candidates import Candidates
 from autosched.search.roots import schedule_roots
 from autosched.settings import available_cpus

@@ -20,7 +20,7 @@ from autosched.runtime.nvrtc import NvrtcOptions, have_nvrtc
 from autosched.runtime.timing.gpu_timer import shares
 from autosched.runtime.timing.rounds import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

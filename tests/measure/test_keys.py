@@ -13,8 +13,8 @@ from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
 from autosched.runtime.kernel_options import kernel_options
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.validate import validate
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.legality.validate import validate
 from autosched.search.candidates import Candidates
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
@@ -77,11 +77,11 @@ def test_the_schedules_that_tell_the_version_are_legal() -> None:
 @pytest.mark.parametrize("printer", ["c", "cuda"])
 def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkeypatch: pytest.MonkeyPatch) -> None:
     from autosched.measure import generator
-    from autosched.schedule import derived
+    from autosched.schedule import policy
 
     options = generator._options() if printer == "c" else ()
     before = generator_version(printer)
-    monkeypatch.setattr(derived, "NARROW_BYTES", 0)
+    monkeypatch.setattr(policy, "NARROW_BYTES", 0)
     assert generator._version.__wrapped__(printer, options) != before
 
 

@@ -20,8 +20,8 @@ from autosched.model.features import kernel_key
 from autosched.model.holdout import split
 from autosched.model.samples import Sample
 from autosched.model.store import FeatureStore, read_features
-from autosched.schedule.serialise import from_json
-from autosched.schedule.types import Aligned, Level, StageId
+from autosched.schedule.io.serialise import from_json
+from autosched.schedule.types import Level, StageId, TileAlignment
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
@@ -59,8 +59,8 @@ def test_labels_and_features_belong_together(store: FeatureStore) -> None:
 
 def test_kernels_with_copies_and_aligned_tiles_are_among_them() -> None:
     found = [k for s in samples() for k in from_json(s.schedule, s.problem.bind()).kernels]
-    assert any(k.staged for k in found)
-    assert any(m.aligned for k in found for m in k.members)
+    assert any(k.cache_reads for k in found)
+    assert any(m.aligned for k in found for m in k.fused)
 
 
 def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore) -> None:
@@ -77,7 +77,7 @@ def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore)
     for n, sample in enumerate(given):
         entries = d.entry_kernel[d.sample_start[n] : d.sample_start[n + 1]]
         for k, kernel in zip(entries, from_json(sample.schedule, bound).kernels, strict=True):
-            if kernel.stream is not None:
+            if kernel.mainloop_at is not None:
                 expected = evaluated(Featurizer(bound, H200), kernel).found.features[0]
                 rows = d.schedule[d.row_start[k] : d.row_start[k + 1]]
                 np.testing.assert_allclose(rows, expected, rtol=1e-6)
@@ -91,13 +91,13 @@ def test_kernels_that_differ_in_a_tile_alone_are_told_apart() -> None:
     bound = samples()[0].problem.bind()
     func, root = next(iter(bound.funcs)), StageId(list(bound.funcs)[-1])
     plain = Structure((root,), (Spot(func, Level.BLOCK, root),))
-    aligned = Structure((root,), (Spot(func, Level.BLOCK, root, aligned=Aligned(4, 1)),))
+    aligned = Structure((root,), (Spot(func, Level.BLOCK, root, aligned=TileAlignment(4, 1)),))
     stored = Structure((root,), (Spot(func, Level.BLOCK, root, stored=True),))
     assert len({kernel_key(s, (1, 2)) for s in (plain, aligned, stored)}) == 3
 
 
 def test_stages_of_pipelines_with_copies_are_there_once(store: FeatureStore) -> None:
-    copies = next(s for s in samples() if any(k.staged for k in from_json(s.schedule, s.problem.bind()).kernels))
+    copies = next(s for s in samples() if any(k.cache_reads for k in from_json(s.schedule, s.problem.bind()).kernels))
     alike = [s for s in samples() if s.problem == copies.problem]
     found = store.features(copies.problem, texts(alike))
     assert len(np.unique(found.algorithm, axis=0)) == len(found.algorithm)

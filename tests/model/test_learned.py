@@ -71,7 +71,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
     expected = predict(load_checkpoint(path).network, d, np.array([0]), trust).predicted
     evaluator = Evaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
     from autosched.featurize.describe import describe_kernel
-    from autosched.schedule.serialise import from_json
+    from autosched.schedule.io.serialise import from_json
 
     by_seconds = {s.seconds: s for s in given}
     for label, wanted in zip(d.seconds, expected, strict=True):

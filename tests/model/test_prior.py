@@ -15,7 +15,7 @@ from autosched.featurize.schema import INDEX
 from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search import analytical, analytical_cpu, cpu_rates
 from autosched.search.analytical import AnalyticalModel, analytical_model
 from autosched.search.cpu_rates import RATES

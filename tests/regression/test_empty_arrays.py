@@ -11,8 +11,8 @@ import pytest
 import autosched as a
 from autosched.lang.dtypes import ALL, DType
 from autosched.lang.func import Func
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.validate import validate
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.regression.test_witnesses import agree
 

@@ -11,8 +11,19 @@ import autosched as a
 from autosched.analysis.bind import bind
 from autosched.lang.expr import Scalar
 from autosched.lang.func import Func, Output
-from autosched.schedule.types import At, Kernel, Level, Loop, LoopKind, Member, Root, Schedule, StageId, StageTiling
-from autosched.schedule.validate import validate
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.pipelines import Case
@@ -115,7 +126,7 @@ def test_an_undefined_start_is_not_read() -> None:
     out[x] = f[x]
     stages = tuple(StageTiling(StageId("f", k), (Loop("x", LoopKind.THREAD, 10),)) for k in (1, 2))
     root = StageTiling(StageId("out"), (Loop("x", LoopKind.BLOCK, 1), Loop("x", LoopKind.THREAD, 10)))
-    member = Member(stages, At(Level.BLOCK, StageId("out"), 1), ("x",))
+    member = FusedProducer(stages, ComputeAt(Level.BLOCK, StageId("out"), 1), ("x",))
     agree(out.over(x=(0, 10)), {"row": ROW}, kernels=(Kernel((Root(root),), (member,)),))
 
 
@@ -151,7 +162,7 @@ def test_stores_are_not_lost_to_the_c_compiler() -> None:
     root = StageTiling(
         StageId("out"), (Loop("x", LoopKind.BLOCK, 1), Loop("x", LoopKind.THREAD, 14), Loop("x", LoopKind.SERIAL, 5))
     )
-    member = Member((shared,), At(Level.BLOCK, StageId("out"), 1), ("x",))
+    member = FusedProducer((shared,), ComputeAt(Level.BLOCK, StageId("out"), 1), ("x",))
     agree(out.over(x=(1, 68)), {"scalar": np.array(3, np.int8)}, kernels=(Kernel((Root(root),), (member,)),))
 
 

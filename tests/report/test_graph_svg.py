@@ -46,7 +46,7 @@ def test_boxes_have_the_colour_of_their_kernel() -> None:
     found = nodes(graph_svg(s.bound, s.schedule))
     by_func = places(s.schedule)
     for k, kernel in enumerate(s.schedule.kernels):
-        for func in (*kernel.root_funcs, *(m.func for m in kernel.members)):
+        for func in (*kernel.root_funcs, *(m.func for m in kernel.fused)):
             if func in s.bound.funcs:
                 assert by_func[func].kernels == (k,)
                 assert found[func].find("rect").get("fill") == kernel_colour(k)  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from autosched.report.measured import Measured, MeasuredCandidate
 from autosched.report.page import report_html, write_report
 from autosched.report.searched import how_found
 from autosched.runtime.nvrtc import have_nvrtc
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.modes.origin import Origin
 from tests.report.parsing import Page
 
@@ -294,4 +294,4 @@ def test_random_schedules(seed: int, no_compiler: None) -> None:
     drawn = sample_schedule(s.bound, s.target, np.random.default_rng(seed), varied=True)
     random = ScheduledPipeline(s.bound, drawn, s.target)
     page = check_page(report_html(random), random)
-    assert all(m.func in page.text for k in drawn.kernels for m in k.members)
+    assert all(m.func in page.text for k in drawn.kernels for m in k.fused)

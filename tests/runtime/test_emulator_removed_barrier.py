@@ -13,19 +13,19 @@ from autosched.lower.ir import Barrier, If, KernelIR, Stmt
 from autosched.lower.program import Program, lower
 from autosched.runtime.emulated import EmulatedExecutable
 from autosched.runtime.emulator import EmulatorError, ErrorKind
+from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
     StageTiling,
 )
-from autosched.schedule.validate import validate
 from autosched.target import get_target
 
 
@@ -41,8 +41,8 @@ def blur_with_shared_rows() -> tuple[Program, dict[str, np.ndarray]]:
         Loop("x", LoopKind.THREAD, 32), Loop("y", LoopKind.THREAD, 8),
     )  # fmt: skip
     rows = (Loop("x", LoopKind.THREAD, 32), Loop("y", LoopKind.THREAD, 8), Loop("y", LoopKind.SERIAL, 2))
-    at = At(Level.BLOCK, StageId("output"), 2)
-    member = Member((StageTiling(StageId("blur_x"), rows),), at, ("y", "x"))
+    at = ComputeAt(Level.BLOCK, StageId("output"), 2)
+    member = FusedProducer((StageTiling(StageId("blur_x"), rows),), at, ("y", "x"))
     schedule = Schedule(pipeline.hash, (Kernel((Root(StageTiling(StageId("output"), root)),), (member,)),))
     validate(bound, schedule, get_target("h200"))
     return lower(bound, schedule), inputs

@@ -17,7 +17,7 @@ from autosched.runtime.cache import DiskCache
 from autosched.runtime.nvrtc import NvrtcOptions, cached_cubin, compile_cubin, cubin_key, have_nvrtc
 from autosched.runtime.nvrtc_together import KernelSource, compile_together
 from autosched.runtime.ptxas_log import log_of_kernel
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 
 H200 = get_target("h200")

@@ -10,15 +10,15 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.lang.rdom import RDom
-from autosched.schedule.tiles import inlined_in
+from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Inlined,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
@@ -55,28 +55,28 @@ def root(name: str, text: str) -> Root:
     return Root(tiling(name, text))
 
 
-def member(at: At, order: Sequence[str], **tilings: str) -> Member:
+def member(at: ComputeAt, order: Sequence[str], **tilings: str) -> FusedProducer:
     """Return a Member with the tilings of its stages, in order; ``f__1`` stands for ``f.1``."""
-    return Member(tuple(tiling(n.replace("__", "."), t) for n, t in tilings.items()), at, tuple(order))
+    return FusedProducer(tuple(tiling(n.replace("__", "."), t) for n, t in tilings.items()), at, tuple(order))
 
 
-def block(host: str, depth: int) -> At:
+def block(host: str, depth: int) -> ComputeAt:
     """Return a place inside the block loops of a root."""
-    return At(Level.BLOCK, stage(host), depth)
+    return ComputeAt(Level.BLOCK, stage(host), depth)
 
 
-def thread(host: str, depth: int) -> At:
+def thread(host: str, depth: int) -> ComputeAt:
     """Return a place inside one thread of a stage."""
-    return At(Level.THREAD, stage(host), depth)
+    return ComputeAt(Level.THREAD, stage(host), depth)
 
 
 def kernel(
-    bound: BoundPipeline, roots: Sequence[Root], members: Sequence[Member] = (), inlined: Sequence[str] = ()
+    bound: BoundPipeline, roots: Sequence[Root], members: Sequence[FusedProducer] = (), inlined: Sequence[str] = ()
 ) -> Kernel:
     """Return a kernel; the calls of inlined Funcs are counted."""
     tilings = [r.tiling for r in roots] + [t for m in members for t in m.tilings]
     staged = [s for m in members if (s := cached_source(m.func)) is not None]
-    calls = inlined_in(insert_cache_reads(bound, staged), [t.stage for t in tilings], set(inlined))
+    calls = inlined_calls(insert_cache_reads(bound, staged), [t.stage for t in tilings], set(inlined))
     return Kernel(tuple(roots), tuple(members), tuple(Inlined(f, calls[f]) for f in bound.funcs if f in calls))
 
 

@@ -11,7 +11,7 @@ from autosched import max as max_
 from autosched import min as min_
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.schedule.steps import Walk, walk_of
+from autosched.schedule.kernel.row_scans import ScanWalk, walk_of
 from autosched.schedule.types import Schedule
 
 y, x, z, b = Var("y"), Var("x"), Var("z"), Var("b")
@@ -153,7 +153,7 @@ def scan_of(bound: BoundPipeline) -> BoundStage:
     return next(s for f in bound.funcs.values() for s in f.stages if s.steps)
 
 
-def walks(bound: BoundPipeline, schedule: Schedule) -> list[Walk]:
+def walks(bound: BoundPipeline, schedule: Schedule) -> list[ScanWalk]:
     """Return who goes through the steps of each scan of a schedule."""
     tilings = [r.tiling for k in schedule.kernels for r in k.roots]
     return [walk_of(bound.stage(*t.stage), t.loops) for t in tilings if bound.stage(*t.stage).steps]

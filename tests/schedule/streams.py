@@ -8,7 +8,7 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32, max
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.types import At, Kernel, Level, Root
+from autosched.schedule.types import ComputeAt, Kernel, Level, Root
 from tests.schedule.building import kernel, member, root, stage
 
 y, x = Var("y"), Var("x")
@@ -26,12 +26,12 @@ def product(rows: int = 40, columns: int = 72, terms: int = 24) -> BoundPipeline
 
 def unstored(name: str, text: str) -> Root:
     """Return a root stage whose points stay in registers."""
-    return replace(root(name, text), stored=False)
+    return replace(root(name, text), materialised=False)
 
 
-def stream(host: str, depth: int) -> At:
+def stream(host: str, depth: int) -> ComputeAt:
     """Return a place inside loops of a root that the whole block walks."""
-    return At(Level.STREAM, stage(host), depth)
+    return ComputeAt(Level.MAINLOOP, stage(host), depth)
 
 
 def in_steps(

@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.schedule import derived
+from autosched.schedule import policy
 
 POINTS = np.array([1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 1000])
 GRID = np.array(list(itertools.product(POINTS, POINTS))).T
 
 RULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "unrolled": (derived.is_unrolled, (POINTS,)),
-    "reduction unrolled": (derived.reduction_is_unrolled, tuple(GRID)),
-    "promoted": (derived.is_promoted, (POINTS,)),
-    "promoted tuples": (lambda n: derived.is_promoted(n, 5), (POINTS,)),
-    "row pitch": (lambda n: derived.row_pitch(n, 2), (POINTS,)),
-    "row pitch of doubles": (lambda n: derived.row_pitch(n, 8), (POINTS,)),
-    "shared pitch along rows": (lambda n: derived.shared_pitch(n, 4, False), (POINTS,)),
-    "shared pitch across rows": (lambda n: derived.shared_pitch(n, 4, True), (POINTS,)),
-    "shared pitch of bytes along rows": (lambda n: derived.shared_pitch(n, 1, False), (POINTS,)),
-    "shared pitch of bytes": (lambda n: derived.shared_pitch(n, 1, True), (POINTS,)),
-    "shared pitch of doubles": (lambda n: derived.shared_pitch(n, 8, True), (POINTS,)),
+    "unrolled": (policy.is_unrolled, (POINTS,)),
+    "reduction unrolled": (policy.unrolls_reduction, tuple(GRID)),
+    "promoted": (policy.in_registers, (POINTS,)),
+    "promoted tuples": (lambda n: policy.in_registers(n, 5), (POINTS,)),
+    "row pitch": (lambda n: policy.row_pitch(n, 2), (POINTS,)),
+    "row pitch of doubles": (lambda n: policy.row_pitch(n, 8), (POINTS,)),
+    "shared pitch along rows": (lambda n: policy.shared_pitch(n, 4, False), (POINTS,)),
+    "shared pitch across rows": (lambda n: policy.shared_pitch(n, 4, True), (POINTS,)),
+    "shared pitch of bytes along rows": (lambda n: policy.shared_pitch(n, 1, False), (POINTS,)),
+    "shared pitch of bytes": (lambda n: policy.shared_pitch(n, 1, True), (POINTS,)),
+    "shared pitch of doubles": (lambda n: policy.shared_pitch(n, 8, True), (POINTS,)),
 }
 
 
@@ -41,27 +41,27 @@ def test_scalar_and_vectorised_agree(name: str) -> None:
 
 
 def test_serial_loops_are_unrolled_up_to_sixteen_points() -> None:
-    assert [bool(derived.is_unrolled(n)) for n in (1, 16, 17)] == [True, True, False]
-    assert bool(derived.reduction_is_unrolled(4, 8)) and not bool(derived.reduction_is_unrolled(4, 9))
+    assert [bool(policy.is_unrolled(n)) for n in (1, 16, 17)] == [True, True, False]
+    assert bool(policy.unrolls_reduction(4, 8)) and not bool(policy.unrolls_reduction(4, 9))
 
 
 def test_accumulators_stay_in_registers_while_their_loops_are_unrolled() -> None:
-    assert bool(derived.is_promoted(16)) and not bool(derived.is_promoted(17))
-    assert bool(derived.is_promoted(16, 4)) and not bool(derived.is_promoted(16, 5))
+    assert bool(policy.in_registers(16)) and not bool(policy.in_registers(17))
+    assert bool(policy.in_registers(16, 4)) and not bool(policy.in_registers(16, 5))
 
 
 def test_rows_of_intermediates_start_on_cache_lines() -> None:
-    assert [derived.row_pitch(n, 4) for n in (1, 32, 33)] == [32, 32, 64]
-    assert [derived.row_pitch(32 * n, 4) // 32 for n in (15, 16, 17, 60)] == [15, 17, 17, 61]
-    assert derived.array_strides((3, 5, 33), 4, pitched=True) == ((5 * 64, 64, 1), 3 * 5 * 64)
-    assert derived.array_strides((3, 5, 33), 4, pitched=False) == ((5 * 33, 33, 1), 3 * 5 * 33)
-    assert derived.array_strides((33,), 4, pitched=True) == ((1,), 33)
-    assert derived.array_strides((), 4, pitched=True) == ((), 1)
+    assert [policy.row_pitch(n, 4) for n in (1, 32, 33)] == [32, 32, 64]
+    assert [policy.row_pitch(32 * n, 4) // 32 for n in (15, 16, 17, 60)] == [15, 17, 17, 61]
+    assert policy.array_strides((3, 5, 33), 4, pitched=True) == ((5 * 64, 64, 1), 3 * 5 * 64)
+    assert policy.array_strides((3, 5, 33), 4, pitched=False) == ((5 * 33, 33, 1), 3 * 5 * 33)
+    assert policy.array_strides((33,), 4, pitched=True) == ((1,), 33)
+    assert policy.array_strides((), 4, pitched=True) == ((), 1)
 
 
 def test_narrow_rows_are_not_padded_but_as_many_as_the_next_dimension_has() -> None:
     def strides(*extents: int, itemsize: int = 4) -> tuple[tuple[int, ...], int]:
-        return derived.array_strides(extents, itemsize, pitched=True)
+        return policy.array_strides(extents, itemsize, pitched=True)
 
     assert strides(7, 100, 3) == ((320, 3, 1), 7 * 320)  # an image with its channels last
     assert strides(7, 200, 3)[0] == (19 * 32, 3, 1) == strides(7, 192, 3)[0]  # an odd number of lines
@@ -82,7 +82,7 @@ def conflicts(pitch: int, itemsize: int) -> int:
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) -> None:
     for extent in range(1, 300):
-        pitch = derived.shared_pitch(extent, itemsize, True)
+        pitch = policy.shared_pitch(extent, itemsize, True)
         assert extent <= pitch <= extent + max(8 // itemsize - 1, 1)
         assert conflicts(pitch, itemsize) == 1
     assert conflicts(32, itemsize) > 1
@@ -91,6 +91,6 @@ def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) ->
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_shared_rows_that_are_walked_along_hold_whole_vectors(itemsize: int) -> None:
     for extent in range(1, 300):
-        pitch = derived.shared_pitch(extent, itemsize, False)
+        pitch = policy.shared_pitch(extent, itemsize, False)
         assert extent <= pitch < extent + 16 // itemsize
         assert pitch * itemsize % 16 == 0 if extent * itemsize >= 32 else pitch == extent

@@ -10,11 +10,11 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.errors import ScheduleError
-from autosched.schedule import known as known_module
-from autosched.schedule.known import known
+from autosched.schedule.kernel import plan_cache as known_module
+from autosched.schedule.kernel.plan_cache import cached_plan
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel
-from autosched.schedule.validate import kernel_reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 
@@ -47,11 +47,11 @@ def test_another_pipeline_knows_nothing_of_it(bound: BoundPipeline, kernels: tup
 
 def test_what_is_wrong_depends_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     narrow = replace(H200, name="narrow", max_threads_per_block=32)
-    assert not kernel_reasons(bound, kernels[0], H200)
-    assert "threads a block exceed the 32" in kernel_reasons(bound, kernels[0], narrow)[0]
-    found = kernel_reasons(bound, kernels[0], narrow)
+    assert not kernel_violations(bound, kernels[0], H200)
+    assert "threads a block exceed the 32" in kernel_violations(bound, kernels[0], narrow)[0]
+    found = kernel_violations(bound, kernels[0], narrow)
     found.clear()  # the caller's own list
-    assert kernel_reasons(bound, kernels[0], narrow)
+    assert kernel_violations(bound, kernels[0], narrow)
 
 
 def test_what_was_last_asked_for_is_kept(
@@ -61,7 +61,7 @@ def test_what_was_last_asked_for_is_kept(
     calls: list[int] = []
 
     def ask(question: int) -> int:
-        return known(bound, kernels[0], question, lambda: calls.append(question) or -question)  # type: ignore[func-returns-value]
+        return cached_plan(bound, kernels[0], question, lambda: calls.append(question) or -question)  # type: ignore[func-returns-value]
 
     assert [ask(q) for q in (1, 2, 1, 3, 1)] == [-1, -2, -1, -3, -1]
     assert calls == [1, 2, 3]
@@ -73,5 +73,5 @@ def test_errors_are_not_kept(bound: BoundPipeline, kernels: tuple[Kernel, ...]) 
         raise ScheduleError("not now")
 
     with pytest.raises(ScheduleError, match="not now"):
-        known(bound, kernels[0], "any", fail)
-    assert known(bound, kernels[0], "any", lambda: 1) == 1
+        cached_plan(bound, kernels[0], "any", fail)
+    assert cached_plan(bound, kernels[0], "any", lambda: 1) == 1

@@ -12,7 +12,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundFunc
 from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
-from autosched.schedule.owned import left_out, owned_part
+from autosched.schedule.kernel.tile_ownership import owned_box, unowned_points
 from autosched.schedule.plan import NestLoop
 from autosched.schedule.types import LoopKind
 
@@ -36,7 +36,7 @@ def plane(rows: int, columns: int) -> BoundFunc:
 
 
 def problem(f: BoundFunc, base: Box, limit: Box, grid: tuple[NestLoop, ...] = GRID[1:]) -> str:
-    return left_out(f, base, limit, owned_part(base, grid, f.name))
+    return unowned_points(f, base, limit, owned_box(base, grid, f.name))
 
 
 def test_tiles_beside_each_other_leave_out_nothing() -> None:
@@ -122,4 +122,4 @@ def test_the_work_does_not_grow_with_the_number_of_blocks(points: int) -> None:
 
 def test_one_dimension_moved_by_two_block_loops_has_no_owner() -> None:
     with pytest.raises(ScheduleError, match="does not say where its tiles begin in x"):
-        owned_part({"x": ix.add(ix.scale(BLOCK, 2), ROWS)}, GRID, "f")
+        owned_box({"x": ix.add(ix.scale(BLOCK, 2), ROWS)}, GRID, "f")

@@ -40,7 +40,7 @@ def nest_of(plan: KernelPlan, name: str) -> Nest:
 def planned(nest: Nest, names: Sequence[str], values: Sequence[int]) -> Box:
     """Return the box a nest computes when the loops around it have these values."""
     env = dict(zip(names, values, strict=True))
-    return tuple((int(ix.evaluate(nest.base[d], env)), int(ix.evaluate(nest.limit[d], env))) for d in DIMS)
+    return tuple((int(ix.evaluate(nest.low[d], env)), int(ix.evaluate(nest.high[d], env))) for d in DIMS)
 
 
 def check_members(chain: Chain, tiling: StageTiling, depth: int, plan: KernelPlan, funcs: Sequence[str]) -> None:

@@ -16,8 +16,8 @@ from autosched.lang.expr import Expr
 from autosched.lower.program import lower
 from autosched.runtime.emulated import EmulatedExecutable
 from autosched.schedule.reassociation import reassociated_operators, shows_zero_signs
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.sample_across import Lanes
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.sampling.warp_reduction import Lanes
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

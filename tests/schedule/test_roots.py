@@ -13,8 +13,8 @@ from autosched.apps.registry import load_apps
 from autosched.lower.program import lower
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind
-from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target, target_names
 from tests.schedule.building import blur
@@ -27,7 +27,7 @@ TARGETS = [get_target(name) for name in target_names() if name != "cuda"]
 def test_every_valid_pipeline_gets_a_legal_schedule(name: str) -> None:
     bound = CORNER_CASES[name]().bound()
     for target in TARGETS:
-        assert reasons(bound, schedule_roots(bound, target), target) == [], target.name
+        assert violations(bound, schedule_roots(bound, target), target) == [], target.name
 
 
 TINY = {"camera_pipe": 65}
@@ -41,7 +41,7 @@ def test_so_does_the_suite(name: str) -> None:
     for sizes in (app.default_sizes, app.small_sizes, dict.fromkeys(app.default_sizes, TINY.get(name, 9))):
         bound = bind(pipeline, app.shapes(sizes), params)
         for target in TARGETS:
-            assert reasons(bound, schedule_roots(bound, target), target) == [], (target.name, sizes)
+            assert violations(bound, schedule_roots(bound, target), target) == [], (target.name, sizes)
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
@@ -92,7 +92,7 @@ def test_threads_have_several_points_where_a_grid_cannot_have_so_many_blocks(tar
     bound = bind(a.Pipeline([f.over(y=(0, 1 << 22), x=(0, 1 << 24))]), {})
     roomy = replace(target, memory_bytes=1 << 60)
     schedule = schedule_roots(bound, roomy)
-    assert reasons(bound, schedule, roomy) == []
+    assert violations(bound, schedule, roomy) == []
     loops = schedule.kernels[0].roots[0].tiling.loops
     assert [p.dim for p in loops if p.kind is LoopKind.SERIAL] == ["x"]
     few = bind(a.Pipeline([f.over(y=(0, 1 << 10), x=(0, 1 << 10))]), {})

@@ -12,10 +12,10 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import load_apps
 from autosched.errors import ScheduleError
-from autosched.schedule.sample import SampleStats, sample_schedule
-from autosched.schedule.sample_stream import divisors
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.mainloop import divisors
+from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Kernel, Level, LoopKind, Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_schedule() -> None:
 def test_schedules_of_the_suite_are_legal(name: str) -> None:
     bound = short_app(name)
     for seed in range(4):
-        assert reasons(bound, sample(bound, seed), H200) == []
+        assert violations(bound, sample(bound, seed), H200) == []
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
@@ -49,7 +49,7 @@ def test_schedules_of_corner_cases_are_legal(name: str) -> None:
     for target in (H200, get_target("gtx 1080 ti"), get_target("cpu")):
         for seed in range(4):
             found = sample_schedule(bound, target, np.random.default_rng(seed))
-            assert reasons(bound, found, target) == []
+            assert violations(bound, found, target) == []
 
 
 def host_depth(kernel: Kernel, func: str) -> int:
@@ -59,7 +59,7 @@ def host_depth(kernel: Kernel, func: str) -> int:
 
 
 def depths(schedules: Iterator[Schedule]) -> Counter[int]:
-    return Counter(host_depth(k, m.func) for s in schedules for k in s.kernels for m in k.members)
+    return Counter(host_depth(k, m.func) for s in schedules for k in s.kernels for m in k.fused)
 
 
 def test_members_lie_inside_members_three_deep() -> None:
@@ -70,7 +70,7 @@ def test_members_lie_inside_members_three_deep() -> None:
 def test_members_in_shared_memory_feed_each_other() -> None:
     def links(k: Kernel) -> int:
         """Count Members that are read by Members only."""
-        names = {m.func for m in k.members}
+        names = {m.func for m in k.fused}
         return sum(set(CHAIN.funcs[n].consumers) <= names for n in names)
 
     found = Counter(max(links(k) for k in sample(CHAIN, seed).kernels) for seed in range(120))
@@ -82,7 +82,7 @@ def test_members_with_several_consumers_occur() -> None:
     levels: Counter[Level] = Counter()
     for seed in range(60):
         for k in sample(bound, seed).kernels:
-            for m in k.members:
+            for m in k.fused:
                 if len(bound.funcs[m.func].consumers) > 1:
                     levels[m.at.level] += 1
     assert levels[Level.BLOCK] > 3 and levels[Level.THREAD] > 3, levels
@@ -110,7 +110,7 @@ def test_tilings_vary() -> None:
             seen["threads along rows"] += threads[:1] == ["x"]
             seen["threads across rows"] += threads[:1] == ["y"]
             seen["serial"] += bool(t.of_kind(LoopKind.SERIAL))
-            seen["turned storage"] += any(m.storage_order == ("x", "y") for m in k.members)
+            seen["turned storage"] += any(m.storage_order == ("x", "y") for m in k.fused)
     kinds = ("partial", "whole", "no threads", "threads along rows", "threads across rows", "serial", "turned storage")
     assert all(seen[kind] for kind in kinds), seen
 

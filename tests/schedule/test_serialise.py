@@ -20,21 +20,21 @@ from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32
 from autosched.analysis.bind import bind
 from autosched.apps.registry import load_apps
 from autosched.errors import AutoschedError, InputError, ScheduleError
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.serialise import from_json, load_schedule, save_schedule, to_json
+from autosched.schedule.io.serialise import from_json, load_schedule, save_schedule, to_json
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import (
-    Aligned,
-    At,
+    ComputeAt,
+    FusedProducer,
     Inlined,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
     StageTiling,
+    TileAlignment,
 )
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
@@ -64,12 +64,12 @@ SCHEDULE = Schedule(
         Kernel(
             (Root(StageTiling(OUT, (Loop("y", LoopKind.BLOCK, 30), Loop("x", LoopKind.THREAD, 70)))),),
             (
-                Member(
+                FusedProducer(
                     (
                         StageTiling(TOTAL, (Loop("x", LoopKind.SERIAL, 1),)),
                         StageTiling(StageId("total", 1), (Loop("r.k", LoopKind.REDUCTION, 5),)),
                     ),
-                    At(Level.THREAD, OUT, 2),
+                    ComputeAt(Level.THREAD, OUT, 2),
                     ("y", "x"),
                 ),
             ),
@@ -96,17 +96,17 @@ def tilings(draw: st.DrawFn, func: str) -> StageTiling:
 
 
 @st.composite
-def members(draw: st.DrawFn) -> Member:
+def members(draw: st.DrawFn) -> FusedProducer:
     func = draw(st.sampled_from(list(BOUND.funcs)))
     host = draw(tilings(draw(st.sampled_from(list(BOUND.funcs))))).stage
-    level = draw(st.sampled_from((Level.BLOCK, Level.STREAM, Level.WARP, Level.THREAD)))
-    at = At(level, host, draw(st.integers(0, 2**41 - 1)))
+    level = draw(st.sampled_from((Level.BLOCK, Level.MAINLOOP, Level.WARP, Level.THREAD)))
+    at = ComputeAt(level, host, draw(st.integers(0, 2**41 - 1)))
     order = draw(st.permutations(BOUND.funcs[func].dims))
     stages = tuple(draw(st.lists(tilings(func), min_size=1, max_size=2)))
     aligned = draw(
-        st.none() | st.integers(1, 64).flatmap(lambda n: st.builds(Aligned, st.just(n), st.integers(0, n - 1)))
+        st.none() | st.integers(1, 64).flatmap(lambda n: st.builds(TileAlignment, st.just(n), st.integers(0, n - 1)))
     )
-    return Member(stages, at, tuple(order), draw(st.booleans()), aligned)
+    return FusedProducer(stages, at, tuple(order), draw(st.booleans()), aligned)
 
 
 FUNCS = st.sampled_from(list(BOUND.funcs))
@@ -331,7 +331,7 @@ def test_a_damaged_document_is_read_or_refused_with_a_reason(data: st.DataObject
 
 def test_a_member_of_two_funcs_is_not_written() -> None:
     (kernel,) = SCHEDULE.kernels
-    mixed = Member((StageTiling(TOTAL, ()), StageTiling(OUT, ())), At(Level.BLOCK, OUT, 1), ("y", "x"))
+    mixed = FusedProducer((StageTiling(TOTAL, ()), StageTiling(OUT, ())), ComputeAt(Level.BLOCK, OUT, 1), ("y", "x"))
     with pytest.raises(ScheduleError, match="a Member has stages of out and total; it needs those of one"):
         to_json(BOUND, Schedule(BOUND.pipeline.hash, (Kernel(kernel.roots, (mixed,)),)))
 

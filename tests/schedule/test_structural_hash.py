@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.schedule.structural_hash import structural_hash
+from autosched.schedule.io.structural_hash import structural_hash
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Inlined,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
@@ -40,15 +40,15 @@ def tiling(func: str, *loops: tuple[LoopKind, str, int], number: int = 0) -> Sta
 
 
 ROOT = tiling("out", (BLOCK, "y", 12), (BLOCK, "x", 3), (THREAD, "x", 32), (THREAD, "y", 4), (SERIAL, "y", 2))
-SHARED = Member(
-    (tiling("gray", (THREAD, "x", 32), (THREAD, "y", 4), (SERIAL, "y", 3)),), At(Level.BLOCK, OUT, 2), ("y", "x")
+SHARED = FusedProducer(
+    (tiling("gray", (THREAD, "x", 32), (THREAD, "y", 4), (SERIAL, "y", 3)),), ComputeAt(Level.BLOCK, OUT, 2), ("y", "x")
 )
-SUM = Member(
+SUM = FusedProducer(
     (tiling("sum", (SERIAL, "y", 1)), tiling("sum", (REDUCTION, "r.k", 5), number=1)),
-    At(Level.THREAD, OUT, 4),
+    ComputeAt(Level.THREAD, OUT, 4),
     ("y", "x"),
 )
-INNER = Member((tiling("dx", (SERIAL, "y", 2)),), At(Level.THREAD, StageId("gray"), 2), ("y", "x"))
+INNER = FusedProducer((tiling("dx", (SERIAL, "y", 2)),), ComputeAt(Level.THREAD, StageId("gray"), 2), ("y", "x"))
 KERNEL = Kernel((Root(ROOT),), (SHARED, SUM, INNER), (Inlined("clamped", 3), Inlined("ratio", 1)))
 OTHER = Kernel((Root(tiling("table", (BLOCK, "i", 8), (THREAD, "i", 32))),))
 
@@ -57,20 +57,20 @@ def with_root(*loops: tuple[LoopKind, str, int], stored: bool = True) -> Kernel:
     return replace(KERNEL, roots=(Root(tiling("out", *loops), stored),))
 
 
-def with_member(old: Member, **changes: Any) -> Kernel:
-    return replace(KERNEL, members=tuple(replace(m, **changes) if m is old else m for m in KERNEL.members))
+def with_member(old: FusedProducer, **changes: Any) -> Kernel:
+    return replace(KERNEL, fused=tuple(replace(m, **changes) if m is old else m for m in KERNEL.fused))
 
 
 # Each change with the first depth that sees it.
 CHANGES: dict[str, tuple[int | None, Kernel]] = {
-    "level": (0, with_member(SUM, at=At(Level.WARP, OUT, 4))),
-    "host": (0, with_member(SUM, at=At(Level.THREAD, StageId("gray"), 4))),
-    "host's stage": (0, with_member(SUM, at=At(Level.THREAD, StageId("out", 1), 4))),
+    "level": (0, with_member(SUM, at=ComputeAt(Level.WARP, OUT, 4))),
+    "host": (0, with_member(SUM, at=ComputeAt(Level.THREAD, StageId("gray"), 4))),
+    "host's stage": (0, with_member(SUM, at=ComputeAt(Level.THREAD, StageId("out", 1), 4))),
     "member's stages": (0, with_member(SUM, tilings=SUM.tilings[:1])),
-    "member stored": (0, with_member(SUM, stored=True)),
-    "member inlined": (0, replace(KERNEL, members=(SHARED, SUM), inlined=(*KERNEL.inlined, Inlined("dx", 2)))),
+    "member stored": (0, with_member(SUM, materialised=True)),
+    "member inlined": (0, replace(KERNEL, fused=(SHARED, SUM), inlined=(*KERNEL.inlined, Inlined("dx", 2)))),
     "inlined no more": (0, replace(KERNEL, inlined=KERNEL.inlined[:1])),
-    "root not stored": (0, replace(KERNEL, roots=(Root(ROOT, stored=False),))),
+    "root not stored": (0, replace(KERNEL, roots=(Root(ROOT, materialised=False),))),
     "second root": (0, replace(KERNEL, roots=(Root(ROOT), Root(replace(ROOT, stage=StageId("out", 1)))))),
     "vector dimension": (
         1,
@@ -81,7 +81,7 @@ CHANGES: dict[str, tuple[int | None, Kernel]] = {
         1,
         with_root((BLOCK, "y", 12), (BLOCK, "x", 3), (THREAD, "x", 32), (THREAD, "y", 4), (SERIAL, "x", 2)),
     ),
-    "enclosing loops": (1, with_member(SUM, at=At(Level.THREAD, OUT, 5))),
+    "enclosing loops": (1, with_member(SUM, at=ComputeAt(Level.THREAD, OUT, 5))),
     "blocks": (
         2,
         with_root((BLOCK, "y", 13), (BLOCK, "x", 3), (THREAD, "x", 32), (THREAD, "y", 4), (SERIAL, "y", 2)),
@@ -117,7 +117,7 @@ CHANGES: dict[str, tuple[int | None, Kernel]] = {
     "storage order": (5, with_member(SHARED, storage_order=("x", "y"))),
     "member's member": (6, with_member(INNER, tilings=(tiling("dx", (SERIAL, "y", 3)),))),
     "calls": (None, replace(KERNEL, inlined=(Inlined("clamped", 4), Inlined("ratio", 1)))),
-    "listing order": (None, replace(KERNEL, members=KERNEL.members[::-1], inlined=KERNEL.inlined[::-1])),
+    "listing order": (None, replace(KERNEL, fused=KERNEL.fused[::-1], inlined=KERNEL.inlined[::-1])),
     "loop of one iteration": (
         None,
         with_root(
@@ -142,11 +142,11 @@ def test_schedules_are_their_kernels_in_any_order() -> None:
 
 
 def test_partial_schedules() -> None:
-    homeless = replace(KERNEL, members=(INNER, SUM))  # the host of INNER is not decided
+    homeless = replace(KERNEL, fused=(INNER, SUM))  # the host of INNER is not decided
     hashes = [structural_hash(kernels, 3) for kernels in ((), (OTHER,), (homeless,))]
     assert len(set(hashes)) == 3
-    circle = tuple(replace(m, at=At(Level.THREAD, StageId(o), 0)) for m, o in ((SHARED, "dx"), (INNER, "gray")))
-    assert structural_hash([replace(KERNEL, members=circle)], DEEPEST) != structural_hash([KERNEL], DEEPEST)
+    circle = tuple(replace(m, at=ComputeAt(Level.THREAD, StageId(o), 0)) for m, o in ((SHARED, "dx"), (INNER, "gray")))
+    assert structural_hash([replace(KERNEL, fused=circle)], DEEPEST) != structural_hash([KERNEL], DEEPEST)
 
 
 def test_below_zero_everything_is_alike() -> None:
@@ -157,7 +157,7 @@ def test_all_processes_agree() -> None:
     hashes = [structural_hash((KERNEL, OTHER), d) for d in range(DEEPEST)]
     assert all(0 <= h < 2**64 for h in hashes)
     code = (
-        "import json; from autosched.schedule.types import *; from autosched.schedule.structural_hash import *; "
+        "import json; from autosched.schedule.types import *; from autosched.schedule.io.structural_hash import *; "
         f"k = {_as_code((KERNEL, OTHER))}; print(json.dumps([structural_hash(k, d) for d in range({DEEPEST})]))"
     )
     for seed in ("1", "2"):
@@ -191,8 +191,8 @@ def _somewhere(change: Callable[[random.Random, StageTiling], StageTiling]) -> C
         def visit(t: StageTiling) -> StageTiling:
             return change(rng, t) if t is chosen else t
 
-        members = tuple(replace(m, tilings=tuple(map(visit, m.tilings))) for m in kernel.members)
-        return replace(kernel, roots=tuple(replace(r, tiling=visit(r.tiling)) for r in kernel.roots), members=members)
+        members = tuple(replace(m, tilings=tuple(map(visit, m.tilings))) for m in kernel.fused)
+        return replace(kernel, roots=tuple(replace(r, tiling=visit(r.tiling)) for r in kernel.roots), fused=members)
 
     return apply
 
@@ -206,20 +206,20 @@ def _reorder(rng: random.Random, t: StageTiling) -> StageTiling:
     return replace(t, loops=tuple(rng.sample(t.loops, len(t.loops))))
 
 
-def _some_member(change: Callable[[random.Random, Member], Member]) -> Change:
+def _some_member(change: Callable[[random.Random, FusedProducer], FusedProducer]) -> Change:
     def apply(rng: random.Random, kernel: Kernel) -> Kernel:
-        k = rng.randrange(len(kernel.members))
-        return replace(kernel, members=(*kernel.members[:k], change(rng, kernel.members[k]), *kernel.members[k + 1 :]))
+        k = rng.randrange(len(kernel.fused))
+        return replace(kernel, fused=(*kernel.fused[:k], change(rng, kernel.fused[k]), *kernel.fused[k + 1 :]))
 
     return apply
 
 
-def _move(rng: random.Random, m: Member) -> Member:
+def _move(rng: random.Random, m: FusedProducer) -> FusedProducer:
     hosts = [StageId(f) for f in ("out", "gray", "dx") if f != m.func]
-    return replace(m, at=At(rng.choice((Level.BLOCK, Level.THREAD)), rng.choice(hosts), rng.randrange(6)))
+    return replace(m, at=ComputeAt(rng.choice((Level.BLOCK, Level.THREAD)), rng.choice(hosts), rng.randrange(6)))
 
 
-def _transpose(rng: random.Random, m: Member) -> Member:
+def _transpose(rng: random.Random, m: FusedProducer) -> FusedProducer:
     return replace(m, storage_order=m.storage_order[::-1])
 
 
@@ -256,6 +256,6 @@ def test_placement_does_not_depend_on_tiles(rng: random.Random) -> None:
 @settings(max_examples=100, deadline=None)
 def test_placement_depends_on_compute_locations(rng: random.Random) -> None:
     moved = _mutated(rng, KERNEL, (_some_member(_move),))
-    where = [(m.func, m.at.level, m.at.host) for m in moved.members]
-    same = where == [(m.func, m.at.level, m.at.host) for m in KERNEL.members]
+    where = [(m.func, m.at.level, m.at.host) for m in moved.fused]
+    same = where == [(m.func, m.at.level, m.at.host) for m in KERNEL.fused]
     assert (structural_hash([moved], 0) == structural_hash([KERNEL], 0)) == same

@@ -13,23 +13,23 @@ from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import load_apps
-from autosched.schedule.definition_text import definition_text
-from autosched.schedule.sample import sample_schedule
-from autosched.schedule.text import canonical_kernel_text, canonical_text, schedule_text
+from autosched.schedule.io.definition_text import definition_text
+from autosched.schedule.io.text import canonical_kernel_text, canonical_text, schedule_text
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import (
-    At,
+    ComputeAt,
+    FusedProducer,
     Inlined,
     Kernel,
     Level,
     Loop,
     LoopKind,
-    Member,
     Root,
     Schedule,
     StageId,
     StageTiling,
 )
-from autosched.schedule.validate import validate
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.few_stages import short_app
@@ -45,8 +45,8 @@ def tiling(func: str, loops: str, number: int = 0) -> StageTiling:
     return StageTiling(StageId(func, number), tuple(Loop(d, KINDS[k], int(n)) for k, d, n in split))
 
 
-def member(func: str, loops: str, level: Level, host: str, depth: int) -> Member:
-    return Member((tiling(func, loops),), At(level, StageId(host), depth), ("y", "x"))
+def member(func: str, loops: str, level: Level, host: str, depth: int) -> FusedProducer:
+    return FusedProducer((tiling(func, loops),), ComputeAt(level, StageId(host), depth), ("y", "x"))
 
 
 def schedule_of(bound: BoundPipeline, *kernels: Kernel) -> Schedule:
@@ -199,21 +199,21 @@ def test_canonical_text() -> None:
 
 def test_canonical_text_ignores_only_the_listing_order() -> None:
     kernel = fused()
-    shuffled = dataclasses.replace(kernel, members=kernel.members[::-1], inlined=kernel.inlined[::-1])
+    shuffled = dataclasses.replace(kernel, fused=kernel.fused[::-1], inlined=kernel.inlined[::-1])
     assert canonical_kernel_text(shuffled) == canonical_kernel_text(kernel)
-    gray, dx = kernel.members
+    gray, dx = kernel.fused
     root = kernel.roots[0]
     changed = [
-        dataclasses.replace(kernel, roots=(dataclasses.replace(root, stored=False),)),
+        dataclasses.replace(kernel, roots=(dataclasses.replace(root, materialised=False),)),
         dataclasses.replace(kernel, roots=(Root(tiling("out", "b x 3, b y 8, t x 32, t y 4, s y 2")),)),
         dataclasses.replace(kernel, roots=(Root(tiling("out", "b y 8, b x 3, t x 32, t y 4, s y 3")),)),
         dataclasses.replace(kernel, roots=(Root(tiling("out", "b y 8, b x 3, t x 32, s y 4, t y 2")),)),
-        dataclasses.replace(kernel, members=(gray,)),
-        dataclasses.replace(kernel, members=(dataclasses.replace(gray, storage_order=("x", "y")), dx)),
-        dataclasses.replace(kernel, members=(dataclasses.replace(gray, stored=True), dx)),
-        dataclasses.replace(kernel, members=(gray, member("dx", "s y 2, s x 1", Level.THREAD, "out", 4))),
-        dataclasses.replace(kernel, members=(gray, member("dx", "s y 2, s x 1", Level.THREAD, "gray", 5))),
-        dataclasses.replace(kernel, members=(gray, member("dx", "s y 2, s x 1", Level.WARP, "out", 5))),
+        dataclasses.replace(kernel, fused=(gray,)),
+        dataclasses.replace(kernel, fused=(dataclasses.replace(gray, storage_order=("x", "y")), dx)),
+        dataclasses.replace(kernel, fused=(dataclasses.replace(gray, materialised=True), dx)),
+        dataclasses.replace(kernel, fused=(gray, member("dx", "s y 2, s x 1", Level.THREAD, "out", 4))),
+        dataclasses.replace(kernel, fused=(gray, member("dx", "s y 2, s x 1", Level.THREAD, "gray", 5))),
+        dataclasses.replace(kernel, fused=(gray, member("dx", "s y 2, s x 1", Level.WARP, "out", 5))),
         dataclasses.replace(kernel, inlined=()),
         dataclasses.replace(kernel, inlined=(Inlined("img_clamped", 2),)),
     ]

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pytest
 
 from autosched.errors import DatabaseError, InputError
-from autosched.schedule.strict_json import Node, parse
-from autosched.schedule.typed_json import read_as
+from autosched.schedule.io.strict_json import Node, parse
+from autosched.schedule.io.typed_json import read_as
 
 
 class Colour(StrEnum):

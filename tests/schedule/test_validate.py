@@ -10,8 +10,8 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import ScheduleError
-from autosched.schedule.types import At, Inlined, Kernel, Level, Member, Root, Schedule
-from autosched.schedule.validate import reasons, validate
+from autosched.schedule.legality.validate import validate, violations
+from autosched.schedule.types import ComputeAt, FusedProducer, Inlined, Kernel, Level, Root, Schedule
 from autosched.target import get_target
 from tests.schedule.building import (
     block,
@@ -42,13 +42,13 @@ DOT = kernel(PRODUCT, [root("dot", DOT_0), root("dot.1", DOT_1)])
 COPY = kernel(PRODUCT, [root("out", DOT_0)])
 
 
-def blur_of(across: Member | None = None, out: str = OUT, roots: tuple[Root, ...] = ()) -> Schedule:
+def blur_of(across: FusedProducer | None = None, out: str = OUT, roots: tuple[Root, ...] = ()) -> Schedule:
     """The blur in one kernel with something changed."""
     members = [across or member(block("out", 2), "yx", across=ACROSS)]
     return schedule(BLUR, kernel(BLUR, [root("out", out), *roots], members, CLAMPED))
 
 
-def across_at(at: At, text: str = ACROSS, order: str = "yx") -> Member:
+def across_at(at: ComputeAt, text: str = ACROSS, order: str = "yx") -> FusedProducer:
     """The horizontal blur as a Member."""
     return member(at, order, across=text)
 
@@ -58,17 +58,17 @@ def two_kernels() -> tuple[Kernel, Kernel]:
     return kernel(BLUR, [root("across", "by=7 bx=3 tx=32 ty=8")], (), CLAMPED), kernel(BLUR, [root("out", OUT)])
 
 
-def with_member(m: Member) -> Schedule:
+def with_member(m: FusedProducer) -> Schedule:
     """The blur in one kernel with another Member, everything else kept."""
     k = SHARED.kernels[0]
-    return replace(SHARED, kernels=(replace(k, members=(m,)),))
+    return replace(SHARED, kernels=(replace(k, fused=(m,)),))
 
 
 def test_what_the_cases_start_from_is_legal() -> None:
-    assert reasons(BLUR, SHARED, H200) == []
-    assert reasons(BLUR, schedule(BLUR, *two_kernels()), H200) == []
-    assert reasons(BLUR, blur_of(across_at(thread("out", 4), "sy=4 sx=1"), TALL), H200) == []
-    assert reasons(PRODUCT, schedule(PRODUCT, DOT, COPY), H200) == []
+    assert violations(BLUR, SHARED, H200) == []
+    assert violations(BLUR, schedule(BLUR, *two_kernels()), H200) == []
+    assert violations(BLUR, blur_of(across_at(thread("out", 4), "sy=4 sx=1"), TALL), H200) == []
+    assert violations(PRODUCT, schedule(PRODUCT, DOT, COPY), H200) == []
 
 
 CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
@@ -195,19 +195,19 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         BLUR, blur_of(across_at(block("out", 2), order="yy")), "storage order of across must list y, x",
     ),
     "stored member": (
-        BLUR, with_member(replace(across_at(block("out", 2)), stored=True)),
+        BLUR, with_member(replace(across_at(block("out", 2)), materialised=True)),
         "kernel 0 stores across, which nothing else reads; do not store it",
     ),
-    "STREAM": (
-        BLUR, with_member(across_at(At(Level.STREAM, stage("out"), 2))),
+    "MAINLOOP": (
+        BLUR, with_member(across_at(ComputeAt(Level.MAINLOOP, stage("out"), 2))),
         "between its 2 block loops and there must be reduction loops, and only such, or one serial loop over points",
     ),
     "WARP": (
-        BLUR, with_member(across_at(At(Level.WARP, stage("out"), 2))),
+        BLUR, with_member(across_at(ComputeAt(Level.WARP, stage("out"), 2))),
         "across is computed at WARP, which is not supported yet",
     ),
     "a member at ROOT": (
-        BLUR, with_member(across_at(At(Level.ROOT, stage("out"), 0))),
+        BLUR, with_member(across_at(ComputeAt(Level.ROOT, stage("out"), 0))),
         "across is computed at ROOT, which is not supported yet",
     ),
     "unread inlined Func": (
@@ -227,7 +227,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "two loose roots": (
         BLUR, schedule(BLUR, kernel(BLUR, [root("across", OUT), root("out", OUT)], (), CLAMPED)),
-        "out and across are different Funcs, which share a kernel only around STREAM Members",
+        "out and across are different Funcs, which share a kernel only around MAINLOOP Members",
     ),
     "roots on different grids": (
         PRODUCT,
@@ -244,7 +244,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         "stages of dot in one kernel need the same thread and serial loops",
     ),
     "a root that is not stored": (
-        PRODUCT, schedule(PRODUCT, DOT, replace(COPY, roots=(replace(COPY.roots[0], stored=False),))),
+        PRODUCT, schedule(PRODUCT, DOT, replace(COPY, roots=(replace(COPY.roots[0], materialised=False),))),
         "a root is not stored just where the points its threads hold are read by the one other root",
     ),
 }  # fmt: skip
@@ -254,13 +254,13 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_one_broken_rule_gives_its_reason(name: str) -> None:
     bound, wrong, reason = CASES[name]
-    (found,) = reasons(bound, wrong, H200)
+    (found,) = violations(bound, wrong, H200)
     assert re.search(f"{reason}$", found)
 
 
 def test_a_root_stage_that_is_listed_twice() -> None:
     twice = schedule(PRODUCT, replace(DOT, roots=(*DOT.roots, DOT.roots[-1])), COPY)
-    assert "kernel 0: dot.1 is listed twice as a root stage" in reasons(PRODUCT, twice, H200)
+    assert "kernel 0: dot.1 is listed twice as a root stage" in violations(PRODUCT, twice, H200)
 
 
 def test_the_error_holds_all_reasons_and_names_pipeline_and_target() -> None:

@@ -10,10 +10,10 @@ from autosched import Func, Input, Pipeline, RDom, Var
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import float32
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.schedule.across import at_root, in_block, rows_of, twice
 from tests.schedule.building import kernel, root, schedule
@@ -39,7 +39,7 @@ def steps() -> tuple[BoundPipeline, Schedule]:
     found = in_steps(bound)
     roots = [root("dot.1", "by=3 bx=3 rr.k=6 tr.k=4 ty=4 tx=8 sy=4 sx=3") if r.tiling.stage.number else r
              for r in found.roots]  # fmt: skip
-    return bound, schedule(bound, Kernel(tuple(roots), found.members, found.inlined))
+    return bound, schedule(bound, Kernel(tuple(roots), found.fused, found.inlined))
 
 
 GOOD = {
@@ -63,7 +63,7 @@ GOOD = {
 @pytest.mark.parametrize("name", GOOD)
 def test_legal_ones_are_written_and_read(name: str) -> None:
     bound, found = GOOD[name]
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
     assert re.search(
         r"thread r\.[jk] \d+  \(threadIdx.x, lanes share terms(, step \d+)?\)", schedule_text(bound, found)
@@ -119,9 +119,9 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_illegal_ones_say_why(name: str) -> None:
     bound, found, message = BAD[name]
-    assert any(message in r for r in reasons(bound, found, H200)), reasons(bound, found, H200)
+    assert any(message in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 
 
 def test_processors_without_warps() -> None:
     bound, found = GOOD["whole warps"]
-    assert any(f"threads share the terms of f.1: {CPU.name} has no warps" in r for r in reasons(bound, found, CPU))
+    assert any(f"threads share the terms of f.1: {CPU.name} has no warps" in r for r in violations(bound, found, CPU))

@@ -9,8 +9,8 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, clamp, float32, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import (
@@ -179,16 +179,16 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
 
 
 def test_what_the_cases_start_from_is_legal() -> None:
-    assert reasons(CHAIN, in_registers(TILE, 4, "sy=2 sx=2"), H200) == []
-    assert reasons(CHAIN, in_registers("by=3 bx=2 tx=32 sy=16", 3, "sy=17 sx=2"), H200) == []
+    assert violations(CHAIN, in_registers(TILE, 4, "sy=2 sx=2"), H200) == []
+    assert violations(CHAIN, in_registers("by=3 bx=2 tx=32 sy=16", 3, "sy=17 sx=2"), H200) == []
     for bound in (READERS, GATHER, SCATTER, SHIFT, PRODUCT):
-        assert reasons(bound, schedule_roots(bound, H200), H200) == []
+        assert violations(bound, schedule_roots(bound, H200), H200) == []
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_misplaced_member_gives_its_reasons(name: str) -> None:
     bound, wrong, expected = CASES[name]
-    found = reasons(bound, wrong, H200)
+    found = violations(bound, wrong, H200)
     assert len(found) == len(expected), found
     for reason, pattern in zip(found, expected, strict=True):
         assert re.fullmatch(pattern, reason), found

@@ -9,10 +9,10 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.placement import shared_layout, workspace_layout
+from autosched.schedule.kernel.memory_layout import shared_layout, workspace_layout
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import block, blur_pipeline, chain_pipeline, kernel, member, root, schedule
@@ -50,15 +50,15 @@ HUGE = copy(1 << 16, 1 << 16)
     ],
 )
 def test_threads_and_blocks(bound: BoundPipeline, tiles: str, reason: str | None) -> None:
-    found = reasons(bound, one_kernel(bound, tiles), H200)
+    found = violations(bound, one_kernel(bound, tiles), H200)
     assert found == ([] if reason is None else [f"kernel 0: {reason}"])
 
 
 def test_a_cpu_has_its_own_limits() -> None:
     bound = copy(64, 2048)
     wide = one_kernel(bound, "by=64 bx=2 tx=1024")
-    assert reasons(bound, wide, H200) == []
-    assert reasons(bound, wide, get_target("cpu")) == ["kernel 0: 1024 threads in x exceed the 512 of cpu"]
+    assert violations(bound, wide, H200) == []
+    assert violations(bound, wide, get_target("cpu")) == ["kernel 0: 1024 threads in x exceed the 512 of cpu"]
 
 
 def big_tile(rows: int) -> tuple[BoundPipeline, Schedule]:
@@ -75,27 +75,27 @@ def test_shared_memory_up_to_the_opt_in_limit() -> None:
     row = -(-257 * 2 // 16) * 16  # whole vectors
     assert needed == 257 * row
     assert H200.shared_per_block < needed < H200.shared_per_block_optin
-    assert reasons(bound, fits, H200) == []
-    assert reasons(bound, fits, replace(H200, shared_per_block_optin=needed)) == []
-    found = reasons(bound, fits, replace(H200, shared_per_block_optin=needed - 1))
+    assert violations(bound, fits, H200) == []
+    assert violations(bound, fits, replace(H200, shared_per_block_optin=needed)) == []
+    found = violations(bound, fits, replace(H200, shared_per_block_optin=needed - 1))
     assert found == [f"kernel 0: {needed} bytes of shared memory exceed the {needed - 1} a block of H200 can have"]
 
 
 def test_shared_memory_beyond_the_opt_in_limit() -> None:
     bound, too_much = big_tile(512)
     assert H200.shared_per_block_optin == 227 * 1024
-    (found,) = reasons(bound, too_much, H200)
+    (found,) = violations(bound, too_much, H200)
     assert found.startswith("kernel 0: ") and found.endswith("exceed the 232448 a block of H200 can have")
 
 
 def test_arrays_that_do_not_fit_the_memory() -> None:
     bound = bind(blur_pipeline(), {"img": (200_000, 100_000)})
-    (found,) = reasons(bound, schedule_roots(bound, H200), H200)
+    (found,) = violations(bound, schedule_roots(bound, H200), H200)
     arrays = 200_000 * 100_000 * 4
     assert found.startswith("its arrays need ") and found.endswith("more than the 141000000000 of H200")
     assert int(found.split()[3]) >= 2 * arrays
     roomy = replace(H200, memory_bytes=int(found.split()[3]))
-    assert reasons(bound, schedule_roots(bound, roomy), roomy) == []
+    assert violations(bound, schedule_roots(bound, roomy), roomy) == []
 
 
 def test_intermediates_share_the_workspace_over_time() -> None:
@@ -111,5 +111,5 @@ def test_intermediates_share_the_workspace_over_time() -> None:
     row = 17 * 128  # 1005 points or fewer of two bytes, in an odd multiple of 128 bytes
     assert 2 * 1000 * row < size <= 2 * (1005 * row + 256)
     needed = size + 2 * 1000 * 1000 * 2
-    assert reasons(bound, chain, replace(H200, memory_bytes=needed)) == []
-    assert len(reasons(bound, chain, replace(H200, memory_bytes=needed - 1))) == 1
+    assert violations(bound, chain, replace(H200, memory_bytes=needed)) == []
+    assert len(violations(bound, chain, replace(H200, memory_bytes=needed - 1))) == 1

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.structural_hash import structural_hash
-from autosched.schedule.text import schedule_text
-from autosched.schedule.types import At, Level, Root, Schedule, StageId, StageTiling
-from autosched.schedule.validate import reasons
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.structural_hash import structural_hash
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.types import ComputeAt, Level, Root, Schedule, StageId, StageTiling
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import loops, member
@@ -56,7 +56,7 @@ def test_legal_loops(name: str) -> None:
     make, text = LEGAL[name]
     bound = make()
     found = with_scan(bound, text)
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
 
 
@@ -64,24 +64,24 @@ def test_legal_loops(name: str) -> None:
 def test_illegal_loops(name: str) -> None:
     make, text, why = ILLEGAL[name]
     bound = make()
-    (found, *_) = reasons(bound, with_scan(bound, text), H200)
+    (found, *_) = violations(bound, with_scan(bound, text), H200)
     assert why in found
 
 
 def test_too_many_launches() -> None:
     bound = seam(20_000, 4)
-    (found,) = reasons(bound, with_scan(bound, "rr.y=19999 bx=2 tx=2"), H200)
+    (found,) = violations(bound, with_scan(bound, "rr.y=19999 bx=2 tx=2"), H200)
     assert "19999 steps would be as many launches; at most 16384" in found
-    assert reasons(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
+    assert violations(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
 
 
 def test_a_scan_is_no_member() -> None:
     bound = bind(seam().pipeline, {"image": (9, 13)})
     found = schedule_roots(bound, H200)
     scan = found.kernels[-1]
-    inside = member(At(Level.BLOCK, StageId("m", 1), 0), ("y", "x"), m="sy=9 sx=13", m__1="rr.y=8 sx=13")
-    wrong = replace(found, kernels=(replace(scan, members=(inside,)),))
-    assert reasons(bound, wrong, H200) != []
+    inside = member(ComputeAt(Level.BLOCK, StageId("m", 1), 0), ("y", "x"), m="sy=9 sx=13", m__1="rr.y=8 sx=13")
+    wrong = replace(found, kernels=(replace(scan, fused=(inside,)),))
+    assert violations(bound, wrong, H200) != []
 
 
 def test_texts_and_hashes_tell_the_forms_apart() -> None:

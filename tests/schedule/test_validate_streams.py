@@ -9,8 +9,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.schedule.validate import reasons
 from autosched.target import get_target
 from tests.schedule.building import kernel, member, root, schedule, thread
 from tests.schedule.streams import in_steps, product, stream, unstored
@@ -18,13 +18,13 @@ from tests.schedule.streams import in_steps, product, stream, unstored
 H200 = get_target("h200")
 BOUND = product()
 GOOD = in_steps(BOUND)
-A, B = GOOD.members
+A, B = GOOD.fused
 
 
 def roots(*found: tuple[str, str]) -> Kernel:
     """Return the good kernel with other root stages; those but the last are not stored."""
     *first, last = found
-    return kernel(BOUND, [*(unstored(*r) for r in first), root(*last)], GOOD.members)
+    return kernel(BOUND, [*(unstored(*r) for r in first), root(*last)], GOOD.fused)
 
 
 TILE = "by=3 bx=3 {} tx=8 ty=4 {} sy=4 sx=3"
@@ -33,19 +33,19 @@ FREE, STEPS = TILE.format("", ""), TILE.format("rr.k=6", "rr.k=4")
 BROKEN: dict[str, tuple[Kernel, str]] = {
     "two places": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=stream("dot.1", 2))]),
-        "b.staged must be at the one root stage and depth of all STREAM Members",
+        "b.staged must be at the one root stage and depth of all MAINLOOP Members",
     ),
     "no loop is walked": (
-        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 2)) for m in GOOD.members]),
-        "STREAM Members in dot.1 stand inside 2 loops; between its 2 block loops and there must be reduction loops",
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 2)) for m in GOOD.fused]),
+        "MAINLOOP Members in dot.1 stand inside 2 loops; between its 2 block loops and there must be reduction loops",
     ),
     "a thread loop is walked": (
-        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 4)) for m in GOOD.members]),
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 4)) for m in GOOD.fused]),
         "must be reduction loops, and only such",
     ),
     "other points before": (
         roots(("dot", "by=3 bx=3 tx=8 ty=8 sy=2 sx=3"), ("dot.1", STEPS), ("out", FREE)),
-        "root stages around STREAM Members need the same thread and serial loops",
+        "root stages around MAINLOOP Members need the same thread and serial loops",
     ),
     "too many points": (
         roots(*((s, "by=3 bx=1 {} tx=1 ty=1 {} sy=16 sx=72".format(*t)) for s, t in (
@@ -53,33 +53,33 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
         "threads of dot.1 compute 1152 points, too many to hold them in registers over several steps",
     ),
     "the sums are stored": (
-        replace(GOOD, roots=tuple(replace(r, stored=True) for r in GOOD.roots)),
+        replace(GOOD, roots=tuple(replace(r, materialised=True) for r in GOOD.roots)),
         "a root is not stored just where the points its threads hold are read by the one other root",
     ),
     "the host comes last": (
-        kernel(BOUND, GOOD.roots, [replace(m, at=stream("out", 3)) for m in GOOD.members]),
-        "STREAM Members in out stand inside 3 loops",
+        kernel(BOUND, GOOD.roots, [replace(m, at=stream("out", 3)) for m in GOOD.fused]),
+        "MAINLOOP Members in out stand inside 3 loops",
     ),
     "loops of two Funcs without steps": (
         kernel(BOUND, GOOD.roots),
-        "out and dot are different Funcs, which share a kernel only around STREAM Members",
+        "out and dot are different Funcs, which share a kernel only around MAINLOOP Members",
     ),
     "a copy in a thread": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
-        "b.staged is computed at THREAD; sources are staged at BLOCK or STREAM",
+        "b.staged is computed at THREAD; sources are staged at BLOCK or MAINLOOP",
     ),
     "one of two has two buffers": (
         kernel(BOUND, GOOD.roots, [replace(A, buffers=2), B]),
-        "b.staged has 1 buffer and other STREAM Members have 2",
+        "b.staged has 1 buffer and other MAINLOOP Members have 2",
     ),
     "three buffers": (
-        kernel(BOUND, GOOD.roots, [replace(m, buffers=3) for m in GOOD.members]),
-        "a.staged has 3 buffers: Members at STREAM may have 2, all others have 1",
+        kernel(BOUND, GOOD.roots, [replace(m, buffers=3) for m in GOOD.fused]),
+        "a.staged has 3 buffers: Members at MAINLOOP may have 2, all others have 1",
     ),
     "many points are loaded ahead": (
         in_steps(
             BOUND, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3"
-        ).loaded_ahead(),
+        ).with_double_buffering(),
         "threads load 24 points of a.staged ahead, too many to be held in registers on their way",
     ),
     "the chunk is not covered": (
@@ -94,13 +94,13 @@ def only(found: Kernel) -> Schedule:
 
 
 def test_the_unbroken_one_is_legal() -> None:
-    assert reasons(BOUND, only(GOOD), H200) == []
+    assert violations(BOUND, only(GOOD), H200) == []
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_one_broken_rule_gives_its_reason(case: str) -> None:
     found, wanted = BROKEN[case]
-    given = reasons(BOUND, only(found), H200)
+    given = violations(BOUND, only(found), H200)
     assert any(re.search(re.escape(wanted), r) for r in given), given
 
 
@@ -119,7 +119,7 @@ def test_sums_that_others_read_are_not_held() -> None:
         [unstored("dot", text.format("")), unstored("dot.1", text.format("rr.k=8")), root("out", text.format(""))],
         [member(stream("dot.1", 3), ("y", "x"), **{"a.staged": "ty=16 tx=16"})],
     )
-    assert any("reads dot at other points than its own" in r for r in reasons(bound, schedule(bound, found), H200))
+    assert any("reads dot at other points than its own" in r for r in violations(bound, schedule(bound, found), H200))
 
 
 def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
@@ -133,6 +133,6 @@ def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
     roots = [root("total", ""), root("total.1", "rr.k=4")]
     staged = member(stream("total.1", 1), "x", **{"a.staged": "sx=1"})
     inside, outside = (kernel(bound, roots, [staged, member(thread("total.1", d), "x", scale="sx=1")]) for d in (1, 0))
-    assert reasons(bound, schedule(bound, inside), H200) == []
-    (reason,) = reasons(bound, schedule(bound, outside), H200)
+    assert violations(bound, schedule(bound, inside), H200) == []
+    (reason,) = violations(bound, schedule(bound, outside), H200)
     assert "scale at THREAD in total.1 must be at a depth from 1 to 1" in reason

@@ -7,7 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from autosched.schedule.vectors import MAX_VECTOR_BYTES, Group, alignment, joined, longest_vector
+from autosched.schedule.kernel.vector_access import (
+    MAX_VECTOR_BYTES,
+    VectorGroup,
+    alignment,
+    group_accesses,
+    max_vector_length,
+)
 
 ITEMSIZES = (1, 2, 4, 8)
 
@@ -20,7 +26,7 @@ def test_alignment_divides_every_index(strides: tuple[int, ...], itemsize: int) 
     assert all(index % aligned == 0 for index in reached)
     assert aligned * itemsize <= MAX_VECTOR_BYTES
     twice = 2 * aligned
-    assert twice > longest_vector(itemsize) or any(index % twice for index in reached)
+    assert twice > max_vector_length(itemsize) or any(index % twice for index in reached)
 
 
 @pytest.mark.parametrize("itemsize", ITEMSIZES)
@@ -32,12 +38,17 @@ def test_alignment_of_arrays_of_candidates(itemsize: int) -> None:
 
 
 def test_taps_of_four_points() -> None:
-    assert joined(range(-1, 5), 4) == (Group(-1, 1), Group(0, 4), Group(4, 1))
-    assert joined(range(-1, 5), 2) == (Group(-1, 1), Group(0, 2), Group(2, 2), Group(4, 1))
-    assert joined(range(4), 1) == tuple(Group(k, 1) for k in range(4))
-    assert joined([0, 1, 3], 4) == (Group(0, 2), Group(3, 1))
-    assert joined([1, 2], 4) == (Group(1, 1), Group(2, 1))
-    assert joined([0, 0, 1], 2) == (Group(0, 2),)
+    assert group_accesses(range(-1, 5), 4) == (VectorGroup(-1, 1), VectorGroup(0, 4), VectorGroup(4, 1))
+    assert group_accesses(range(-1, 5), 2) == (
+        VectorGroup(-1, 1),
+        VectorGroup(0, 2),
+        VectorGroup(2, 2),
+        VectorGroup(4, 1),
+    )
+    assert group_accesses(range(4), 1) == tuple(VectorGroup(k, 1) for k in range(4))
+    assert group_accesses([0, 1, 3], 4) == (VectorGroup(0, 2), VectorGroup(3, 1))
+    assert group_accesses([1, 2], 4) == (VectorGroup(1, 1), VectorGroup(2, 1))
+    assert group_accesses([0, 0, 1], 2) == (VectorGroup(0, 2),)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -45,7 +56,7 @@ def test_groups_cover_what_is_wanted_and_no_more(seed: int) -> None:
     rng = np.random.default_rng(seed)
     wanted = set(rng.integers(-40, 40, rng.integers(1, 60)).tolist())
     aligned = int(2 ** rng.integers(0, 5))
-    groups = joined(wanted, aligned)
+    groups = group_accesses(wanted, aligned)
     touched = [k for g in groups for k in range(g.start, g.start + g.length)]
     assert sorted(touched) == sorted(wanted)
     assert all(g.start % g.length == 0 and aligned % g.length == 0 for g in groups)

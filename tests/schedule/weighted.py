@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.types import At, Member, Schedule
+from autosched.schedule.types import ComputeAt, FusedProducer, Schedule
 from tests.schedule.building import kernel, member, root, schedule, thread
 
 y, x, k = Var("y"), Var("x"), Var("k")
@@ -45,7 +45,7 @@ def weighted(
 
 
 def one_kernel(
-    bound: BoundPipeline, inner: str, members: Sequence[Member], *, tile: str = TILE, inlined: Sequence[str] = ()
+    bound: BoundPipeline, inner: str, members: Sequence[FusedProducer], *, tile: str = TILE, inlined: Sequence[str] = ()
 ) -> Schedule:
     """Return the sums as one kernel, with these loops of its update inside a thread."""
     points = " ".join(p for p in inner.split() if p[0] == "s")
@@ -53,12 +53,12 @@ def one_kernel(
     return schedule(bound, kernel(bound, roots, members, inlined))
 
 
-def dot_at(at: At, points: str, parts: int = 5) -> Member:
+def dot_at(at: ComputeAt, points: str, parts: int = 5) -> FusedProducer:
     """Return ``dot`` at a place, with loops over these points."""
     return member(at, ("y", "k"), dot=points, dot__1=f"rrd.d={parts} {points}")
 
 
-def weights(depth: int, points: str, *, parts: int = 5) -> list[Member]:
+def weights(depth: int, points: str, *, parts: int = 5) -> list[FusedProducer]:
     """Return the Members ``dot`` and ``weight`` of each thread of the sums.
 
     Args:

@@ -21,9 +21,9 @@ from autosched.lang.dtypes import float32, int16
 from autosched.lang.rdom import sum as sum_over
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
-from autosched.schedule.across import lanes_of
+from autosched.schedule.kernel.warp_reduction import warp_lane_count
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.across import lane_views
 from autosched.search.analytical import analytical_model
 from autosched.search.decide import Decider
@@ -46,7 +46,7 @@ def layer_norm(rows: int = 256, columns: int = 512) -> BoundPipeline:
 
 def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
     tilings = [t for k in schedule.kernels for t in k.tilings() if t.stage.func in bound.funcs]
-    return {lanes_of(bound, t) for t in tilings}
+    return {warp_lane_count(bound, t) for t in tilings}
 
 
 def test_only_long_sums_of_few_points_are_searched_again() -> None:
@@ -97,7 +97,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
     found = Beam(replace(SHARED, beam_size=2)).search(view, H200, seed=0, count=3)
     assert not found.note
     for r in found.ranked:
-        assert reasons(bound, r.schedule, H200) == []
+        assert violations(bound, r.schedule, H200) == []
         assert r.evaluator is not None
         costs = [evaluated(Featurizer(bound, H200), k).seconds(r.evaluator.model) for k in r.schedule.kernels]
         assert sum(costs) == pytest.approx(r.seconds, rel=1e-4)
@@ -113,7 +113,7 @@ def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
     bound = layer_norm(4096, 1024)
     (view,) = lane_views([bound], H200)
     found = Beam(replace(SHARED, beam_size=4)).search(view, H200, seed=0, count=1)
-    assert Level.BLOCK in {found.best.computed["total"], found.best.computed["squares"]}
+    assert Level.BLOCK in {found.best.levels["total"], found.best.levels["squares"]}
 
 
 def test_blocks_have_whole_rows_and_whole_warps() -> None:

@@ -15,8 +15,8 @@ from autosched.featurize.model import Featurizer
 from autosched.measure.labels import open_labels
 from autosched.model.rows import samples_from
 from autosched.model.samples import Sample, by_problem
-from autosched.schedule.serialise import from_json
-from autosched.schedule.views import as_scheduled
+from autosched.schedule.io.serialise import from_json
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.search.analytical import COMPONENTS, READS, AnalyticalModel
 from autosched.search.streams.cost import evaluated
 from autosched.target import get_target
@@ -90,5 +90,5 @@ def measured(app: str) -> list[list[Sample]]:
 def predicted_seconds(sample: Sample) -> float:
     bound = sample.problem.bind()
     schedule = from_json(sample.schedule, bound)
-    featurizer = Featurizer(as_scheduled(bound, schedule), H200)
+    featurizer = Featurizer(apply_rewrites(bound, schedule), H200)
     return sum(evaluated(featurizer, kernel).seconds(MODEL) for kernel in schedule.kernels)

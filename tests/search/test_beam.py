@@ -16,8 +16,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.errors import InputError
 from autosched.reference import interpret
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
 from autosched.search.cost import comparable
@@ -47,7 +47,7 @@ def test_every_app_gets_legal_schedules(name: str) -> None:
     assert found.note == ""
     assert len({r.schedule for r in found.ranked}) == len(found.ranked)
     for r in found.ranked:
-        assert reasons(bound, r.schedule, H200) == []
+        assert violations(bound, r.schedule, H200) == []
         assert math.isfinite(r.seconds) and r.seconds > 0
     predicted = [comparable(r.seconds) for r in found.ranked]
     assert predicted == sorted(predicted)
@@ -59,7 +59,7 @@ def test_so_does_every_unusual_pipeline(name: str) -> None:
     bound = case.bound()
     for target in (H200, get_target("cpu")):
         found = Beam(SMALL).search(bound, target)
-        assert reasons(bound, found.best, target) == []
+        assert violations(bound, found.best, target) == []
 
 
 @pytest.mark.parametrize("name", ["unsharp", "harris", "bilateral_grid", "iir_blur", "hist", "conv_layer", "canny"])
@@ -112,7 +112,7 @@ def test_the_cost_of_a_state_is_that_of_its_kernels_alone() -> None:
         alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
         assert state.cost == pytest.approx(sum(state.costs), rel=1e-9)
-        assert reasons(bound, schedule_of(evaluator, state), H200) == []
+        assert violations(bound, schedule_of(evaluator, state), H200) == []
 
 
 def test_exhaustive_search_looks_at_more() -> None:
@@ -130,7 +130,7 @@ def test_locations_can_be_left_out() -> None:
 
     def levels(**settings: tuple[str, ...]) -> set[Level]:
         found: Schedule = Beam(dataclasses.replace(SMALL, **settings)).search(bound, H200).best  # type: ignore[arg-type]
-        return set(found.computed.values())
+        return set(found.levels.values())
 
     assert levels(locations=()) == {Level.ROOT}
     assert levels(locations=("inline",)) <= {Level.ROOT, Level.INLINE}
@@ -155,7 +155,7 @@ def test_a_spent_budget_still_gives_a_schedule() -> None:
     bound = bound_app("harris")
     found = Beam().search(bound, H200, seconds=0.0)
     assert found.cut_short
-    assert reasons(bound, found.best, H200) == []
+    assert violations(bound, found.best, H200) == []
     assert found.counts.kernels < Beam().search(bound, H200).counts.kernels / 2
 
 

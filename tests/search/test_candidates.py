@@ -16,8 +16,8 @@ from autosched.errors import InputError
 from autosched.featurize.describe import describe_kernel
 from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import SMALL
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import analytical_model
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.evaluate import Evaluator
@@ -41,7 +41,7 @@ def test_candidates_are_distinct_and_legal_and_the_baseline_comes_first(number: 
     drawn = list(Candidates(bound, target, 0).draw(MIX))
     assert drawn[0] == ("roots", schedule_roots(bound, target))
     assert len({s for _, s in drawn}) == len(drawn)
-    assert all(not reasons(bound, s, target) for _, s in drawn)
+    assert all(not violations(bound, s, target) for _, s in drawn)
     counts = Counter(kind for kind, _ in drawn)
     assert set(counts) >= {"roots", "state", "legal", "mutation"}
     assert len(drawn) <= 1 + MIX.total
@@ -51,8 +51,8 @@ def test_candidates_are_distinct_and_legal_and_the_baseline_comes_first(number: 
 
 def copies_and_alignments(schedule: Schedule) -> tuple[int, int]:
     """Return how many sources a schedule copies to shared memory, and how many tiles there it aligns."""
-    members = [m for k in schedule.kernels for m in k.members]
-    return sum(len(k.staged) for k in schedule.kernels), sum(m.aligned is not None for m in members)
+    members = [m for k in schedule.kernels for m in k.fused]
+    return sum(len(k.cache_reads) for k in schedule.kernels), sum(m.aligned is not None for m in members)
 
 
 def test_gpu_candidates_of_every_kind_copy_sources_and_align_tiles() -> None:
@@ -99,11 +99,11 @@ def test_mutations_change_one_kernel_in_every_way() -> None:
         mutated = mutator.mutated(schedule, rng)
         assert mutated is not None
         ((before, after),) = [(a, b) for a, b in zip(schedule.kernels, mutated.kernels, strict=True) if a != b]
-        changes["more copies"] += len(after.staged) > len(before.staged)
-        changes["fewer copies"] += len(after.staged) < len(before.staged)
+        changes["more copies"] += len(after.cache_reads) > len(before.cache_reads)
+        changes["fewer copies"] += len(after.cache_reads) < len(before.cache_reads)
         changes["tiles"] += before.roots != after.roots
-        of = {m.func: m.aligned for m in before.members}
-        changes["alignment"] += any(m.func in of and m.aligned != of[m.func] for m in after.members)
+        of = {m.func: m.aligned for m in before.fused}
+        changes["alignment"] += any(m.func in of and m.aligned != of[m.func] for m in after.fused)
         schedule = mutated
     assert min(changes[way] for way in ("more copies", "fewer copies", "tiles", "alignment")) > 0, changes
 
@@ -131,7 +131,7 @@ def test_gpu_candidates_compute_reductions_in_steps() -> None:
     drawn = list(Candidates(bound, H200, 0).draw(mix))
     stepped = [s for kind, s in drawn if kind == "steps"]
     assert len(stepped) == 4
-    assert all(any(k.stream is not None for k in s.kernels) and not reasons(bound, s, H200) for s in stepped)
+    assert all(any(k.mainloop_at is not None for k in s.kernels) and not violations(bound, s, H200) for s in stepped)
     assert drawn == list(Candidates(bound, H200, 0).draw(mix))
     assert "steps" not in {kind for kind, _ in Candidates(bound, CPU, 0).draw(mix)}
 
@@ -144,7 +144,7 @@ def test_pipelines_without_reductions_have_windows_that_slide() -> None:
         bound = bind(Pipeline([out.over(y=(0, extent), x=(0, extent))]), {"image": (64, 64)})
         walking = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "steps"]
         assert bool(walking) == (extent > 1)  # there is nowhere to walk to
-        assert all(any(k.slides for k in s.kernels) for s in walking)
+        assert all(any(k.is_sliding_window for k in s.kernels) for s in walking)
 
 
 def test_gpu_candidates_share_and_split_reductions() -> None:
@@ -153,10 +153,10 @@ def test_gpu_candidates_share_and_split_reductions() -> None:
     mix = Mix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
     drawn = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
     assert len(drawn) == mix.views
-    assert not any(reasons(bound, s, H200) for s in drawn)
-    atomic = {any(p.atomic for p in s.splits) for s in drawn}
+    assert not any(violations(bound, s, H200) for s in drawn)
+    atomic = {any(p.atomic for p in s.rfactors) for s in drawn}
     assert atomic == {True, False}
-    assert any(not s.splits and shares_terms(s) for s in drawn), "lanes share terms"
+    assert any(not s.rfactors and shares_terms(s) for s in drawn), "lanes share terms"
     assert drawn == [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
 
 

@@ -42,7 +42,7 @@ def places(bound: BoundPipeline, structure: Structure, func: str) -> list[tuple[
 
 
 def each_term(schedule: Schedule) -> list[str]:
-    return [m.func for k in schedule.kernels for m in k.members if k.in_terms(m)]
+    return [m.func for k in schedule.kernels for m in k.fused if k.is_per_reduction_step(m)]
 
 
 def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:

@@ -13,9 +13,9 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app
 from autosched.lower.program import lower
-from autosched.schedule.serialise import from_json, to_json
-from autosched.schedule.text import schedule_text
-from autosched.schedule.validate import reasons
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
 from autosched.search.effort import MANY_FUNCS, TOO_LONG, TOO_MANY_KERNELS, affordable, inlined_before, undecided
 from autosched.search.roots import inlined_funcs, schedule_roots
 from autosched.search.settings import SearchSettings
@@ -76,7 +76,7 @@ def test_thousands_of_pointwise_funcs(strategy: str, target: autosched.Target) -
     bound = bound_of(pointwise(LONG))
     assert len(inlined_before(bound)) == LONG - 1
     found = STRATEGIES[strategy].search(bound, target).best
-    assert reasons(bound, found, target) == []
+    assert violations(bound, found, target) == []
     assert len(found.kernels) == 1
     assert from_json(to_json(bound, found), bound) == found
     assert f"f{LONG - 1}" in schedule_text(bound, found)
@@ -127,7 +127,7 @@ def test_kernels_are_divided_where_compilers_would_not_take_them() -> None:
     for bound in (sums, chain):
         found = schedule_roots(bound, TARGETS[0])
         assert 1 < len(found.kernels) < 10
-        assert reasons(bound, found, TARGETS[0]) == []
+        assert violations(bound, found, TARGETS[0]) == []
 
 
 def test_one_stage_may_load_as_much_as_it_says() -> None:
@@ -135,4 +135,4 @@ def test_one_stage_may_load_as_much_as_it_says() -> None:
     f[x] = sum((a[(x + k * 7) % 9] for k in range(1, 3000)), start=a[x])
     bound = bound_of(Pipeline(f))
     for target in TARGETS:
-        assert reasons(bound, schedule_roots(bound, target), target) == []
+        assert violations(bound, schedule_roots(bound, target), target) == []

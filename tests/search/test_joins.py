@@ -9,7 +9,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
 from autosched.search.joins import searched_views
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategy import Beam
@@ -74,7 +74,7 @@ def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
     bound = fields(2000, 2100)
     settings = SearchSettings(beam_size=2, passes=1, joins=True)
     found = Beam(settings).search(bound, H200)
-    assert found.best.joins == (HorizontalFusion(("across", "down")),)
-    assert reasons(bound, found.best, H200) == []
+    assert found.best.fusions == (HorizontalFusion(("across", "down")),)
+    assert violations(bound, found.best, H200) == []
     small = fields()
     assert_backends_agree(small, lower(small, Beam(settings).search(small, H200).best))

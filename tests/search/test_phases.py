@@ -10,8 +10,8 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.errors import InputError
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
 from autosched.search.decide import Decider, start_state
@@ -48,13 +48,13 @@ def test_one_phase_finds_legal_schedules(name: str, settings: SearchSettings) ->
     bound = bind(pipeline, app.shapes(app.small_sizes), params)
     found = Beam(settings).search(bound, H200, count=3)
     assert found.note == ""
-    assert all(reasons(bound, r.schedule, H200) == [] for r in found.ranked)
+    assert all(violations(bound, r.schedule, H200) == [] for r in found.ranked)
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
 def test_so_it_does_for_unusual_pipelines(name: str) -> None:
     bound = CORNER_CASES[name]().bound()
-    assert reasons(bound, Beam(ONE).search(bound, H200).best, H200) == []
+    assert violations(bound, Beam(ONE).search(bound, H200).best, H200) == []
 
 
 def test_a_place_at_root_is_offered_with_every_tiling() -> None:

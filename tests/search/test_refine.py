@@ -14,8 +14,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.featurize.structure import Structure
 from autosched.reference import interpret
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level
-from autosched.schedule.validate import reasons
 from autosched.search.align import with_alignment
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
@@ -67,7 +67,7 @@ def test_refinement_never_makes_it_dearer(name: str) -> None:
     assert comparable(refined.ranked[0].seconds) <= comparable(plain.ranked[0].seconds)
     predicted = [comparable(r.seconds) for r in refined.ranked]
     assert predicted == sorted(predicted)
-    assert all(reasons(bound, r.schedule, H200) == [] for r in refined.ranked)
+    assert all(violations(bound, r.schedule, H200) == [] for r in refined.ranked)
 
 
 @pytest.mark.parametrize(("name", "share"), [("unsharp", 0.97), ("bilateral_grid", 0.97)])
@@ -107,8 +107,8 @@ def test_it_starts_from_the_baseline_too(name: str) -> None:
     refinement = Refinement(Expander(evaluator, np.random.default_rng(0)), lambda: False)
     baseline = schedule_roots(bound, H200)
     state = refinement.state_of(baseline)
-    assert state.levels == baseline.computed
-    assert schedule_of(evaluator, state).computed == baseline.computed
+    assert state.levels == baseline.levels
+    assert schedule_of(evaluator, state).levels == baseline.levels
     assert refinement.run([])[0].cost <= state.cost
 
 
@@ -128,7 +128,7 @@ def test_results_are_right() -> None:
 def test_unusual_pipelines_are_refined_to_legal_schedules(name: str) -> None:
     bound = CORNER_CASES[name]().bound()
     found = Beam(dataclasses.replace(REFINED, refine=1)).search(bound, H200)
-    assert reasons(bound, found.best, H200) == []
+    assert violations(bound, found.best, H200) == []
 
 
 def test_a_spent_budget_ends_it() -> None:
@@ -140,7 +140,7 @@ def test_a_spent_budget_ends_it() -> None:
     assert expander.evaluator.counts.asked - asked <= len(schedule_roots(bound, H200).kernels)
     cut = Beam().search(bound, H200, seconds=0.0)
     assert cut.cut_short
-    assert reasons(bound, cut.best, H200) == []
+    assert violations(bound, cut.best, H200) == []
 
 
 def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
@@ -216,7 +216,7 @@ def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
         assert [places(p.structure) for p in retiled.pieces] == [places(p.structure) for p in state.pieces]
-        assert reasons(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
+        assert violations(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
 
 

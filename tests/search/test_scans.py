@@ -16,9 +16,9 @@ from autosched.featurize.model import Featurizer
 from autosched.measure.simulated.simulate import simulate
 from autosched.report.prediction import predict
 from autosched.runtime.nvrtc import have_nvrtc
-from autosched.schedule.steps import MOST_LAUNCHES, Walk, walk_of
+from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanWalk, walk_of
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, StageId
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import LAUNCH_SECONDS, analytical_model
 from autosched.search.evaluate import Evaluator
 from autosched.search.mutations import Mutator
@@ -42,7 +42,7 @@ def test_strategies_are_right(scan: Scan, strategy: str) -> None:
     expected = interpret(bound.pipeline, inputs)
     for target, backend in (("h200", "emulator"), ("cpu", "cpu")):
         found = autosched.schedule(bound.pipeline, dict(bound.shapes), target, strategy=strategy, reuse=False)
-        assert Walk.THREAD not in walks(bound, found.schedule)
+        assert ScanWalk.THREAD not in walks(bound, found.schedule)
         result = found.compile(backend)(inputs)
         for array, name in zip(result if isinstance(result, tuple) else [result], expected, strict=True):
             np.testing.assert_array_equal(array, expected[name], err_msg=f"{target} {name}")
@@ -51,23 +51,23 @@ def test_strategies_are_right(scan: Scan, strategy: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "target", "walk"),
     [
-        (200, 900, H200, Walk.BLOCK),
-        (50, 200_000, H200, Walk.LAUNCH),
-        (200, 900, CPU, Walk.BLOCK),
-        (MOST_LAUNCHES + 2, 20_000, H200, Walk.BLOCK),
+        (200, 900, H200, ScanWalk.BLOCK),
+        (50, 200_000, H200, ScanWalk.LAUNCH),
+        (200, 900, CPU, ScanWalk.BLOCK),
+        (MOST_LAUNCHES + 2, 20_000, H200, ScanWalk.BLOCK),
     ],
 )
-def test_rows_decide_between_a_block_and_launches(rows: int, columns: int, target, walk: Walk) -> None:
+def test_rows_decide_between_a_block_and_launches(rows: int, columns: int, target, walk: ScanWalk) -> None:
     bound = seam(rows, columns)
     found = STRATEGIES["beam"].search(bound, target)
     assert walks(bound, found.best) == [walk]
-    assert reasons(bound, found.best, target) == []
+    assert violations(bound, found.best, target) == []
 
 
 def test_blocks_have_images_of_their_own() -> None:
     bound = batch(64, 40, 100)
     found = STRATEGIES["beam"].search(bound, H200).best
-    assert walks(bound, found) == [Walk.BLOCK]
+    assert walks(bound, found) == [ScanWalk.BLOCK]
     assert found.kernels[-1].roots[0].tiling.extent("b") == 64
 
 
@@ -124,9 +124,9 @@ def test_mutations_and_random_states_are_legal(target) -> None:
     rng = np.random.default_rng(0)
     found = [Mutator(one).mutated(parent, rng) for _ in range(8)]
     assert any(s is not None for s in found)
-    assert all(reasons(bound, s, target) == [] for s in found if s is not None)
+    assert all(violations(bound, s, target) == [] for s in found if s is not None)
     drawn = [RandomStates(one).draw_legal(rng) for _ in range(6)]
-    assert {w for d in drawn if d is not None for w in walks(bound, d[1])} <= {Walk.BLOCK, Walk.LAUNCH}
+    assert {w for d in drawn if d is not None for w in walks(bound, d[1])} <= {ScanWalk.BLOCK, ScanWalk.LAUNCH}
     assert any(d is not None for d in drawn)
 
 
@@ -149,6 +149,6 @@ def test_the_simulated_device_counts_every_launch() -> None:
 def test_the_walk_is_read_off_the_loops() -> None:
     bound = seam()
     scan = bound.stage("m", 1)
-    texts = {"rr.y=8 sx=13": Walk.THREAD, "bx=1 rr.y=8 tx=13": Walk.BLOCK, "rr.y=8 bx=13": Walk.LAUNCH}
+    texts = {"rr.y=8 sx=13": ScanWalk.THREAD, "bx=1 rr.y=8 tx=13": ScanWalk.BLOCK, "rr.y=8 bx=13": ScanWalk.LAUNCH}
     for text, walk in texts.items():
         assert walk_of(scan, with_scan(bound, text).kernels[-1].tiling(StageId("m", 1)).loops) is walk

@@ -14,8 +14,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.cost import comparable
 from autosched.search.roots import schedule_roots
@@ -64,10 +64,10 @@ def with_windows(bound: BoundPipeline) -> Schedule:
 def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
     bound = sweeps()
     found = with_windows(bound)
-    assert not reasons(bound, found, H200)
+    assert not violations(bound, found, H200)
     (kernel,) = found.kernels
-    assert kernel.slides and [m.func for m in kernel.members] == ["sweep_1"]
-    (walked,) = kernel.walked
+    assert kernel.is_sliding_window and [m.func for m in kernel.fused] == ["sweep_1"]
+    (walked,) = kernel.mainloops
     assert walked.dim in ("z", "y")  # neighbours in x are neighbours in memory
     program = lower(bound, found)
     assert_backends_agree(bound, program)
@@ -101,7 +101,7 @@ def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
     assert own.best(place, now=best.seconds / (2 * HOPEFUL)) is None
     found = own.best(alike, now=10 * best.seconds)  # the first place that is worth it, though not the first seen
     assert found is not None and comparable(found.seconds) == comparable(best.seconds)
-    assert found.kernel.root_funcs == (alike.root.func,) and not kernel_reasons(bound, found.kernel, H200)
+    assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
     again = own.best(place, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
 
@@ -149,9 +149,9 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
     settings = SearchSettings(beam_size=2, passes=1, refine=0, max_inlined_calls=10)
     found = Beam(settings).search(bound, H200)
     without = Beam(replace(settings, slides=False)).search(bound, H200)
-    assert any(k.slides for k in found.ranked[0].schedule.kernels)
+    assert any(k.is_sliding_window for k in found.ranked[0].schedule.kernels)
     assert comparable(found.ranked[0].seconds) < comparable(without.ranked[0].seconds)
-    assert not reasons(bound, found.ranked[0].schedule, H200)
+    assert not violations(bound, found.ranked[0].schedule, H200)
     assert not PAPER.slides
 
 
@@ -172,10 +172,10 @@ def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
     roots = [root(f, "bz=64 by=8 bx=1 tx=64") for f in ("first", "second", "out")]
     first_root = root("first", "bz=65 by=8 bx=1 tx=64")
     apart = schedule(bound, *(kernel(bound, [r], (), ["between"]) for r in (first_root, *roots[1:])))
-    assert not reasons(bound, apart, H200)
+    assert not violations(bound, apart, H200)
     assert not [p for p in places(bound, apart) if "first" in p.members]
     inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
     wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
-    assert reasons(bound, wrong, H200) == [
+    assert violations(bound, wrong, H200) == [
         "kernel 1 reads first, which kernel 0 computes for itself; compute it at root"
     ]

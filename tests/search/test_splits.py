@@ -78,8 +78,8 @@ def test_a_histogram_is_accumulated_in_shared_memory() -> None:
     bound = bind(histogram(), {"image": (1024, 768)})
     found = Beam(GREEDY_WITH_PIECES).search(bound, H200).ranked[0]
     without = Beam(GREEDY).search(bound, H200).ranked[0]
-    assert any(s.atomic for s in found.schedule.splits)
-    assert found.schedule.computed["hist_shared"] is Level.BLOCK
+    assert any(s.atomic for s in found.schedule.rfactors)
+    assert found.schedule.levels["hist_shared"] is Level.BLOCK
     times = [simulate(bound, r.schedule, H200).seconds for r in (found, without)]
     assert times[0] < times[1] / 3
 
@@ -115,7 +115,7 @@ def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None
     pipeline = make()  # type: ignore[operator]
     image = (np.random.default_rng(0).random(SHAPE) * 255).astype(dtype)
     found = autosched.schedule(pipeline, inputs={"image": image}, target="h200", strategy="beam")
-    assert found.schedule.splits
+    assert found.schedule.rfactors
     roots = schedule_roots(found.bound.root_pipeline, H200)
     seconds = simulate(found.bound, found.schedule, H200).seconds
     assert seconds < 0.25 * simulate(found.bound, roots, H200).seconds
@@ -177,7 +177,7 @@ def test_only_the_best_way_is_finished_if_nothing_is_refined() -> None:
 
 def test_every_kind_of_search_explains_itself() -> None:
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=3, reuse=False)
-    assert found.schedule.splits
+    assert found.schedule.rfactors
     assert "total_part" in found._repr_html_()
     again = autosched.ScheduledPipeline(found.bound.root_pipeline, found.schedule, H200)
     assert again.text() == found.text()
@@ -188,7 +188,7 @@ def test_the_best_of_several_ways_is_reported(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=4, top_k=4, measure="simulated")
     assert found.found is not None and found.found.evaluator is not None
-    assert found.found.evaluator.bound.rfactors == found.schedule.splits
+    assert found.found.evaluator.bound.rfactors == found.schedule.rfactors
     found.report(tmp_path / "mean.html")
     whole = found.bound.root_pipeline
     baseline = autosched.ScheduledPipeline(whole, schedule_roots(whole, H200), H200, found=found.found)

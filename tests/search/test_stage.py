@@ -11,8 +11,8 @@ from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.structure import Spot, Structure
-from autosched.schedule.types import Aligned, Level, StageId
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.types import Level, StageId, TileAlignment
 from autosched.search.align import alignments, with_alignment
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.decide import Decider, Decision
@@ -66,8 +66,8 @@ def test_a_source_that_is_read_often_is_copied() -> None:
     (piece,) = staged.pieces
     assert piece.structure.staged == {"img"}
     schedule = schedule_of(evaluator, staged)
-    assert reasons(bound, schedule, H200) == []
-    assert schedule.kernels[0].staged == {"img"}
+    assert violations(bound, schedule, H200) == []
+    assert schedule.kernels[0].cache_reads == {"img"}
     assert describe_kernel(bound, schedule.kernels[0])[0] == piece.structure
     assert stager.sources(piece.structure) == []
 
@@ -88,8 +88,8 @@ def test_tiles_are_aligned_to_what_they_read() -> None:
     bound = wide()
     structure = Structure((OUT,), (Spot("near", Level.BLOCK, OUT),))
     model = Featurizer(bound, H200).model(structure)
-    assert alignments(model, "near") == [Aligned(4, 3)]
-    aligned = Featurizer(bound, H200).model(with_alignment(structure, "near", Aligned(4, 3)))
+    assert alignments(model, "near") == [TileAlignment(4, 3)]
+    aligned = Featurizer(bound, H200).model(with_alignment(structure, "near", TileAlignment(4, 3)))
     params = np.array([[8, 32, 1, 1, 8, 9]])
     requests = [
         float(m.evaluate(params).features[0, 1, INDEX["global_requests_per_block"]]) for m in (model, aligned)
@@ -100,7 +100,7 @@ def test_tiles_are_aligned_to_what_they_read() -> None:
 def test_what_is_held_keeps_its_alignment() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
-    structure = with_alignment(Structure((OUT,), (Spot("near", Level.BLOCK, OUT),)), "near", Aligned(4, 3))
+    structure = with_alignment(Structure((OUT,), (Spot("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3))
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
     held = held_decisions(stager.decider.places, state)
     root = state_with(evaluator, Structure((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))

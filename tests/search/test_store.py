@@ -9,8 +9,8 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.expr import Expr
 from autosched.lower.program import lower
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import analytical_model
 from autosched.search.beam import BeamSearch
 from autosched.search.evaluate import Evaluator
@@ -48,7 +48,7 @@ def best(bound: BoundPipeline, *, stores: bool) -> tuple[Schedule, float]:
 
 
 def stored(schedule: Schedule) -> list[str]:
-    return [m.func for k in schedule.kernels for m in k.members if m.stored]
+    return [m.func for k in schedule.kernels for m in k.fused if m.materialised]
 
 
 def test_a_small_image_is_computed_by_fewer_kernels() -> None:
@@ -59,7 +59,7 @@ def test_a_small_image_is_computed_by_fewer_kernels() -> None:
     assert stored(found) == ["base"]
     assert len(found.kernels) == len(without.kernels) - 1
     assert after < 0.95 * before
-    assert not reasons(bound, found, H200)
+    assert not violations(bound, found, H200)
     assert_backends_agree(bound, lower(bound, found))
 
 
@@ -94,6 +94,6 @@ def test_tiles_on_a_diagonal_are_not_stored() -> None:
     g[y, x] = f[select(y < x, x, y) // 8, x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 256)), g.over(y=(0, 256), x=(0, 256))]), {"image": (64, 256)})
     found = STRATEGIES["beam"].search(bound, H200).best
-    assert reasons(bound, found, H200) == []
+    assert violations(bound, found, H200) == []
     assert stored(found) == []
     assert_backends_agree(bound, lower(bound, found))

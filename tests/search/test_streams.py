@@ -15,9 +15,9 @@ from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.derived import MAX_UNROLL
+from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.policy import MAX_UNROLL
 from autosched.schedule.types import Schedule
-from autosched.schedule.validate import kernel_reasons, reasons
 from autosched.search.analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.modes.batches import predicted_seconds
@@ -85,7 +85,7 @@ def test_two_sums_with_one_reader() -> None:
     assert found is not None
     schedule, seconds = found
     assert 1 < seconds < 2, "two of three kernels have become one"
-    assert sum(k.stream is not None for k in schedule.kernels) == 1
+    assert sum(k.mainloop_at is not None for k in schedule.kernels) == 1
     assert_backends_agree(bound, lower(bound, schedule))
 
 
@@ -123,9 +123,9 @@ def test_results_are_right(app: str) -> None:
         one = get_app(app)
         bound = bind(one.build(), one.shapes(one.small_sizes))
     schedule = in_steps(bound)
-    assert reasons(bound, schedule, H200) == []
-    (kernel,) = (k for k in schedule.kernels if k.stream is not None)
-    assert len(kernel.root_funcs) == 2 and len(kernel.staged) == 2
+    assert violations(bound, schedule, H200) == []
+    (kernel,) = (k for k in schedule.kernels if k.mainloop_at is not None)
+    assert len(kernel.root_funcs) == 2 and len(kernel.cache_reads) == 2
     program = lower(bound, schedule)
     assert_backends_agree(bound, program)
     if have_nvrtc():
@@ -159,9 +159,9 @@ def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRe
     roots = schedule_roots(bound, target)
     found = Streamer(bound, target, model(target), SearchSettings()).improved(roots, dict.fromkeys(roots.kernels, 1.0))
     assert found is not None
-    (kernel,) = (k for k in found[0].kernels if k.stream is not None)
-    assert any(m.asynchronous for m in kernel.members) is past
-    assert reasons(bound, found[0], target) == []
+    (kernel,) = (k for k in found[0].kernels if k.mainloop_at is not None)
+    assert any(m.asynchronous for m in kernel.fused) is past
+    assert violations(bound, found[0], target) == []
     assert_backends_agree(bound, lower(bound, found[0]))
 
 
@@ -199,8 +199,8 @@ def test_all_that_is_refined_is_legal(bound: BoundPipeline) -> None:
     found = [(search.how, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
     assert {how for how, _ in found} == set(Filling)
     for how, kernel in found:
-        assert kernel_reasons(bound, kernel, H200) == []
-        assert kernel.ahead is (how is not Filling.IN_STEP)
+        assert kernel_violations(bound, kernel, H200) == []
+        assert kernel.double_buffered is (how is not Filling.IN_STEP)
 
 
 def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
@@ -227,7 +227,7 @@ def test_a_beam_search_takes_steps_where_they_pay() -> None:
     found, without = (
         Beam(s).search(bound, H200) for s in (settings, SearchSettings(beam_size=2, passes=1, refine=0, streams=False))
     )
-    assert any(k.stream is not None for k in found.best.kernels)
+    assert any(k.mainloop_at is not None for k in found.best.kernels)
     assert found.ranked[0].seconds < without.ranked[0].seconds
     (report,) = explain(found)
     assert report.seconds == pytest.approx(found.ranked[0].seconds, rel=1e-3)

@@ -8,8 +8,8 @@ from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.structure import Structure
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, StageId
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -87,7 +87,7 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
     assert staged.cost < state.cost
     assert moved(evaluator, staged) < 0.25 * moved(evaluator, state)
     (piece,) = staged.pieces
-    assert reasons(bound, schedule_of(evaluator, staged), H200) == []
+    assert violations(bound, schedule_of(evaluator, staged), H200) == []
     if dear:
         assert [s.func for s in piece.structure.spots] == ["bright"]
         assert piece.structure.inlined == frozenset()

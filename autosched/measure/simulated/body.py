@@ -56,7 +56,7 @@ KERNEL_INSTRUCTIONS = 12.0
 """Of a warp, to find out its block and threads and the addresses of arrays: counted in the SASS of small kernels."""
 LOOP_INSTRUCTIONS = 1.0
 """Of a loop that is not unrolled, an iteration: counter, comparison and branch, the compiler unrolling it a little."""
-LONG_LOOPS = (LoopRole.SERIAL, LoopRole.STREAM)
+LONG_LOOPS = (LoopRole.SERIAL, LoopRole.MAINLOOP)
 _STRETCHES = (33, 17, 9, 5, 3, 2)
 """Iterations of a long loop that are executed: one more than a power of two shows how sectors begin and end."""
 

@@ -70,7 +70,7 @@ class _Phases:
             if isinstance(s, Barrier):
                 self._end(times)
                 self.found.append(_START)
-            elif isinstance(s, For) and s.role is LoopRole.STREAM:
+            elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                 self._end(times)
                 self.visit(s.body, times * s.extent)
                 self._end(times * s.extent)

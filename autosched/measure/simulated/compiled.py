@@ -52,7 +52,7 @@ class _Writer:
         match s:
             case For(role=LoopRole.THREAD):
                 return (replace(s, body=self._nest(s.body)),)
-            case For(role=LoopRole.SERIAL | LoopRole.STREAM | LoopRole.UNROLLED):
+            case For(role=LoopRole.SERIAL | LoopRole.MAINLOOP | LoopRole.UNROLLED):
                 written = self._straight((s,)) if s.role is LoopRole.UNROLLED else None
                 return (replace(s, body=self.statements(s.body)),) if written is None else written
             case If():

@@ -23,9 +23,9 @@ from autosched.measure.simulated.work import KernelWork
 from autosched.runtime.cpu import scalar_arguments
 from autosched.runtime.nvrtc_pool import compile_many
 from autosched.runtime.ptxas_log import KernelResources
-from autosched.schedule.serialise import to_json
+from autosched.schedule.io.serialise import to_json
+from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.schedule.views import as_scheduled
 from autosched.target import Target
 
 MOST_COUNTED = 1 << 14
@@ -101,7 +101,7 @@ def simulate(
         CompileError: NVRTC is missing, or does not know the target's architecture.
         LaunchError: A kernel does not fit the target.
     """
-    bound = as_scheduled(bound, schedule)
+    bound = apply_rewrites(bound, schedule)
     device = Device.of(target)
     program = lower(bound, schedule) if program is None else program
     printed = [print_cuda(k) for k in program.kernels] if printed is None else printed

@@ -82,8 +82,8 @@ def test_vectors_copies_and_aligned_tiles(name: str) -> None:
     joined = staged = aligned = 0
     for seed in (1, 2):
         program = random_program(bound, seed, vectors=True, varied=True)
-        staged += sum(len(k.staged) for k in program.schedule.kernels)
-        aligned += sum(m.aligned is not None for k in program.schedule.kernels for m in k.members)
+        staged += sum(len(k.cache_reads) for k in program.schedule.kernels)
+        aligned += sum(m.aligned is not None for k in program.schedule.kernels for m in k.fused)
         for kernel in program.kernels:
             blocks = corner_blocks(kernel)
             found = count_sites(kernel, blocks, default_scalars(program))

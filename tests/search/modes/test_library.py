@@ -15,7 +15,7 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
 from autosched.measure.problem import Problem
 from autosched.runtime.cache import clear_cache
-from autosched.schedule.sample import sample_schedule
+from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched, keep_tuned
 from autosched.search.modes.origin import Origin
@@ -140,7 +140,7 @@ def test_one_that_is_illegal_by_now_is_searched_for_again(caplog: pytest.LogCapt
     pipeline, shapes = Pipeline(f.over(x=(0, 60))), {"image": (64,)}
     bound = bind(pipeline, shapes)
     (roots,) = schedule_roots(bound, TARGET).kernels
-    wrong = Schedule.of(bound, [replace(roots, roots=roots.roots[::-1])])
+    wrong = Schedule.for_pipeline(bound, [replace(roots, roots=roots.roots[::-1])])
     keep_searched(bound, TARGET, {}, wrong, ORIGIN)
     path = keep_tuned(bound, TARGET, wrong, MEASURED)
     with caplog.at_level(logging.WARNING):

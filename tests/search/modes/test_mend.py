@@ -11,8 +11,8 @@ from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.modes import mend
 from autosched.search.modes.batches import predicted_seconds
@@ -68,7 +68,7 @@ def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPat
     assert max(p for _, p in threads_and_points(best.schedule)) > points
     first, mended = with_mended([best], TABLE)
     assert first is best and mended.seconds >= best.seconds  # which has the best tiles already
-    assert reasons(BOUND, mended.schedule, TARGET) == []
+    assert violations(BOUND, mended.schedule, TARGET) == []
     assert all(p <= points for _, p in threads_and_points(mended.schedule))
     assert predicted_seconds(mended.evaluator, mended.schedule) == pytest.approx(mended.seconds, rel=1e-3)
     assert_backends_agree(BOUND, lower(BOUND, mended.schedule), emulate=points == 4)

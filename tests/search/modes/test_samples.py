@@ -6,7 +6,7 @@ import pytest
 
 from autosched.errors import InputError
 from autosched.measure.problem import Problem
-from autosched.schedule.validate import reasons
+from autosched.schedule.legality.validate import violations
 from autosched.search.analytical import analytical_model
 from autosched.search.modes.samples import SIDE_BY_SIDE, Sampler, draw_samples
 from autosched.search.ranked import Found
@@ -27,7 +27,7 @@ def test_samples_are_legal_distinct_and_ranked() -> None:
     found = drawn(12)
     assert len({r.schedule for r in found.ranked}) == len(found.ranked) >= 8
     assert [r.seconds for r in found.ranked] == sorted(r.seconds for r in found.ranked)
-    assert not any(reasons(BOUND, r.schedule, TARGET) for r in found.ranked)
+    assert not any(violations(BOUND, r.schedule, TARGET) for r in found.ranked)
 
 
 def test_same_seed_same_samples() -> None:

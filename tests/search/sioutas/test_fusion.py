@@ -10,8 +10,8 @@ from autosched.analysis.bind import bind
 from autosched.featurize.build import build_kernel
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level, StageId
-from autosched.schedule.validate import kernel_reasons
 from autosched.search.sioutas.fusion import NestedFusion, is_severe, overlap_dims
 from autosched.target import get_target
 from tests.search.sioutas.pipelines import figure_4
@@ -36,7 +36,7 @@ def test_k_of_figure_4_moves_into_the_threads_of_w_and_w_stays() -> None:
     assert fewer.tolist() == [12, 32, 1, 1, 16, 32]
     assert kept == []
     kernel = build_kernel(featurizer.model(nested), fewer)
-    assert kernel_reasons(bound, kernel, H200) == []
+    assert kernel_violations(bound, kernel, H200) == []
 
 
 @pytest.mark.parametrize(("consumer", "producer", "expected"), [("W", "K", set()), ("Z", "W", {"y"})])

@@ -16,8 +16,8 @@ from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
 from autosched.reference import interpret
 from autosched.runtime.cpu import CpuExecutable
+from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.schedule.validate import reasons
 from autosched.search.analytical import analytical_model
 from autosched.search.evaluate import Evaluator
 from autosched.search.settings import SearchSettings
@@ -49,7 +49,7 @@ def assert_computes(schedule: Schedule, bound: BoundPipeline, inputs: dict[str, 
 
 def levels(schedule: Schedule) -> list[Level]:
     """Return the level of every Member."""
-    return [m.at.level for k in schedule.kernels for m in k.members]
+    return [m.at.level for k in schedule.kernels for m in k.fused]
 
 
 VALUE_APPS = ("unsharp", "harris", "max_filter", "bilateral_grid", "canny", "interpolate", "conv_layer")
@@ -66,7 +66,7 @@ VALUE_APPS = ("unsharp", "harris", "max_filter", "bilateral_grid", "canny", "int
 def test_every_app_gets_a_legal_schedule(name: str, mode: Mode) -> None:
     bound = short_app(name)
     found = Sioutas(mode).search(bound, H200)
-    assert reasons(bound, found.best, H200) == []
+    assert violations(bound, found.best, H200) == []
     assert found.note == ""
     if mode == "none":
         assert levels(found.best) == []
@@ -79,7 +79,7 @@ def test_every_app_gets_a_legal_schedule(name: str, mode: Mode) -> None:
 def test_so_does_every_unusual_pipeline(name: str, mode: Mode) -> None:
     bound = CORNER_CASES[name]().bound()
     for target in TARGETS:
-        assert reasons(bound, Sioutas(mode).search(bound, target).best, target) == [], target.name
+        assert violations(bound, Sioutas(mode).search(bound, target).best, target) == [], target.name
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
@@ -136,7 +136,7 @@ def test_a_hundred_stages_are_grouped_and_a_budget_cuts_that_short() -> None:
     assert short.cut_short
     assert "time budget" in short.note
     assert short.counts.kernels < whole.counts.kernels
-    assert reasons(bound, short.best, H200) == []
+    assert violations(bound, short.best, H200) == []
 
 
 def test_where_no_tile_fits_the_baseline_s_is_taken_and_the_note_says_so() -> None:
@@ -146,7 +146,7 @@ def test_where_no_tile_fits_the_baseline_s_is_taken_and_the_note_says_so() -> No
     bound = bind(Pipeline([out.over(z=(0, 70), y=(0, 80), x=(0, 90))]), {"img": (70, 80, 90)})
     small = replace(H200, name="small", max_threads_per_block=256)  # the least tile has 8 x 8 x 8 threads
     found = Sioutas().search(bound, small)
-    assert reasons(bound, found.best, small) == []
+    assert violations(bound, found.best, small) == []
     assert found.note == "out has the baseline's tile: no tiling fits the device"
 
 
@@ -178,7 +178,7 @@ def test_the_time_is_that_of_all_kernels_and_the_schedule_can_be_had_without_it(
 
 def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group whose kernel proves illegal is split, although its price promised otherwise."""
-    checked = sioutas.kernel_reasons
+    checked = sioutas.kernel_violations
     monkeypatch.setattr(
         sioutas, "kernel_reasons", lambda bound, k, target: ["too much"] if k.members else checked(bound, k, target)
     )
@@ -186,12 +186,12 @@ def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pyte
     found = Sioutas("nested").search(bound, H200)
     assert "was split: too much" in found.note
     assert "baseline" not in found.note
-    assert reasons(bound, found.best, H200) == []
+    assert violations(bound, found.best, H200) == []
 
 
 def test_what_a_group_needs_in_any_block_is_foreseen() -> None:
     """Here a block at neither end, nor in the middle, needs most of what is in shared memory."""
     bound = random_pipeline(197).bind()
     found = Sioutas("nested").search(bound, H200)
-    assert found.note == "" and any(k.members for k in found.best.kernels)
-    assert reasons(bound, found.best, H200) == []
+    assert found.note == "" and any(k.fused for k in found.best.kernels)
+    assert violations(bound, found.best, H200) == []

@@ -1,1 +1,0 @@
-"""Legality, one small function a rule; each yields reasons."""

@@ -1,0 +1,123 @@
+"""Which points of a stored Member's tile a block writes to global memory, so that each point is written by one block.
+
+Tiles of neighbouring blocks overlap. A block owns what lies before the tile of the next block; the last block along a
+dimension owns all that is left. Where blocks have the same tile, as along a dimension that the Member does not have,
+the first of them owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from autosched.analysis.bound_pipeline import BoundFunc
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.proof import is_never_negative
+from autosched.errors import ScheduleError
+
+
+class GridLoop(Protocol):
+    """A loop over blocks."""
+
+    @property
+    def name(self) -> str:
+        """Its name in indices."""
+
+    @property
+    def extent(self) -> int:
+        """Number of iterations."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedEdge:
+    """Along a dimension, points from ``next`` on belong to later blocks, unless ``block`` is the ``last`` one."""
+
+    dim: str
+    next: ix.Index
+    block: ix.Index
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBox:
+    """What a block owns: the part of its tile before all ``edges``, if each of ``first`` is its 0th block."""
+
+    edges: tuple[OwnedEdge, ...]
+    first: tuple[ix.Index, ...]
+
+    def narrowed(self, ranges: Mapping[str, tuple[int, int]]) -> OwnedBox:
+        """Return the same for blocks in inclusive ranges of some block loops."""
+        within = {name: ix.var(name, *r) for name, r in ranges.items()}
+        edges = (
+            replace(e, next=ix.substitute(e.next, within), block=ix.substitute(e.block, within)) for e in self.edges
+        )
+        return OwnedBox(tuple(edges), tuple(ix.substitute(block, within) for block in self.first))
+
+
+def owned_box(base: Mapping[str, ix.Index], grid: Sequence[GridLoop], func: str) -> OwnedBox:
+    """Return what each block owns of tiles that begin at ``base``, symbolic in the loops over blocks.
+
+    Raises:
+        ScheduleError: If tiles do not lie beside each other along dimensions of their own.
+    """
+    extents = {loop.name: loop.extent for loop in grid}
+    edges: list[OwnedEdge] = []
+    for dim, start in base.items():
+        moving = [v for v in ix.loop_vars(start).values() if extents.get(v.name, 1) > 1]
+        if len(moving) > 1 or any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in ix.atoms(start)):
+            raise ScheduleError(f"{func} is stored, but one block loop does not say where its tiles begin in {dim}")
+        for v in moving:
+            block = ix.var(v.name, v.lo, v.hi)
+            edges.append(OwnedEdge(dim, ix.substitute(start, {v.name: ix.add(block, 1)}), block, extents[v.name] - 1))
+    names = [name for e in edges for name in ix.loop_vars(e.block)]
+    if len(set(names)) < len(names):
+        raise ScheduleError(f"{func} is stored, but its tiles lie on a diagonal: a block loop moves several dimensions")
+    alone = [ix.var(n, 0, extent - 1) for n, extent in extents.items() if extent > 1 and n not in names]
+    return OwnedBox(tuple(edges), tuple(alone))
+
+
+def unowned_points(
+    func: BoundFunc, base: Mapping[str, ix.Index], limit: Mapping[str, ix.Index], owned: OwnedBox
+) -> str:  # fmt: skip
+    """Return why blocks may leave out points of a Func in what they write, or nothing.
+
+    Args:
+        func: The Func.
+        base: Lowest point of a block's tile, by dimension.
+        limit: Highest point.
+        owned: What of it each block writes.
+    """
+    writing = {name: 0 for block in owned.first for name in ix.loop_vars(block)}
+    edges = {e.dim: e for e in owned.edges}
+    for dim, (lo, hi) in zip(func.dims, func.region, strict=True):
+        tile = ix.substitute(base[dim], writing), ix.substitute(limit[dim], writing)
+        if not all(map(is_never_negative, _margins(*tile, (lo, hi), edges.get(dim)))):
+            return (
+                f"{func.name} is stored, but its blocks may leave out points of {dim} {lo} to {hi}, which other "
+                "kernels or the caller read; compute it at root"
+            )
+    return ""
+
+
+def _margins(first: ix.Index, last: ix.Index, whole: tuple[int, int], edge: OwnedEdge | None) -> Iterator[ix.Index]:
+    """Yield what must not be negative, for what blocks own of their tiles to be the whole range together.
+
+    Args:
+        first: First point of the tile of a block that writes.
+        last: Last point.
+        whole: The range.
+        edge: Where the tile of the next block begins, None if all tiles are the same.
+    """
+    lo, hi = whole
+    if edge is None:
+        yield ix.sub(lo, first)
+        yield ix.sub(last, hi)
+        return
+    (name,) = ix.loop_vars(edge.block)
+    yield ix.sub(lo, ix.substitute(first, {name: 0}))
+    yield ix.sub(ix.substitute(last, {name: edge.last}), hi)
+    before = {name: ix.var(name, 0, edge.last - 1)}
+    following = ix.substitute(edge.next, before)
+    yield ix.sub(following, ix.substitute(first, before))
+    yield ix.sub(ix.add(ix.substitute(last, before), 1), ix.minimum(following, hi + 1))

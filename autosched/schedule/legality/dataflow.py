@@ -1,0 +1,179 @@
+"""What a schedule computes, and where its values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.rewrites.cache_read import cached_source
+from autosched.schedule.kernel.memory_layout import sources_of
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.kernel.warp_reduction import drop_lane_loops
+from autosched.schedule.types import SHARED_LEVELS, Kernel, LoopKind, Schedule, StageId, StageTiling
+from autosched.target import Target
+
+
+def stages_exist(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Every stage that is given loops is one of the pipeline and does something; every Member has one."""
+    if any(not m.tilings for m in kernel.fused):
+        yield "it has a member without stages"
+        return
+    for t in kernel.tilings():
+        func = bound.funcs.get(t.stage.func)
+        if func is None or not 0 <= t.stage.number < len(func.stages):
+            yield f"it computes {t.stage}, which the pipeline does not have"
+        elif not _does_something(func.stages[t.stage.number]):
+            yield f"{t.stage} computes nothing (undefined, or an empty reduction); leave it out"
+
+
+def _does_something(stage: BoundStage) -> bool:
+    return bool(stage.values) and not stage.is_empty
+
+
+def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
+    """Every stage runs exactly once at root or in one Member, stages and producers before what needs them."""
+    seen: dict[StageId, int] = {}
+    inlined: set[str] = set()
+    for k, kernel in enumerate(schedule.kernels):
+        inlined |= {i.func for i in kernel.inlined}
+        for t in kernel.tilings():
+            if cached_source(t.stage.func) is not None:
+                continue  # every kernel may have a copy of its own
+            if t.stage in seen:
+                yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
+            seen[t.stage] = k
+    for func in bound.funcs.values():
+        stages = [StageId(func.name, s.number) for s in func.stages if _does_something(s)]
+        done = [seen[s] for s in stages if s in seen]
+        if func.name in inlined and done:
+            yield f"{func.name} is inlined in one kernel and computed in another"
+        elif func.name in inlined:
+            if func.is_output:
+                yield f"output {func.name} is inlined; compute it at root"
+            continue
+        elif len(done) < len(stages):
+            missing = next(s for s in stages if s not in seen)
+            yield f"{missing} is nowhere computed; add it as a root, a member or inlined"
+        if done != sorted(done):
+            yield f"the stages of {func.name} are computed out of order"
+        if func.is_output and any(
+            m.func == func.name and not m.materialised for k in schedule.kernels for m in k.fused
+        ):
+            yield f"output {func.name} must be computed at root, or be stored as a member"
+    yield from _producers_come_first(bound, schedule, seen)
+
+
+def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[StageId, int]) -> Iterator[str]:
+    last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
+    kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.fused if not m.materialised}
+    read = [sources_of(bound, kernel) for kernel in schedule.kernels]
+    for k, kernel in enumerate(schedule.kernels):
+        for m in (m for m in kernel.fused if m.materialised and m.func not in bound.outputs.values()):
+            if not any(m.func in r for n, r in enumerate(read) if n != k):
+                yield f"kernel {k} stores {m.func}, which nothing else reads; do not store it"
+        local = {m.func for m in kernel.fused} | {i.func for i in kernel.inlined}
+        for name in read[k]:
+            if name in local or name in bound.inputs or name in kernel.root_funcs:
+                continue
+            if name in kept:
+                if not _reads_directly(bound, kernel, name):  # but through a Func that is inlined in both kernels
+                    yield f"kernel {k} reads {name}, which kernel {kept[name]} computes for itself; compute it at root"
+            elif last.get(name, k) >= k:
+                yield f"kernel {k} reads {name}, which no earlier kernel has finished"
+
+
+def _reads_directly(bound: BoundPipeline, kernel: Kernel, name: str) -> bool:
+    """Whether a stage that a kernel has loops for reads a Func; `sources_are_available` complains of these."""
+    stages = (t.stage for t in kernel.tilings() if t.stage.func in bound.funcs)
+    return any(name in bound.stage(*s).sources for s in stages)
+
+
+def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """All root stages of a kernel run over one grid; several must be stages of one Func that keep to their points."""
+    if not kernel.roots:
+        yield "it has no root stage"
+        return
+    first = kernel.roots[0].tiling
+    grid = [(p.dim, p.extent) for p in first.of_kind(LoopKind.BLOCK)]
+    for root in kernel.roots[1:]:
+        t = root.tiling
+        if [(p.dim, p.extent) for p in t.of_kind(LoopKind.BLOCK)] != grid:
+            yield f"{t.stage} has other block loops than {first.stage}"
+        if t.stage.func != first.stage.func and kernel.mainloop_at is None:
+            yield f"{t.stage} and {first.stage} are different Funcs, which share a kernel only around MAINLOOP Members"
+            return
+    if len(kernel.root_funcs) > 1:
+        return  # `autosched.schedule.legality.mainloops`
+    if len(kernel.roots) > 1:
+        func = bound.funcs[first.stage.func]
+        if not all(is_private_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
+            yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
+        elif len({points_of_threads(drop_lane_loops(bound, r.tiling)) for r in kernel.roots}) > 1:
+            yield f"stages of {func.name} in one kernel need the same thread and serial loops"
+
+
+def points_of_threads(t: StageTiling) -> tuple[object, ...]:
+    """Return what decides which points a thread computes: thread loops in order, serial loops in any order."""
+    own = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
+    serial = sorted(p[:3] for p in own if p[3] is LoopKind.SERIAL)
+    return tuple(p[:3] for p in own if p[3] is LoopKind.THREAD), tuple(serial)
+
+
+def roots_are_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Root stages are listed once each, in the order they run: producers first, then updates in their order."""
+    stages = [r.tiling.stage for r in kernel.roots]
+    for before, stage in pairwise(stages):
+        if before == stage:
+            yield f"{stage} is listed twice as a root stage"
+        elif (bound.position[before.func], before.number) > (bound.position[stage.func], stage.number):
+            yield f"{stage} is listed after {before}, but must run before it; list root stages in the order they run"
+
+
+def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Every Member and inlined Func exists and is used; Members hold all stages of their Func."""
+    names = [m.func for m in kernel.fused] + [i.func for i in kernel.inlined]
+    for name in names:
+        if name not in bound.funcs:
+            yield f"{name} is no Func of this pipeline"
+            return
+    if len(set(names)) < len(names) or set(names) & set(kernel.root_funcs):
+        yield "a Func is placed twice in it"
+    read = sources_of(bound, kernel)
+    for name in names:
+        if name not in read:
+            yield f"nothing in it reads {name}"
+    for m in kernel.fused:
+        func = bound.funcs[m.func]
+        wanted = [s.number for s in func.stages if _does_something(s)]
+        if [t.stage.number for t in m.tilings] != wanted or any(t.stage.func != m.func for t in m.tilings):
+            yield f"member {m.func} must hold all {len(wanted)} stages of its Func, in order"
+        if sorted(m.storage_order) != sorted(func.dims):
+            yield f"storage order of {m.func} must list {', '.join(func.dims)}"
+        outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
+        if outside and not m.materialised and cached_source(m.func) is None:
+            yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it; store it, too"
+
+
+def cache_reads_are_outside_kernel(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Copies are made in shared memory, of arrays in global memory that other kernels or the caller have filled."""
+    inside = {*kernel.root_funcs, *(m.func for m in kernel.fused), *(i.func for i in kernel.inlined)}
+    for m in kernel.fused:
+        source = cached_source(m.func)
+        if source is None:
+            continue
+        if source in inside:
+            yield f"it stages {source}, which it computes itself"
+        if m.at.level not in SHARED_LEVELS:
+            yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK or MAINLOOP"
+    for name in inside - {m.func for m in kernel.fused}:
+        if cached_source(name) is not None:
+            yield f"{name} is no Member at BLOCK or MAINLOOP, and only such are copies of sources"
+
+
+def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Only Funcs with nothing but a pure definition can be substituted."""
+    for i in kernel.inlined:
+        func = bound.funcs[i.func]
+        if not func.is_pure or func.undefined:
+            yield f"{i.func} has updates and cannot be inlined"

@@ -1,0 +1,265 @@
+"""Members: computed where their consumers can see them, over the region they need, in the memory of their level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.cache_read import cached_source
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.kernel.tile_ownership import unowned_points
+from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.tilings import MAX_UNROLLED_LOADS, call_chain
+from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
+from autosched.target import Target
+
+MAX_THREAD_ELEMENTS = 64
+"""Largest number of register elements of one THREAD member."""
+
+
+def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Members are at BLOCK, MAINLOOP or THREAD; the other levels are named by the types but have no lowering yet."""
+    for m in kernel.fused:
+        if m.at.level not in (Level.BLOCK, Level.MAINLOOP, Level.THREAD):
+            yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
+
+
+def tile_alignments_are_valid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Only tiles in shared memory are aligned, in the dimension that is fastest there, to a remainder that exists."""
+    for m in kernel.fused:
+        if m.aligned is None:
+            continue
+        if m.at.level is not Level.BLOCK or not m.storage_order:
+            yield f"{m.func} is aligned, which only a Member at BLOCK with dimensions can be"
+        if not 0 <= m.aligned.remainder < m.aligned.multiple:
+            yield f"{m.func} is aligned to {m.aligned.remainder} modulo {m.aligned.multiple}, which no column is"
+
+
+def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """What is stored to global memory as well is computed once for each block, at its own points."""
+    for m in kernel.fused:
+        if not m.materialised:
+            continue
+        func = bound.funcs[m.func]
+        if m.at.level is not Level.BLOCK:
+            yield f"{m.func} is stored to global memory, which only a Member at BLOCK can be, not at {m.at.level.name}"
+        elif cached_source(m.func) is not None:
+            yield f"{m.func} is a copy of what is in global memory already; do not store it"
+        elif len(func.nonempty_stages) != 1 or not func.is_pure or not is_private_tile(func, func.nonempty_stages[0]):
+            yield f"{m.func} has updates; a Member that is stored to global memory has one pure definition"
+
+
+def thread_depth(t: StageTiling) -> int:
+    """Return the number of loops down to and including the last block or thread loop."""
+    kinds = (LoopKind.BLOCK, LoopKind.THREAD)
+    return 1 + max((k for k, p in enumerate(t.loops) if p.kind in kinds), default=-1)
+
+
+def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """A Member's host is computed here, and all readers of the Member lie in the host, inside the given depth."""
+    tilings = {t.stage: t for t in kernel.tilings()}
+    roots = {r.tiling.stage for r in kernel.roots}
+    by_func = {m.func: m for m in kernel.fused}
+    for m in kernel.fused:
+        host = tilings.get(m.at.host)
+        if host is None:
+            yield f"{m.func} is computed in {m.at.host}, which is not computed in this kernel"
+            return
+        if m.at.level is Level.BLOCK:
+            blocks = len(host.of_kind(LoopKind.BLOCK))
+            if m.at.host not in roots or m.at.depth != blocks:
+                yield f"{m.func} at BLOCK must be in a root, inside its {blocks} block loops"
+            continue
+        if m.at.level is Level.MAINLOOP:
+            continue  # `autosched.schedule.legality.mainloops`
+        parent = by_func.get(m.at.host.func)
+        least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(host)
+        if kernel.mainloop_at is not None and kernel.mainloop_at.host == m.at.host:
+            least = max(least, kernel.mainloop_at.depth)  # what a thread computes for itself lasts for a step
+        if not least <= m.at.depth <= len(host.loops):
+            yield f"{m.func} at THREAD in {m.at.host} must be at a depth from {least} to {len(host.loops)}"
+        if m.at.host.func == m.func or _ancestor(by_func, m.at.host, m.func):
+            yield f"{m.func} is computed inside itself"
+            return
+    for m in kernel.fused:
+        if m.at.level is Level.THREAD:
+            for reader in readers(bound, kernel, m.func):
+                if not _inside(by_func, reader, m):
+                    yield f"{reader} reads {m.func} outside {m.at.host}, where it is computed for one thread"
+
+
+def readers(bound: BoundPipeline, kernel: Kernel, name: str) -> list[StageId]:
+    """Return the stages with loops of their own that read a Func, directly or through inlined Funcs."""
+    inlined = {i.func for i in kernel.inlined}
+    found = []
+    for t in kernel.tilings():
+        if t.stage.func != name and name in transitive_sources(
+            bound, bound.stage(t.stage.func, t.stage.number), inlined
+        ):
+            found.append(t.stage)
+    return found
+
+
+def transitive_sources(bound: BoundPipeline, stage: BoundStage, inlined: set[str]) -> set[str]:
+    """Return everything a stage reads, inlined Funcs looked through."""
+    found: set[str] = set()
+    queue = list(stage.sources)
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            if name in inlined:
+                queue += bound.funcs[name].stages[0].sources
+    return found
+
+
+def _ancestor(by_func: dict[str, FusedProducer], stage: StageId, name: str) -> bool:
+    seen: set[str] = set()
+    while stage.func in by_func and stage.func not in seen:
+        if stage.func == name:
+            return True
+        seen.add(stage.func)
+        stage = by_func[stage.func].at.host
+    return False
+
+
+def _inside(by_func: dict[str, FusedProducer], reader: StageId, m: FusedProducer) -> bool:
+    """Whether a stage is the host itself or is computed, at some depth, inside the host at the Member's place."""
+    stage, steps = reader, 0
+    while steps <= len(by_func):
+        if stage == m.at.host:
+            return True
+        parent = by_func.get(stage.func)
+        if parent is None or parent.at.level is not Level.THREAD:
+            return False
+        if parent.at.host == m.at.host:
+            return parent.at.depth >= m.at.depth
+        stage, steps = parent.at.host, steps + 1
+    return False
+
+
+def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
+    """The loops of a Member walk the region its host needs: exactly in registers, at least in shared memory."""
+    for nest, t in _member_nests(plan):
+        allocation = plan.allocations[nest.stage.func]
+        for d in nest.stage.loops:
+            need, cover = nest.extents[d.name], t.extent(d.name)
+            if allocation.level is Level.THREAD and not d.reduction and cover != need:
+                yield f"{t.stage} in registers needs exactly {need} points of {d.name}, its loops have {cover}"
+            elif cover < need:
+                yield f"{t.stage} needs {need} points of {d.name}, its loops cover {cover}"
+        if allocation.level is Level.THREAD and t.of_kind(LoopKind.THREAD):
+            yield f"{t.stage} is computed inside one thread and cannot have thread loops"
+
+
+def stored_tiles_have_owners(plan: KernelPlan) -> Iterator[str]:
+    """Tiles of stored Members lie beside each other along block loops of their own, so that one block owns a point."""
+    yield from plan.unowned.values()
+
+
+def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
+    """What blocks own of their tiles is together all of a Func that is stored to global memory."""
+    for nest, _ in _member_nests(plan):
+        owned = plan.owned.get(nest.stage.func)
+        if owned is not None:
+            problem = unowned_points(plan.bound.funcs[nest.stage.func], nest.low, nest.high, owned)
+            if problem:
+                yield problem
+
+
+def _member_nests(plan: KernelPlan) -> list[tuple[Nest, StageTiling]]:
+    tilings = {t.stage: t for m in plan.kernel.fused for t in m.tilings}
+    groups = (*plan.steps, *plan.thread_nests)
+    return [(n, tilings[n.id]) for g in groups for n in g if n.id in tilings]
+
+
+def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
+    """THREAD members are small, written at their own points, and read at constants once loops are unrolled."""
+    nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
+    for m in plan.kernel.fused:
+        if m.at.level is not Level.THREAD:
+            continue
+        allocation = plan.allocations[m.func]
+        if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
+            yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
+        if not all(is_private_tile(allocation.func, s) for s in allocation.func.nonempty_stages):
+            yield f"{m.func} writes at computed points and cannot live in registers"
+        for n in nests.values():
+            if n.stage.func in plan.bound.consumers[m.func] and not _read_at_constants(plan, n, m.func, nests):
+                yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
+
+
+def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
+    allocation = plan.allocations[name]
+    passed_on = plan.inlined & plan.bound.consumers[name]
+    constant = {loop.name for loop in _unrolled_loops(n, nests)}
+    start = n.point()
+    queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]
+    seen: set[tuple[str, ...]] = set()
+    while queue:
+        stage, at = queue.pop()
+        for f in stage.footprints:
+            if f.source == stage.func or (f.source != name and f.source not in passed_on):
+                continue
+            func = plan.bound.funcs[f.source]
+            choices = [[ix.substitute(i, at) for i in dim] for dim in f.dims]
+            if f.source == name:
+                for dim, options in zip(func.dims, choices, strict=True):
+                    for i in options:
+                        offset = ix.sub(i, allocation.base[dim])
+                        atoms = [t for t in ix.atoms(offset) if isinstance(t, ix.Atom) and t.kind in ("data", "select")]
+                        if atoms or not set(ix.loop_vars(offset)) <= constant:
+                            return False
+                continue
+            for pick in range(max((len(c) for c in choices), default=1)):
+                point = {d: c[min(pick, len(c) - 1)] for d, c in zip(func.dims, choices, strict=True)}
+                text = (f.source, *(ix.key(i) for i in point.values()))
+                if text not in seen:
+                    seen.add(text)
+                    queue.append((func.stages[0], point))
+    return True
+
+
+def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
+    """A kernel's unrolled loops, THREAD members inside each other's included, do not repeat code without end.
+
+    Compilers take minutes for tens of thousands of loads in one kernel, twice where it has an interior of its own. The
+    terms of a nest that is computed in steps are not counted: what they repeat is limited by itself.
+    """
+    nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
+    copies = {n.id: math.prod(loop.extent for loop in _unrolled_loops(n, nests)) for n in nests.values()}
+    loads = {name: copies[name] * call_chain(plan.bound, [name], set(plan.inlined)) for name in nests}
+    if sum(loads.values()) > max(MAX_UNROLLED_LOADS, _fewest_loads(plan)):
+        most = max(loads, key=loads.__getitem__)
+        yield (
+            f"unrolled, the kernel would have {sum(loads.values())} loads, more than {MAX_UNROLLED_LOADS}; "
+            f"{loads[most]} of them are in {copies[most]} copies of {most}"
+        )
+
+
+def _fewest_loads(plan: KernelPlan) -> int:
+    """Return the loads of a kernel that no other schedule divides further: of a single stage, in one copy."""
+    (first, *others) = [n for g in (*plan.steps, *plan.thread_nests) for n in g]
+    return 0 if others else sum(first.stage.load_counts.values())
+
+
+def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
+    """Return the loops around a stage, inside its thread, that are unrolled."""
+    found: list[NestLoop] = []
+    current: Nest | None = n
+    depth = len(n.loops)
+    while current is not None:
+        at = current.at
+        in_thread = at is not None and at.level is Level.THREAD
+        unrolled = {
+            LoopKind.SERIAL: current.unrolls_points,
+            LoopKind.REDUCTION: current.unrolls_terms and not current.mainloop_count,
+        }
+        walked = current.walked
+        found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in walked]
+        if at is None or not in_thread:
+            break
+        current, depth = nests.get(at.host), at.depth
+    return found

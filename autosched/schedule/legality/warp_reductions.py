@@ -1,0 +1,79 @@
+"""Lanes that share the terms of a reduction: which updates they may share, which loops, and where they stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.kernel.warp_reduction import accumulation_of, lane_loops, warp_lane_count
+from autosched.schedule.plan import KernelPlan
+from autosched.schedule.policy import in_registers
+from autosched.schedule.types import Kernel, LoopKind, StageTiling
+from autosched.target import Target
+
+SHUFFLED_BYTES = (4, 8)
+"""Sizes of elements that lanes exchange."""
+
+
+def warp_reductions_are_associative(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Threads share the terms of updates ``f[p] = f[p] op value`` alone, in one loop that is threadIdx.x of a GPU."""
+    shared = [t for t in kernel.tilings() if lane_loops(bound.stage(*t.stage), t.loops)]
+    for t in shared:
+        reason = _why_not(bound, t, target)
+        if reason:
+            yield f"threads share the terms of {t.stage}: {reason}"
+    if shared and kernel.mainloop_at is not None:
+        yield f"threads share the terms of {shared[0].stage} in a kernel that computes reductions in steps"
+    at_root = {warp_lane_count(bound, r.tiling) for r in kernel.roots} - {1}
+    if len(at_root) > 1:
+        counts = " and ".join(map(str, sorted(at_root)))
+        yield f"root stages share their terms between {counts} threads; give all of them the same number"
+
+
+def _why_not(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
+    """Return why threads cannot share the terms of a stage as its loops say, or nothing."""
+    func, stage = bound.funcs[t.stage.func], bound.stage(*t.stage)
+    (loop, *others) = lane_loops(stage, t.loops)
+    threads = [p for p in t.of_kind(LoopKind.THREAD) if p.extent > 1]
+    points = math.prod(p.extent for p in t.of_kind(LoopKind.SERIAL))
+    w = loop.extent
+    if target.kind != "cuda":
+        return f"{target.name} has no warps"
+    if others:
+        return f"only one of {', '.join(p.dim for p in (loop, *others))} may have a thread loop"
+    if w & (w - 1) or not 2 <= w <= target.warp_size:
+        return f"loop {loop.dim} has {w} threads, but a power of two from 2 to {target.warp_size} exchange values"
+    if threads[0] != loop:
+        return f"loop {loop.dim} must be the first thread loop"
+    if accumulation_of(bound, t.stage) is None or not is_private_tile(func, stage):
+        return "it must be an update of its own point that accumulates in any order"
+    if any(d.bytes_ not in SHUFFLED_BYTES for d in func.dtypes):
+        return f"elements of {', '.join(d.name for d in func.dtypes)} are not exchanged, only those of 4 or 8 bytes"
+    if not in_registers(points, len(func.dtypes)):
+        return f"a thread has {points} points, too many to hold them in registers"
+    return ""
+
+
+def lanes_cover_all_terms(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """The loops over what threads share cover its terms, and no thread has a round in which there are none left."""
+    for t in kernel.tilings():
+        stage = bound.stage(*t.stage)
+        for lanes in lane_loops(stage, t.loops):
+            own = [p for p in t.loops if p.dim == lanes.dim]
+            terms, cover = stage.loop(lanes.dim).extent, math.prod(p.extent for p in own)
+            rounds = next((p.extent for p in own if p.kind is LoopKind.REDUCTION), 1)
+            if cover < terms or (rounds > 1 and cover - cover // rounds >= terms):
+                yield f"loops {lanes.dim} of {t.stage} have {cover} iterations for {terms} terms"
+
+
+def lanes_fit_one_warp(plan: KernelPlan) -> Iterator[str]:
+    """Threads that share terms are neighbours in one warp: rows of the block hold whole groups of them."""
+    for group in plan.steps:
+        for n in group:
+            if n.lanes is not None and plan.block[0] % n.lanes.extent:
+                yield (
+                    f"{n.lanes.extent} threads share the terms of {n.id}, but a row of the block has {plan.block[0]}, "
+                    "of which groups of so many are not in one warp each"
+                )

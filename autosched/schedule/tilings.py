@@ -1,0 +1,126 @@
+"""Building loops for stages: sizes, stages that may share a kernel, random tilings of Members, inlined calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.schedule.kernel.thread_fusion import is_private_tile
+from autosched.schedule.policy import unrolls_reduction
+from autosched.schedule.types import Loop, LoopKind, StageId
+from autosched.target import Target
+
+MOST_CALLS = (1 << 31) - 1
+"""Call counts stop here; chains of Funcs that each read two others would need astronomical numbers."""
+MAX_UNROLLED_LOADS = 2048
+"""Largest number of loads in a kernel whose loops are unrolled; compilers take seconds from here on, then minutes."""
+
+
+def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> dict[str, int]:
+    """Return the number of points of each loop of a stage over a box of its Func with these extents."""
+    pure = dict(zip(func.dims, extents, strict=True))
+    return {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
+
+
+def fusable_roots(func: BoundFunc) -> list[list[BoundStage]]:
+    """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one.
+
+    Of very many, a kernel takes as many as compilers take: up to `MAX_UNROLLED_LOADS` with their reductions unrolled.
+    """
+    groups: list[list[BoundStage]] = []
+    keeping, loads = False, 0  # whether the last group's stages do, and how much they load
+    for stage in func.stages:
+        if not stage.values or stage.is_empty:
+            continue
+        own, more = is_private_tile(func, stage), _unrolled_loads(stage)
+        if keeping and own and loads + more <= MAX_UNROLLED_LOADS:
+            groups[-1].append(stage)
+            loads += more
+        else:
+            groups.append([stage])
+            loads = more
+        keeping = own
+    return groups
+
+
+def _unrolled_loads(stage: BoundStage) -> int:
+    terms = prod(d.extent for d in stage.reductions)
+    return sum(stage.load_counts.values()) * (terms if unrolls_reduction(1, terms) else 1)
+
+
+def inlined_calls(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> dict[str, int]:
+    """Return how many times each inlined Func is evaluated by one evaluation of each stage."""
+    calls: dict[str, int] = {}
+
+    def count(stage: BoundStage, times: int) -> None:
+        for source, n in stage.load_counts.items():
+            if source in inlined:
+                calls[source] = min(calls.get(source, 0) + n * times, MOST_CALLS)
+
+    for s in stages:
+        count(bound.stage(s.func, s.number), 1)
+    for name in reversed(list(bound.funcs)):  # consumers first, so that each Func's count is complete when it is used
+        if name in calls:
+            count(bound.funcs[name].stages[0], calls[name])
+    return calls
+
+
+def call_chain(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> int:
+    """Return the largest number of loads that one evaluation of a stage makes once Funcs are inlined."""
+    worst = 0
+    for s in stages:
+        stage = bound.stage(s.func, s.number)
+        calls = inlined_calls(bound, [s], inlined)
+        total = sum(stage.load_counts.values())
+        total += sum(n * sum(bound.funcs[f].stages[0].load_counts.values()) for f, n in calls.items())
+        worst = max(worst, total)
+    return worst
+
+
+def random_factorisation(rng: np.random.Generator, extent: int, choices: Sequence[int], limit: int = 1 << 30) -> int:
+    """Draw an extent from ``choices`` (or the whole extent when it is small), at most ``extent`` and ``limit``."""
+    legal = [c for c in choices if c <= extent and c <= limit] or [1]
+    if 1 < extent <= min(16, limit) and rng.random() < 0.3:
+        return extent
+    return int(rng.choice(legal))
+
+
+def member_tiling(
+    rng: np.random.Generator, func: BoundFunc, stage: BoundStage, extents: Mapping[str, int],
+    block: tuple[int, int, int], target: Target,
+) -> tuple[Loop, ...]:  # fmt: skip
+    """Draw thread and serial loops of a BLOCK member; each parallel dimension is walked by threads, then serially."""
+    sizes = {d.name: d.extent if d.reduction else extents[d.name] for d in stage.loops}
+    parallel = [d.name for d in stage.loops if d.parallel]
+    threads: list[Loop] = []
+    serial: list[Loop] = []
+    budget = target.max_threads_per_block
+    for k in rng.permutation(len(parallel)):
+        d = parallel[k]
+        t = 1
+        if len(threads) < 3 and rng.random() < 0.85:
+            here = block[len(threads)]
+            wanted = here if here > 1 and rng.random() < 0.7 else int(rng.choice([2, 4, 8, 16, 32]))
+            t = min(wanted, sizes[d], budget, target.max_block_dim[len(threads)])
+        budget //= t
+        if t > 1:
+            threads.append(Loop(d, LoopKind.THREAD, t))
+        rest = -(-sizes[d] // t)
+        if rest > 1 or (t == 1 and stage.loop(d).reduction):  # a reduction loop is listed even if it has one iteration
+            serial.append(Loop(d, LoopKind.SERIAL, rest))
+    terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions if d.name not in parallel]
+    for loop in serial:
+        terms.insert(int(rng.integers(0, len(terms) + 1)), loop)
+    return (*threads, *terms)
+
+
+def thread_tiling(rng: np.random.Generator, stage: BoundStage, extents: Mapping[str, int]) -> tuple[Loop, ...]:
+    """Draw the order of the serial loops of a THREAD member; their extents follow from the region."""
+    pure = [Loop(d.name, LoopKind.SERIAL, extents[d.name]) for d in stage.loops if not d.reduction]
+    mixed = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions]
+    for k in rng.permutation(len(pure)):
+        mixed.insert(int(rng.integers(0, len(mixed) + 1)), pure[k])
+    return tuple(mixed)
