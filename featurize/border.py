@@ -1,9 +1,9 @@
 """Which blocks run code with clamps and guards, and what guards there are.
 
-`autosched.lower.interior` decides that exactly, for one schedule at a time. Here it is worked out by dimension, from
-the grid and the domain, as if dimensions of the same name were divided alike: two blocks of each dimension in which an
-index is clamped, the last one where tiles do not fill the domain, and all where whole groups are computed that blocks
-do not begin with.
+`autosched.lower.passes.partition_interior` decides that exactly, for one schedule at a time. Here it is worked out by
+dimension, from the grid and the domain, as if dimensions of the same name were divided alike: two blocks of each
+dimension in which an index is clamped, the last one where tiles do not fill the domain, and all where whole groups are
+computed that blocks do not begin with.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.featurize.memories import REGISTER
 from autosched.featurize.model import Evaluation, KernelModel
+from autosched.lower.builder import CheckedIndex
+from autosched.lower.global_layout import global_arrays
 from autosched.lower.ir import If
-from autosched.lower.kernel import BodyBuilder
-from autosched.lower.layout import global_arrays
+from autosched.lower.lower_kernel import KernelBuilder
 from autosched.lower.program import Program
-from autosched.lower.scope import Condition
 from autosched.runtime.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.emulated import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
@@ -151,7 +151,7 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     stored = program.schedule.materialised
     arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in stored])
     plan = plan_kernel(bound, kernel)
-    body = BodyBuilder(plan, arrays, names_in(plan.bound, program))
+    body = KernelBuilder(plan, arrays, names_in(plan.bound, program))
     body.build(shared_layout(plan))
     split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
     if split and trace.requests[: len(body.out.site_depths)].any():  # these stand outside the interior
@@ -160,7 +160,7 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     return any(undecided(c, here) for c in body.out.conditions.values())
 
 
-def undecided(condition: Condition, block: Mapping[str, tuple[int, int]]) -> bool:
+def undecided(condition: CheckedIndex, block: Mapping[str, tuple[int, int]]) -> bool:
     """Whether the threads of a block do not all answer a condition in the same way."""
     lo, hi = ix.bounds(condition.index, block)
     match condition.kind:

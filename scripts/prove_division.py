@@ -3,8 +3,8 @@
     python scripts/prove_division.py [--constants 3,0.1,12.92] [--quick]
 
 For each constant, all 2**32 float32 dividends; then, for all 2**23 mantissas a divisor can have, the dividends whose
-quotients lie nearest to the midpoint of two floats, where a wrong rounding would show (autosched/codegen/divide.py has
-the reason). Exits with 1 if any quotient differs.
+quotients lie nearest to the midpoint of two floats, where a wrong rounding would show
+(autosched/codegen/constant_division.py has the reason). Exits with 1 if any quotient differs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosched.codegen.divide import ConstantDivision, constant_division
+from autosched.codegen.constant_division import ConstantDivision, constant_division
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lang.dtypes import float32
 from autosched.runtime.host_compiler import compile_shared_library, kernel_flags

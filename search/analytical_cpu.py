@@ -11,7 +11,8 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
   read too far and runs alone.
 * Lanes that access elements two to four apart (as where a lane has several points in a row) need shuffles. Where they
   stand at quotients (``f[x // 2]``) that two or four lanes share, so many go together: they load vectors, and access
-  all else so far apart (`autosched.codegen.phases`). At other quotients, or where data says, they go one by one.
+  all else so far apart (`autosched.lower.passes.cpu.unroll_by_period`). At other quotients, or where data says, they go
+  one by one.
 * Where lanes lie further apart, but evenly, gcc is not told to form vectors. It does so element by element, but not
   where loads lie a power of two apart that is more than a vector, or several between a lane and the next (it takes both
   for parts of one long access that it then cannot permute), nor of float16 unless the points of a thread share them.
@@ -30,7 +31,7 @@ squares, step by step (`ALONE` is what that is more than the root of both sums).
 * Boundary conditions that take remainders do so for each lane in blocks at those ends of the result at which rows reach
   beyond an array, of which there may be no others.
 * The running sums of a reduction stay in registers if they are few and their rows the same in all blocks; wide rows are
-  gone through in strips (`autosched.codegen.strips`).
+  gone through in strips (`autosched.lower.passes.cpu.strip_mine`).
   If they are very few, each addition waits for the one before, unless sums are so short that others begin meanwhile;
   so it is with those of lanes that run one by one, if they are floating-point numbers.
   What each term reads of another term's result, as in running sums, comes back from memory.
@@ -57,13 +58,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.codegen.strips import LANES as STRIPS
-from autosched.codegen.strips import LEAST_LEFT, SUMS_BYTES
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.host import has_vector_math
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.strip_mine import LANES as STRIPS
+from autosched.lower.passes.cpu.strip_mine import LEAST_LEFT, SUMS_BYTES
 from autosched.search.cpu_inputs import cpu_inputs
 from autosched.search.cpu_memory import SHARE_OF_CACHE, moved, per
 from autosched.search.cpu_rates import CPU_COMPONENTS, rates_of

@@ -9,11 +9,11 @@ from math import gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.codegen.phases import MOST_PHASES
 from autosched.featurize.accesses import AccessGroup, Row
 from autosched.featurize.model import KernelModel
 from autosched.featurize.structure import spot_storage
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.unroll_by_period import MOST_PHASES
 from autosched.search.align import array_in_memory
 
 Ints = NDArray[np.int64]
@@ -63,7 +63,9 @@ def indices_walked(group: AccessGroup, dim: str, rows: int) -> Ints:
 
 
 def phases_of(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
-    """Return how many lanes the C backend takes together (`autosched.codegen.phases`); 1 where it does not.
+    """Return the period by which the C backend unrolls a lane loop; 1 where it does not.
+
+    See `autosched.lower.passes.cpu.unroll_by_period`.
 
     That the blocks and tiles of a lane loop begin where a period does is taken for granted if it is a power of two.
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.codegen.rows import ROWS
 from autosched.featurize.alike import alike, alike_rows
 from autosched.featurize.kinds import THREAD
 from autosched.featurize.model import KernelModel
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.unroll_and_jam import ROWS
 from autosched.search.block_reads import read_by_blocks
 from autosched.search.kernel_work import FIELD, KernelWork
 from autosched.search.shared_rows import SPARED

@@ -7,10 +7,10 @@ from dataclasses import astuple, dataclass
 from math import ceil, prod
 
 from autosched.analysis.bound_pipeline import BoundStage
-from autosched.codegen.lanes import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.featurize.accesses import AccessGroup, Points, StageAccesses
 from autosched.featurize.model import KernelModel
 from autosched.lang.dtypes import float16
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.boundaries import Boundary, boundaries
@@ -53,7 +53,7 @@ class LaneWork:
         serial: What keeps gcc from forming vectors: a division without an instruction, gathers of elements of less than
             4 bytes, stores where data say in loops that it is not told to take in vectors, lanes at quotients.
         put: Stores where data say that come lane by lane, after what is worked out in vectors
-            (`autosched.codegen.two_steps`).
+            (`autosched.lower.passes.cpu.split_scatter_loop`).
         once: Operations that are the same in all lanes.
         operations: How many operations there are.
         wide: Contiguous accesses, in vectors of 4-byte lanes.
@@ -203,7 +203,7 @@ class LaneWorks:
         """Note stores where data say: one by one where processors have no instruction for them.
 
         Of loops over lanes that touch elements of less than 4 bytes far from each other gcc forms no vectors at all, as
-        it is not told to (`walks_along_memory`, `scatters`).
+        it is not told to (`is_unit_stride`, `is_scatter`).
         """
         places = sum(None in g.rows and self._step(stage, g, moves, wild) is None for g in access.stores)
         steps = [(self._model.facts.itemsize(g), self._step(stage, g, moves, wild)) for g in access.loads]

@@ -13,9 +13,9 @@ from math import gcd
 
 import numpy as np
 
-from autosched.codegen.lanes import MAX_VECTOR_STEP
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.schedule.types import StageId
 from autosched.search.align import array_in_memory
 from autosched.search.lane_accesses import indices_walked

@@ -1,14 +1,21 @@
-"""What rows of lanes share that the C backend takes together (`autosched.codegen.rows`): loads and inlined Funcs."""
+"""Loads and inlined Funcs that jammed rows share (`autosched.lower.passes.cpu.unroll_and_jam`)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.codegen.lanes import MAX_VECTOR_STEP
-from autosched.codegen.rows import LEAST_LOADS, MOST_LOADS_LEFT, MOST_OPERATIONS, MOST_STREAMS, NEAR, ROWS
 from autosched.featurize.accesses import AccessGroup
 from autosched.featurize.model import KernelModel
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.unroll_and_jam import (
+    LEAST_LOADS,
+    MOST_LOADS_LEFT,
+    MOST_OPERATIONS,
+    MOST_STREAMS,
+    NEAR,
+    ROWS,
+)
 from autosched.schedule.types import StageId
 from autosched.search.lane_accesses import indices_walked
 from autosched.search.lane_work import LANE_BYTES, LaneWorks

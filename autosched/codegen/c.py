@@ -8,32 +8,32 @@ from importlib.resources import files
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices.index import Index, substitute
-from autosched.codegen.boolean_index import BooleanIndices
-from autosched.codegen.carried_values import keep_carried_values
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
-from autosched.codegen.lane_ranges import without_clamps
-from autosched.codegen.lanes import (
-    follows_data,
-    lanes_innermost,
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math, workarounds
+from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.warp_reduce import print_lane_loop_reduce
+from autosched.lang.dtypes import DType
+from autosched.lower.ir import Barrier, For, If, KernelIR, LetIndex, LoopRole, Stmt, Store, WarpReduce, walk
+from autosched.lower.passes.coalesce_accesses import names_in
+from autosched.lower.passes.cpu.boolean_index import BooleanIndices
+from autosched.lower.passes.cpu.distribute_lane_loop import (
+    is_gather,
+    is_scatter,
+    is_unit_stride,
+    make_lane_loop_innermost,
     names_in_indices,
     names_used,
-    scatters,
-    walks_along_memory,
 )
-from autosched.codegen.loop_dependence import carries_dependence
-from autosched.codegen.phases import in_phases
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math, workarounds
-from autosched.codegen.private import spread_over_threads
-from autosched.codegen.rows import rows_together
-from autosched.codegen.shuffles import print_combined_lanes
-from autosched.codegen.statements import Writer, condition_text, simple_statement
-from autosched.codegen.strips import in_strips, keeps_sums
-from autosched.codegen.two_steps import TwoSteps, in_two_steps
-from autosched.lang.dtypes import DType
-from autosched.lower.ir import Barrier, For, If, KernelIR, LetIndex, LoopRole, Shuffle, Stmt, Store, walk
+from autosched.lower.passes.cpu.expand_private_arrays import expand_private_arrays
+from autosched.lower.passes.cpu.loop_dependence import carries_dependence
+from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
+from autosched.lower.passes.cpu.split_index_set import split_at_clamps
+from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
+from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
+from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
+from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.program import Program
-from autosched.lower.vectors import names_in
 
 ENTRY = "as_run"
 MARKER = "CARRIES_DEPENDENCE"
@@ -124,7 +124,7 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
 
 class _Printer:
     def __init__(self, kernel: KernelIR, writer: Writer, guarded: bool = True) -> None:
-        self.kernel = spread_over_threads(kernel)
+        self.kernel = expand_private_arrays(kernel)
         self.w = writer
         self._guarded = guarded
         self._indices = BooleanIndices(self.kernel.body)
@@ -175,8 +175,8 @@ class _Printer:
                     self._if(s)
                 case Barrier():
                     self.w.line("// all threads meet")
-                case Shuffle():
-                    print_combined_lanes(s, self.w)
+                case WarpReduce():
+                    print_lane_loop_reduce(s, self.w)
                 case _:
                     if isinstance(s, LetIndex):
                         self._bound[s.name] = substitute(s.index, self._bound)
@@ -209,7 +209,7 @@ class _Printer:
 
     def _lanes(self, s: For) -> None:
         """Print a lane loop as vectorisable loops around straight-line pieces."""
-        for scope in in_strips(s, self._namer):
+        for scope in strip_mine(s, self._namer):
             self.w.open("{")
             self._pieces(scope)
             self.w.close()
@@ -219,17 +219,17 @@ class _Printer:
         *between, last = s.body
         if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
             return None
-        return rows_together(replace(s, body=(*between, *lanes_innermost(last))), self._namer)
+        return unroll_and_jam(replace(s, body=(*between, *make_lane_loop_innermost(last))), self._namer)
 
     def _pieces(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
             match s:
                 case For(role=LoopRole.THREAD):
-                    for loop in in_phases(s, self._namer):
-                        for part in (loop,) if loop.few_points else without_clamps(loop):
+                    for loop in unroll_by_period(s, self._namer):
+                        for part in (loop,) if loop.few_points else split_at_clamps(loop):
                             self._lane_loop(part)
                 case For():
-                    self._loop_of_pieces(rows_together(s, self._namer) or s)
+                    self._loop_of_pieces(unroll_and_jam(s, self._namer) or s)
                 case If() if any(isinstance(t, For) for t in s.then):
                     self.w.open(f"if ({self._condition(s)}) {{")
                     self._pieces(s.then)
@@ -255,7 +255,7 @@ class _Printer:
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         body()
-        if follows_data(s) or (around is not None and keeps_sums(s, around)):
+        if is_gather(s) or (around is not None and keeps_sums_in_registers(s, around)):
             self.w.line("ONE_BY_ONE;")
         self._mark(carries)
         self.w.close()
@@ -274,24 +274,26 @@ class _Printer:
         if carries:
             self.w.line(f"{MARKER};")
 
-    def _steps_before(self, s: For) -> tuple[list[For], list[TwoSteps]]:
+    def _steps_before(self, s: For) -> tuple[list[For], list[SplitScatter]]:
         """Return a loop's lane loops, and each in two steps: none if it holds more, or a first step depends on it."""
-        if not follows_data(s) or not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
+        if not is_gather(s) or not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
             return [], []
-        loops = [part for t in s.body if isinstance(t, For) for part in without_clamps(t)]
-        steps = [found for part in loops if (found := in_two_steps(part, self._namer))]
+        loops = [part for t in s.body if isinstance(t, For) for part in split_at_clamps(t)]
+        steps = [found for part in loops if (found := split_scatter_loop(part, self._namer))]
         names = names_used([found.first for found in steps])
-        names |= names_in_indices([e for found in steps for e in (*found.first.limits, *found.first.starts)])
+        names |= names_in_indices(
+            [e for found in steps for e in (*found.first.upper_bounds, *found.first.lower_bounds)]
+        )
         return loops, steps if len(steps) == len(loops) and s.name not in names else []
 
     def _lane_loop(self, s: For) -> None:
-        steps = in_two_steps(s, self._namer)
+        steps = split_scatter_loop(s, self._namer)
         if steps:
             self._two_ways(lambda: self._whole([s]), [steps], lambda: self._second([steps]))
         else:
             self._whole([s])
 
-    def _two_ways(self, whole: Callable[[], None], steps: Sequence[TwoSteps], second: Callable[[], None]) -> None:
+    def _two_ways(self, whole: Callable[[], None], steps: Sequence[SplitScatter], second: Callable[[], None]) -> None:
         """Print lane loops that store where data say; the compiler takes the way that suits the processor."""
         self.w.line("#ifdef AS_SCATTERS")
         whole()
@@ -306,17 +308,17 @@ class _Printer:
 
     def _whole(self, loops: Sequence[For]) -> None:
         for s in loops:
-            self._loop_over_lanes(s, not s.few_points and (walks_along_memory(s) or scatters(s)))
+            self._loop_over_lanes(s, not s.few_points and (is_unit_stride(s) or is_scatter(s)))
 
-    def _second(self, steps: Sequence[TwoSteps]) -> None:
+    def _second(self, steps: Sequence[SplitScatter]) -> None:
         for s in steps:
             self._loop_over_lanes(s.second, False)
 
     def _loop_over_lanes(self, s: For, in_vectors: bool) -> None:
-        start = extreme_text("max", s.starts or (0,))
-        if any(map(is_wide, s.starts)):  # a lane's number is an int
+        start = extreme_text("max", s.lower_bounds or (0,))
+        if any(map(is_wide, s.lower_bounds)):  # a lane's number is an int
             start = f"(int)as_min_i64({s.extent}, {start})"
-        end = extreme_text("min", (s.extent, *s.limits))
+        end = extreme_text("min", (s.extent, *s.upper_bounds))
         if in_vectors:
             self.w.line("#pragma omp simd")
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")

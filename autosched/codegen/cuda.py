@@ -8,13 +8,13 @@ from importlib.resources import files
 
 from autosched.codegen.expressions import counter_type, local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.codegen.shuffles import WARP, print_shuffle
 from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.warp_reduce import WARP, print_shuffle
 from autosched.lang.dtypes import DType, int32
-from autosched.lower.copies import with_copies
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Shuffle, Stmt, walk
-from autosched.lower.vectors import vector_bytes, vectorise
-from autosched.lower.widen import widen
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, WarpReduce, walk
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses, vector_bytes
+from autosched.lower.passes.insert_async_copies import insert_async_copies
+from autosched.lower.passes.promote_integers import promote_integers
 
 MAX_GRID_YZ = 65535
 INDENT = "    "
@@ -80,7 +80,7 @@ def _prelude(name: str) -> str:
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
     """Return a kernel as CUDA C."""
-    kernel = widen(with_copies(vectorise(kernel) if kernel.vectors else kernel))
+    kernel = promote_integers(insert_async_copies(coalesce_accesses(kernel) if kernel.vectors else kernel))
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
@@ -176,10 +176,10 @@ class _Printer:
                     self._serial(s)
                 case If():
                     self._if(s)
-                case Barrier(copies=True):
+                case Barrier(waits_for_copies=True):
                     self.w.line("WAIT_FOR_COPIES();")
                     self.w.line("BARRIER();")
-                case Shuffle():
+                case WarpReduce():
                     print_shuffle(s, self.w, whole_warps=self.whole and self.kernel.threads % WARP == 0)
                 case _:
                     line = simple_statement(s)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autosched.analysis.indices import index as ix
-from autosched.codegen.boolean_index import HIDDEN
-from autosched.codegen.divide import constant_division
+from autosched.codegen.constant_division import constant_division
 from autosched.codegen.prelude import float_literal
-from autosched.codegen.signed_zeros import loses_signed_zero
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from autosched.lang.expr import Scalar
-from autosched.lower.ir import CompareIndex, ConstValue, Element, IndexValue, Op, Read, Ref, Value
+from autosched.lower.ir import BufferRead, CompareIndex, ConstValue, IndexValue, Op, Value, VarRef, VectorElement
+from autosched.lower.passes.cpu.boolean_index import HIDDEN
+from autosched.lower.passes.cpu.signed_zeros import loses_signed_zero
 
 C_TYPE = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
@@ -131,12 +131,12 @@ def value_text(v: Value) -> str:
     match v:
         case ConstValue():
             return literal(v.value, v.dtype)
-        case Ref():
+        case VarRef():
             return v.name
-        case Read():
+        case BufferRead():
             access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
             return _loaded(access, v.dtype)
-        case Element():
+        case VectorElement():
             return _loaded(f"{v.vector}.at[{v.number}]", v.dtype)
         case IndexValue():
             return _index_value(v)

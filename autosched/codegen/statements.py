@@ -6,9 +6,9 @@ from autosched.codegen.expressions import C_TYPE, index_text, is_wide, local_typ
 from autosched.lang.dtypes import DType, float16, int32, uint32
 from autosched.lower.ir import (
     Alloc,
+    AsyncCopy,
     Barrier,
     Comment,
-    Copy,
     If,
     Let,
     LetIndex,
@@ -55,7 +55,7 @@ def simple_statement(s: Stmt) -> str | None:
     """Return the line for a statement without inner statements, or None."""
     match s:
         case Let():
-            return f"const {local_type(s.value.dtype)} {s.name} = {bare(value_text(s.value))};"
+            return f"const {local_type(s.value.dtype)} {s.name} = {strip_parentheses(value_text(s.value))};"
         case LetIndex():
             kind = C_TYPE["int64" if is_wide(s.index) else "int32"]
             return f"const {kind} {s.name} = {index_text(s.index)};"
@@ -73,7 +73,7 @@ def simple_statement(s: Stmt) -> str | None:
             what = f"{storage_type(s.buffer.dtype)}, {len(s.values)}, {s.buffer.name}, {index_text(s.index)}"
             values = ", ".join(_stored(v, s.buffer.dtype) for v in s.values)
             return f"STORE_VECTOR({s.site}, {what}, {values});"
-        case Copy():
+        case AsyncCopy():
             what = f"{storage_type(s.buffer.dtype)}, {s.length}, {s.buffer.name}, {s.source.name}"
             return f"COPY({s.source_site}, {s.site}, {what}, {index_text(s.index)}, {index_text(s.source_index)});"
         case Comment():
@@ -90,15 +90,15 @@ def _combined_type(s: Store) -> str:
 
 def _stored(value: Value, dtype: DType) -> str:
     text = value_text(value)
-    return f"as_f32_to_f16({text})" if dtype == float16 else bare(text)
+    return f"as_f32_to_f16({text})" if dtype == float16 else strip_parentheses(text)
 
 
 def condition_text(s: If) -> str:
     """Return the condition of an if, without outer parentheses."""
-    return bare(value_text(s.condition))
+    return strip_parentheses(value_text(s.condition))
 
 
-def bare(text: str) -> str:
+def strip_parentheses(text: str) -> str:
     """Drop one pair of parentheses that encloses a whole expression."""
     if not (text.startswith("(") and text.endswith(")")):
         return text

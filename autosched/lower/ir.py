@@ -34,7 +34,7 @@ class Buffer:
     dtype: DType
     count: int
     memory: Memory
-    halves: int = 1
+    buffers: int = 1
 
     @property
     def in_registers(self) -> bool:
@@ -51,7 +51,7 @@ class ConstValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class VarRef:
     """A scalar bound by `Let`, or a scalar parameter of the kernel."""
 
     name: str
@@ -67,7 +67,7 @@ class IndexValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class BufferRead:
     """One element of a buffer; ``site`` numbers the access within the kernel."""
 
     buffer: Buffer
@@ -100,7 +100,7 @@ class CompareIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class VectorElement:
     """One element of what `LetVector` binds."""
 
     vector: str
@@ -108,7 +108,7 @@ class Element:
     dtype: DType
 
 
-Value = ConstValue | Ref | IndexValue | Read | Op | CompareIndex | Element
+Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | VectorElement
 
 
 class LoopRole(Enum):
@@ -139,8 +139,8 @@ class For:
     axis: int = 0
     depth: int = -1
     comment: str = ""
-    limits: tuple[Index, ...] = ()
-    starts: tuple[Index, ...] = ()
+    upper_bounds: tuple[Index, ...] = ()
+    lower_bounds: tuple[Index, ...] = ()
     few_points: bool = False
     ordered: bool = False
 
@@ -216,7 +216,7 @@ class StoreVector:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class AsyncCopy:
     """Begin to copy ``length`` elements from global memory to shared memory, past registers (in CUDA code only).
 
     Both indices are multiples of ``length``.
@@ -232,7 +232,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle:
+class WarpReduce:
     """Lanes of one warp combine an element of a register array, and each then has what all of them had together.
 
     They are ``width`` neighbours in threadIdx.x, a power of two, and take part in every iteration of the loops around.
@@ -259,7 +259,7 @@ class Shuffle:
 class Barrier:
     """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
 
-    copies: bool = False
+    waits_for_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +269,11 @@ class Comment:
     text: str
 
 
-Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | Copy | Shuffle | Barrier | Comment
+Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | AsyncCopy | WarpReduce | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SharedSlot:
     """A buffer at a byte offset of the memory it shares with others."""
 
     buffer: Buffer
@@ -287,19 +287,19 @@ class KernelIR:
     ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
     ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
     gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
-    accesses to neighbouring elements (`autosched.lower.vectors`); the C printer leaves that to the compiler.
-    ``step_loops`` are loops around all blocks, from outer to inner: each iteration is a launch, to which its number
-    among all of them is passed as the scalar ``step``.
+    accesses to neighbouring elements (`autosched.lower.passes.coalesce_accesses`); the C printer leaves that to the
+    compiler. ``step_loops`` are loops around all blocks, from outer to inner: each iteration is a launch, to which its
+    number among all of them is passed as the scalar ``step``.
     """
 
     name: str
     title: str
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
-    scalars: tuple[Ref, ...]
+    scalars: tuple[VarRef, ...]
     grid_loops: tuple[tuple[str, int], ...]
     block: tuple[int, int, int]
-    shared: tuple[Slot, ...]
+    shared: tuple[SharedSlot, ...]
     shared_bytes: int
     body: tuple[Stmt, ...]
     site_depths: tuple[int, ...]

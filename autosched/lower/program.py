@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.identifiers import Namer, avoid_reserved
-from autosched.lower.ir import KernelIR, Slot
-from autosched.lower.kernel import Arrays, lower_kernel
-from autosched.lower.layout import GlobalArray, global_arrays
+from autosched.lower.global_layout import GlobalArray, global_arrays
+from autosched.lower.ir import KernelIR, SharedSlot
+from autosched.lower.lower_kernel import Arrays, lower_kernel
 from autosched.schedule.kernel import vector_access as rules
 from autosched.schedule.kernel.memory_layout import workspace_layout
 from autosched.schedule.rewrites import apply_rewrites
@@ -17,7 +17,7 @@ from autosched.schedule.types import Schedule
 
 
 @dataclass(frozen=True)
-class Outline:
+class ProgramLayout:
     """A scheduled pipeline before its kernels are lowered: what they are called, and the arrays between them.
 
     ``labels`` name the kernels; ``arrays`` are in global memory; ``inputs`` and ``outputs`` give the caller's arrays in
@@ -31,13 +31,13 @@ class Outline:
     arrays: Arrays
     inputs: Mapping[str, GlobalArray]
     outputs: Mapping[str, GlobalArray]
-    workspace: tuple[Slot, ...]
+    workspace: tuple[SharedSlot, ...]
     workspace_bytes: int
     names: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Program(Outline):
+class Program(ProgramLayout):
     """Everything a backend needs to compile and run a scheduled pipeline."""
 
     kernels: tuple[KernelIR, ...]
@@ -61,11 +61,11 @@ def lower(
     """
     found = outline(bound, schedule)
     numbers = range(len(schedule.kernels))
-    kernels = [lower_one(found, number, split_interior=split_interior, vectors=vectors) for number in numbers]
+    kernels = [lower_kernel_of(found, number, split_interior=split_interior, vectors=vectors) for number in numbers]
     return Program(**vars(found), kernels=tuple(kernels))
 
 
-def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
+def outline(bound: BoundPipeline, schedule: Schedule) -> ProgramLayout:
     """Return what can be said of a validated schedule's program before its kernels are lowered; see `lower`."""
     bound = apply_rewrites(bound, schedule)
     names = bound.identifiers
@@ -74,20 +74,22 @@ def outline(bound: BoundPipeline, schedule: Schedule) -> Outline:
     namer = Namer()
     roots = ("_".join(names[f] for f in k.root_funcs) for k in schedule.kernels)
     placed, size = workspace_layout(bound, schedule)
-    return Outline(
+    return ProgramLayout(
         bound=bound,
         schedule=schedule,
         labels=tuple(namer(avoid_reserved(f"{bound.pipeline.name}_{funcs}")[:80]) for funcs in roots),
         arrays=arrays,
         inputs={n: arrays[n, 0] for n in bound.inputs},
         outputs={name: arrays[func, component] for name, func, component in bound.output_components},
-        workspace=tuple(Slot(arrays[key].buffer, p.offset) for key, p in placed.items()),
+        workspace=tuple(SharedSlot(arrays[key].buffer, p.offset) for key, p in placed.items()),
         workspace_bytes=size,
         names=names,
     )
 
 
-def lower_one(of: Outline, number: int, *, split_interior: bool = True, vectors: bool | None = None) -> KernelIR:
+def lower_kernel_of(
+    of: ProgramLayout, number: int, *, split_interior: bool = True, vectors: bool | None = None
+) -> KernelIR:
     """Return one kernel of a program, lowered; see `lower`.
 
     Its code depends on nothing else of the schedule but reductions in pieces and outputs together, so that schedules

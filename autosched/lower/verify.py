@@ -29,10 +29,10 @@ from autosched.lower.ir import (
     Alloc,
     Barrier,
     Buffer,
+    BufferRead,
     Comment,
     CompareIndex,
     ConstValue,
-    Element,
     For,
     If,
     IndexValue,
@@ -43,17 +43,17 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
-    Shuffle,
     Stmt,
     Store,
     StoreVector,
     Value,
+    VarRef,
+    VectorElement,
+    WarpReduce,
     walk,
     walk_values,
 )
-from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_half, turned
+from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_buffer, rotated
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
@@ -140,7 +140,7 @@ class _Verifier:
                     paths = [before + after for before in paths for after in branches]
                 elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                     steps = self._stream(s)
-                    paths = [before + step + turned(step) for before in paths for step in steps]
+                    paths = [before + step + rotated(step) for before in paths for step in steps]
                 elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:
                     self._declare(s.buffer, Memory.PRIVATE)
                 elif isinstance(s, Barrier):
@@ -163,7 +163,7 @@ class _Verifier:
 
     def _uniform_condition(self, v: Value) -> None:
         self._value(v)
-        if any(isinstance(part, Read) for part in walk_values(v)):
+        if any(isinstance(part, BufferRead) for part in walk_values(v)):
             self._fail(f"the condition {v} is not uniform over the block")
 
     @contextmanager
@@ -210,7 +210,7 @@ class _Verifier:
             case StoreVector():
                 self._store(s, s.values)
                 self._vector(s.buffer, s.index, len(s.values), s.site)
-            case Shuffle():
+            case WarpReduce():
                 self._shuffle(s)
             case For(role=LoopRole.THREAD):
                 self._threads(s)
@@ -274,10 +274,10 @@ class _Verifier:
         if any(axis not in self.where.axes for axis in self.crowded):
             self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
         if s.buffer.memory is Memory.SHARED:
-            ahead = s.buffer.halves > 1 and self.where.streamed > 0
-            self.shared.writes.add(other_half(s.buffer.name) if ahead else s.buffer.name)
+            ahead = s.buffer.buffers > 1 and self.where.streamed > 0
+            self.shared.writes.add(other_buffer(s.buffer.name) if ahead else s.buffer.name)
 
-    def _shuffle(self, s: Shuffle) -> None:
+    def _shuffle(self, s: WarpReduce) -> None:
         where, w = self.where, s.width
         if where.varying or any(axis not in where.axes for axis in self.crowded):
             self._fail(f"some of the lanes that exchange {s.buffer.name} may not come there")
@@ -292,7 +292,7 @@ class _Verifier:
 
     def _value(self, v: Value) -> None:
         match v:
-            case Ref():
+            case VarRef():
                 if v.name not in self.scalars:
                     self._fail(f"{v.name} is used before it is bound")
             case ConstValue():
@@ -300,10 +300,10 @@ class _Verifier:
             case Op():
                 for a in v.args:
                     self._value(a)
-            case Read():
+            case BufferRead():
                 self._access(v.buffer, v.index, v.site)
                 self._reads(v.buffer)
-            case Element():
+            case VectorElement():
                 vector = self.vectors.get(v.vector)
                 if vector is None or not 0 <= v.number < vector.length or v.dtype != vector.buffer.dtype:
                     self._fail(f"element {v.number} of {v.vector} is used, which is bound to {vector}")
@@ -322,7 +322,7 @@ class _Verifier:
                 elif known[0] < t.lo or known[1] > t.hi:
                     self._fail(f"{t.name} is taken to lie in [{t.lo}, {t.hi}], but ranges over {known}")
             else:
-                if isinstance(t.payload, Ref | Op | CompareIndex):
+                if isinstance(t.payload, VarRef | Op | CompareIndex):
                     self._value(t.payload)
                 for a in t.args:
                     self._index(a)

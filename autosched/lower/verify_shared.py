@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import CompileError
-from autosched.lower.ir import Barrier, KernelIR, Slot
+from autosched.lower.ir import Barrier, KernelIR, SharedSlot
 
 OTHER = "'"
 """Follows the name of a buffer for that half of it that is not read in the step at hand, but in the next."""
@@ -20,17 +20,17 @@ class SharedUse:
     writes: set[str] = field(default_factory=set)
 
 
-def other_half(name: str) -> str:
+def other_buffer(name: str) -> str:
     """Return what the half of a buffer is called that is not the one given."""
     return name.removesuffix(OTHER) if name.endswith(OTHER) else name + OTHER
 
 
-def turned(path: Sequence[SharedUse | Barrier]) -> list[SharedUse | Barrier]:
+def rotated(path: Sequence[SharedUse | Barrier]) -> list[SharedUse | Barrier]:
     """Return the path through the next step: what was the other half of a buffer is now the one that is read."""
     apart = {n.removesuffix(OTHER) for u in path if isinstance(u, SharedUse) for n in u.writes if n.endswith(OTHER)}
 
     def swapped(names: set[str]) -> set[str]:
-        return {other_half(n) if n.removesuffix(OTHER) in apart else n for n in names}
+        return {other_buffer(n) if n.removesuffix(OTHER) in apart else n for n in names}
 
     return [SharedUse(swapped(u.reads), swapped(u.writes)) if isinstance(u, SharedUse) else u for u in path]
 
@@ -52,13 +52,13 @@ def check_shared_memory(kernel: KernelIR, path: Sequence[SharedUse | Barrier]) -
         raise CompileError(f"internal error in the lowering of {kernel.name}: {reason}")
 
 
-def _parts(s: Slot) -> list[tuple[str, Slot]]:
+def _parts(s: SharedSlot) -> list[tuple[str, SharedSlot]]:
     """Return a slot, or both halves of one that is used in turns, by name."""
-    if s.buffer.halves == 1:
+    if s.buffer.buffers == 1:
         return [(s.buffer.name, s)]
-    half = replace(s.buffer, count=s.buffer.count // s.buffer.halves)
+    half = replace(s.buffer, count=s.buffer.count // s.buffer.buffers)
     after = s.offset + half.count * half.dtype.bytes_
-    return [(half.name, Slot(half, s.offset)), (other_half(half.name), Slot(half, after))]
+    return [(half.name, SharedSlot(half, s.offset)), (other_buffer(half.name), SharedSlot(half, after))]
 
 
 def _misplaced(kernel: KernelIR) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _misplaced(kernel: KernelIR) -> Iterator[str]:
             yield f"{s.buffer.name} at byte {s.offset} does not fit the block's {kernel.shared_bytes} bytes"
 
 
-def _alive_together(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
+def _alive_together(slots: Mapping[str, SharedSlot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
     lives: dict[str, tuple[int, int]] = {}
     for k, use in enumerate(path):
         if isinstance(use, SharedUse):
@@ -78,7 +78,7 @@ def _alive_together(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrie
             yield f"{a} and {b} share bytes of shared memory while both are alive"
 
 
-def _unordered(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
+def _unordered(slots: Mapping[str, SharedSlot], path: Sequence[SharedUse | Barrier]) -> Iterator[str]:
     since_barrier: list[SharedUse] = []
     for use in path:
         if isinstance(use, Barrier):
@@ -94,7 +94,9 @@ def _unordered(slots: Mapping[str, Slot], path: Sequence[SharedUse | Barrier]) -
         since_barrier.append(use)
 
 
-def _sharing_bytes(slots: Mapping[str, Slot], first: Iterable[str], second: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _sharing_bytes(
+    slots: Mapping[str, SharedSlot], first: Iterable[str], second: Iterable[str]
+) -> Iterator[tuple[str, str]]:
     """Yield the pairs of buffers, one of each collection, that have bytes in common (a buffer has with itself)."""
     second = list(second)
     for a in first:
@@ -103,5 +105,5 @@ def _sharing_bytes(slots: Mapping[str, Slot], first: Iterable[str], second: Iter
                 yield a, b
 
 
-def _end(s: Slot) -> int:
+def _end(s: SharedSlot) -> int:
     return s.offset + s.buffer.count * s.buffer.dtype.bytes_

@@ -9,7 +9,7 @@ from functools import partial
 from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
-from autosched.lower.program import Outline, Program, lower_one, outline
+from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
 from autosched.measure.job import Job
 from autosched.measure.keys import kernel_keys
 from autosched.measure.problem import Problem
@@ -42,7 +42,7 @@ class Emitted:
     """
 
     problem: Problem
-    outline: Outline
+    outline: ProgramLayout
     keys: tuple[str, ...]
     kernels: tuple[CudaKernel, ...]
 
@@ -70,7 +70,7 @@ def emit(job: Job) -> Emitted:
     return Emitted(job.problem, found, keys, kernels)
 
 
-def _lowered(problem: Problem, of: Outline, number: int) -> KernelIR:
+def _lowered(problem: Problem, of: ProgramLayout, number: int) -> KernelIR:
     """Return a kernel as it was lowered for another schedule of a problem with the same reductions in pieces."""
     if any(known != problem for known, _ in _LOWERED):
         _LOWERED.clear()
@@ -78,7 +78,7 @@ def _lowered(problem: Problem, of: Outline, number: int) -> KernelIR:
     key = of.schedule.kernels[number], of.labels[number]
     found = known.get(key)
     if found is None:
-        found = known[key] = lower_one(of, number)
+        found = known[key] = lower_kernel_of(of, number)
     return found
 
 

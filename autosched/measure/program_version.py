@@ -1,8 +1,9 @@
 """The code generator's version of one program: programs with compiler workarounds have one of their own.
 
-Loops that carry a dependence end in a macro (`autosched.codegen.loop_dependence`) and keep values for their next
-iteration (`autosched.codegen.carried_values`); a macro stands around indices that are 0 or 1
-(`autosched.codegen.boolean_index`). Programs without these have the texts that they had before, so their times stay
+Loops that carry a dependence end in a macro (`autosched.lower.passes.cpu.loop_dependence`) and keep values for their
+next iteration (`autosched.lower.passes.cpu.replace_scalars`); a macro stands around indices that are 0 or 1
+(`autosched.lower.passes.cpu.boolean_index`). Programs without these have the texts that they had before, so their times
+stay
 valid: their version is that of the generator, which prints everything without. That of a program with one has an
 addition.
 """
@@ -14,10 +15,10 @@ from functools import lru_cache
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
-from autosched.codegen.boolean_index import may_be_boolean
 from autosched.codegen.c import kernel_text
 from autosched.codegen.prelude import WORKAROUNDS, workarounds
 from autosched.errors import AutoschedError
+from autosched.lower.passes.cpu.boolean_index import may_be_boolean
 from autosched.lower.program import lower
 from autosched.measure.keys import text_digest
 from autosched.measure.problem import Problem

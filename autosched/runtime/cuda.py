@@ -13,7 +13,7 @@ import numpy as np
 from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
 from autosched.errors import CompileError
 from autosched.lang.dtypes import float32
-from autosched.lower.program import Outline, Program
+from autosched.lower.program import Program, ProgramLayout
 from autosched.runtime.buffers import as_device_array, empty_like_caller, like_caller
 from autosched.runtime.caller import Caller, caller_of
 from autosched.runtime.cupy_driver import gpu_driver
@@ -248,7 +248,7 @@ def alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int
     return found
 
 
-def launch_steps(program: Outline, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
+def launch_steps(program: ProgramLayout, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
     """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
     arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
     arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}

@@ -12,10 +12,10 @@ from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import AutoschedError
 from autosched.lang.expr import Load, walk
-from autosched.lower.ir import KernelIR, LetVector, Shuffle, StoreVector
+from autosched.lower.ir import KernelIR, LetVector, StoreVector, WarpReduce
 from autosched.lower.ir import walk as walk_statements
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses
 from autosched.lower.program import lower
-from autosched.lower.vectors import vectorise
 from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -76,7 +76,7 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
     """Yield the kinds of a schedule's kernels."""
     for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
         yield from _kinds_of_schedule(kernel)
-        yield from _kinds_of_code(vectorise(ir) if ir.vectors else ir)
+        yield from _kinds_of_code(coalesce_accesses(ir) if ir.vectors else ir)
         view = insert_cache_reads(bound, kernel.cache_reads)
         for tiling in kernel.tilings():
             yield from _kinds_of_stage(view.stage(*tiling.stage))
@@ -109,7 +109,7 @@ def _kinds_of_code(ir: KernelIR) -> Iterator[str]:
         yield "shared memory"
     if any(isinstance(s, LetVector | StoreVector) for s in walk_statements(ir.body)):
         yield "vectors"
-    if any(isinstance(s, Shuffle) for s in walk_statements(ir.body)):
+    if any(isinstance(s, WarpReduce) for s in walk_statements(ir.body)):
         yield "lanes that share terms"
 
 

@@ -9,7 +9,7 @@ from autosched.codegen.cuda import cuda_prelude
 from autosched.codegen.expressions import local_type, storage_type, value_text
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lang.dtypes import DType, float16
-from autosched.lower.ir import ConstValue, Op, Ref, Value
+from autosched.lower.ir import ConstValue, Op, Value, VarRef
 from autosched.runtime.nvrtc import compile_cubin
 from sass.disassembly import disassemble
 from sass.launches import PointerArgument, launch_of
@@ -69,12 +69,12 @@ class OperationCosts:
             if value is not None:
                 refs.append(ConstValue(value, o))
                 continue
-            refs.append(Ref(f"x{k}", o))
+            refs.append(VarRef(f"x{k}", o))
             parameters.append(f"GLOBAL_IN({storage_type(o)}, in{k}, {LANES})")
             access = f"LOAD({k}, in{k}, threadIdx.x)"
             access = f"as_f16_to_f32({access})" if o == float16 else access
             loads.append(f"const {local_type(o)} x{k} = {access};")
-        first = next((r.name for r in refs if isinstance(r, Ref)), "0")
+        first = next((r.name for r in refs if isinstance(r, VarRef)), "0")
         result = value_text(Op(node.name, tuple(refs), dtype)) if node is not None else f"({local_type(dtype)}){first}"
         if dtype == float16:
             result = f"as_f32_to_f16({result})"

@@ -22,6 +22,7 @@ from autosched.lang.dtypes import DType
 from autosched.lower.ir import (
     Alloc,
     Barrier,
+    BufferRead,
     Comment,
     CompareIndex,
     ConstValue,
@@ -33,11 +34,10 @@ from autosched.lower.ir import (
     LetIndex,
     LoopRole,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
     Value,
+    VarRef,
 )
 
 Lanes = np.ndarray[Any, np.dtype[Any]]
@@ -244,10 +244,10 @@ class _Run:
         match v:
             case ConstValue():
                 return self._node("free", "constant", v.dtype, (), lanes, (repr(v.value),))
-            case Ref():
+            case VarRef():
                 known = self.names.get(v.name)
                 return self._node("free", v.name, v.dtype, (), lanes) if known is None else known
-            case Read():
+            case BufferRead():
                 return self._read(v, lanes)
             case IndexValue():
                 at = self._at(v.index, lanes)
@@ -266,7 +266,7 @@ class _Run:
                 return self._operation(v, lanes)
         raise TypeError(type(v).__name__)
 
-    def _read(self, v: Read, lanes: Lanes) -> int:
+    def _read(self, v: BufferRead, lanes: Lanes) -> int:
         at = self._at(v.index, lanes)
         if v.buffer.in_registers:
             return self.registers[v.buffer.name, int(at)]

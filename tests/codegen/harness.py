@@ -16,7 +16,7 @@ from autosched.codegen.expressions import C_TYPE, index_text, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import simple_statement
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Buffer, Let, Memory, Read, Ref, Store, Value
+from autosched.lower.ir import Buffer, BufferRead, Let, Memory, Store, Value, VarRef
 from autosched.runtime.host_compiler import find_compiler
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ def value_function(name: str, arguments: Sequence[DType], value: Value) -> str:
     at = ix.var("i", 0, 1 << 20)
     params = [f"GLOBAL_IN({storage_type(d)}, x{k}, 0)" for k, d in enumerate(arguments)]
     lines = [
-        simple_statement(Let(f"a{k}", Read(Buffer(f"x{k}", d, 1, Memory.GLOBAL), at, k)))
+        simple_statement(Let(f"a{k}", BufferRead(Buffer(f"x{k}", d, 1, Memory.GLOBAL), at, k)))
         for k, d in enumerate(arguments)
     ]
     lines.append(simple_statement(Store(Buffer("out", value.dtype, 1, Memory.GLOBAL), at, value, len(arguments))))
@@ -49,9 +49,9 @@ def value_function(name: str, arguments: Sequence[DType], value: Value) -> str:
     )
 
 
-def arguments(dtypes: Sequence[DType]) -> tuple[Ref, ...]:
+def arguments(dtypes: Sequence[DType]) -> tuple[VarRef, ...]:
     """Return references to the arguments of a `value_function`."""
-    return tuple(Ref(f"a{k}", d) for k, d in enumerate(dtypes))
+    return tuple(VarRef(f"a{k}", d) for k, d in enumerate(dtypes))
 
 
 def call(library: ctypes.CDLL, name: str, inputs: Sequence[Array], dtype: DType) -> Array:

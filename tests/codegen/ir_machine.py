@@ -11,6 +11,7 @@ from typing import Any
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
+    BufferRead,
     CompareIndex,
     ConstValue,
     For,
@@ -19,11 +20,10 @@ from autosched.lower.ir import (
     Let,
     LetIndex,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
     Value,
+    VarRef,
 )
 
 _COMPARE = {
@@ -49,8 +49,8 @@ class Machine:
         for s in body:
             match s:
                 case For():
-                    start = max([0, *(self.index(first) for first in s.starts)])
-                    end = min([s.extent, *(self.index(limit) for limit in s.limits)])
+                    start = max([0, *(self.index(first) for first in s.lower_bounds)])
+                    end = min([s.extent, *(self.index(limit) for limit in s.upper_bounds)])
                     for k in range(start, end):
                         self.indices[s.name] = k
                         self.run(s.body)
@@ -77,9 +77,9 @@ class Machine:
                 return hash(bool(v.value))
             case ConstValue():
                 return hash(("const", repr(v.value), v.dtype.name))
-            case Ref():
+            case VarRef():
                 return self.values.get(v.name, hash(v.name))
-            case Read():
+            case BufferRead():
                 at = (v.buffer.name, self.index(v.index))
                 if v.buffer.name in self.registers:
                     return self.memory[at]  # a register is written before it is read

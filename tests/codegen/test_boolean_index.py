@@ -14,11 +14,11 @@ from autosched import min as smaller
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
-from autosched.codegen.boolean_index import BooleanIndices
 from autosched.codegen.c import HIDES_INDEX, print_c
 from autosched.lang.dtypes import DType, bool_, float32, float64, int16, int32, int64, uint8
 from autosched.lang.expr import Expr
-from autosched.lower.ir import Buffer, Let, LetIndex, Memory, Op, Read, Ref, Store
+from autosched.lower.ir import Buffer, BufferRead, Let, LetIndex, Memory, Op, Store, VarRef
+from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.program import Program, lower
 from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -118,9 +118,14 @@ def test_random_lookups_through_several_funcs() -> None:
 def test_ranges_follow_values_through_arrays_of_the_kernel() -> None:
     tile, table = Buffer("tile", int32, 16, Memory.SHARED), Buffer("table", int32, 40, Memory.GLOBAL)
     lane = ix.var("lane", 0, 15)
-    flag = Op("cast", (Read(Buffer("flags", bool_, 16, Memory.GLOBAL), lane, 0),), int32)
-    at = LetIndex("at", ix.data(Ref("v", int32), 0, 39, "v"))
-    body = (Store(tile, lane, flag, 1), Let("v", Read(tile, lane, 2)), at, Store(table, lane, Ref("w", int32), 3))
+    flag = Op("cast", (BufferRead(Buffer("flags", bool_, 16, Memory.GLOBAL), lane, 0),), int32)
+    at = LetIndex("at", ix.data(VarRef("v", int32), 0, 39, "v"))
+    body = (
+        Store(tile, lane, flag, 1),
+        Let("v", BufferRead(tile, lane, 2)),
+        at,
+        Store(table, lane, VarRef("w", int32), 3),
+    )
     found = BooleanIndices(body).hidden(at)
     assert isinstance(found, LetIndex) and found != at
     wider = (Store(tile, 0, Op("add", (flag, flag), int32), 4), *body)
@@ -132,7 +137,7 @@ def test_values_that_are_made_of_one_another_are_followed_once() -> None:
     arrays = [Buffer(name, int32, 4, Memory.REGISTER) for name in "ab"]
     body: list[Let | Store] = []
     for k in range(60):
-        values = (Read(arrays[0], 0, 0), Read(arrays[1], 0, 1))
-        body += [Let(f"v{k}", Op("add", values, int32)), Store(arrays[k % 2], 0, Ref(f"v{k}", int32), 2)]
-    at = LetIndex("at", ix.data(Ref("v59", int32), 0, 39, "v"))
+        values = (BufferRead(arrays[0], 0, 0), BufferRead(arrays[1], 0, 1))
+        body += [Let(f"v{k}", Op("add", values, int32)), Store(arrays[k % 2], 0, VarRef(f"v{k}", int32), 2)]
+    at = LetIndex("at", ix.data(VarRef("v59", int32), 0, 39, "v"))
     assert BooleanIndices(tuple(body)).hidden(at) == at

@@ -14,11 +14,11 @@ from autosched.analysis.bind import bind
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.codegen.c import MARKER, print_c
-from autosched.codegen.carried_values import keep_carried_values
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, uint8
 from autosched.lower.ir import (
     Alloc,
     Buffer,
+    BufferRead,
     CompareIndex,
     ConstValue,
     For,
@@ -27,12 +27,12 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
     Value,
+    VarRef,
 )  # fmt: skip
+from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -59,8 +59,8 @@ def at(step: int = 0, lane: int = 0, offset: int = 0) -> ix.Index:
 
 
 def recurrence(stored: ix.Index, read: ix.Index, value: Value | None = None) -> tuple[Stmt, ...]:
-    old = Let("v", Read(F, read, 0))
-    return old, Store(F, stored, value or Op("add", (Ref("v", int32), Read(A, read, 1)), int32), 2)
+    old = Let("v", BufferRead(F, read, 0))
+    return old, Store(F, stored, value or Op("add", (VarRef("v", int32), BufferRead(A, read, 1)), int32), 2)
 
 
 def kept(loop: For) -> tuple[tuple[Stmt, ...], For] | None:
@@ -68,7 +68,7 @@ def kept(loop: For) -> tuple[tuple[Stmt, ...], For] | None:
 
 
 def run(body: Sequence[Stmt], memory: dict[str, list[int]], names: dict[str, int], turned: bool) -> None:
-    """Run statements; ``turned`` takes the lanes of a loop in the opposite order."""
+    """Run statements; ``rotated`` takes the lanes of a loop in the opposite order."""
     for s in body:
         match s:
             case For():
@@ -93,9 +93,9 @@ def evaluated(e: ix.Index, names: dict[str, int]) -> int:
 
 def value_of(v: Value, memory: dict[str, list[int]], names: dict[str, int]) -> int:
     match v:
-        case Ref():
+        case VarRef():
             return names[v.name]
-        case Read():
+        case BufferRead():
             return memory[v.buffer.name][evaluated(v.index, names)]
         case Op(name="add"):
             return sum(value_of(a, memory, names) for a in v.args)
@@ -111,7 +111,7 @@ def result(body: Sequence[Stmt], turned: bool = False) -> list[int]:
 def test_a_scan_keeps_one_value_and_a_row_of_lanes_one_each() -> None:
     before, after = kept(steps(*recurrence(at(1, offset=1), at(1)))) or ((), None)
     assert isinstance(before[0], Alloc) and before[0].buffer.count == 1
-    assert isinstance(before[1], Store) and before[1].value == Read(F, 0, 0)
+    assert isinstance(before[1], Store) and before[1].value == BufferRead(F, 0, 0)
     assert after is not None and sum(isinstance(s, Store) for s in after.body) == 2
     before, _ = kept(steps(lanes(*recurrence(at(1, 50, 1), at(1, 50))))) or ((), None)
     assert isinstance(before[0], Alloc) and before[0].buffer.count == LANES
@@ -131,9 +131,9 @@ def test_names_bound_in_the_loop_are_followed() -> None:
         recurrence(at(1, offset=2), at(1)),  # of two iterations before
         recurrence(at(2, offset=1), at(1)),  # the distance changes
         recurrence(at(0, offset=1), at(0, offset=1)),  # a sum in place
-        (*recurrence(at(1, offset=1), at(1)), Store(F, at(1, offset=1), Ref("v", int32), 3)),  # stored twice
+        (*recurrence(at(1, offset=1), at(1)), Store(F, at(1, offset=1), VarRef("v", int32), 3)),  # stored twice
         (*recurrence(at(1, offset=1), at(1))[::-1],),  # loaded after it is stored
-        recurrence(at(1, offset=1), ix.data(Ref("v", int32), 0, 9, "v")),  # where data say
+        recurrence(at(1, offset=1), ix.data(VarRef("v", int32), 0, 9, "v")),  # where data say
         recurrence(ix.mod(at(1, offset=1), 3), ix.mod(at(1), 3)),  # in turns
         (lanes(*recurrence(at(2, 1, 2), at(2, 1))),),  # another lane stores there in the next iteration
         (lanes(*recurrence(at(1, 0, 1), at(1, 0))),),  # all lanes store there
@@ -145,11 +145,11 @@ def test_nothing_is_kept_where_the_next_iteration_may_load_something_else(body: 
 
 def test_nothing_is_kept_of_what_not_every_iteration_loads() -> None:
     inside = CompareIndex("ge", STEP, 1, bool_)
-    arm = Op("select", (inside, Read(F, at(1), 0), ConstValue(0, int32)), int32)
+    arm = Op("select", (inside, BufferRead(F, at(1), 0), ConstValue(0, int32)), int32)
     assert kept(steps(Store(F, at(1, offset=1), arm, 1))) is None
-    limited = For("j", LANES, LoopRole.THREAD, recurrence(at(1, 50, 1), at(1, 50)), limits=(at(1, offset=1),))
+    limited = For("j", LANES, LoopRole.THREAD, recurrence(at(1, 50, 1), at(1, 50)), upper_bounds=(at(1, offset=1),))
     assert kept(steps(limited)) is None
-    assert kept(For("i", STEPS, LoopRole.SERIAL, recurrence(at(1, offset=1), at(1)), limits=(4,))) is None
+    assert kept(For("i", STEPS, LoopRole.SERIAL, recurrence(at(1, offset=1), at(1)), upper_bounds=(4,))) is None
 
 
 def test_wide_rows_along_memory_stay_there() -> None:

@@ -14,7 +14,13 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from autosched.codegen.divide import ConstantDivision, DivisionMethod, constant_division, floordiv_text, mod_text
+from autosched.codegen.constant_division import (
+    ConstantDivision,
+    DivisionMethod,
+    constant_division,
+    floordiv_text,
+    mod_text,
+)
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.prelude.templates import C_NAMES
 from autosched.lang.dtypes import ALL, DType, float16, float32, float64, int32, int64, uint8

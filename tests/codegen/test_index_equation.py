@@ -6,7 +6,7 @@ import itertools
 import random
 
 from autosched.analysis.indices import index as ix
-from autosched.codegen.index_equation import Equation, Unknown, split_equation
+from autosched.lower.passes.cpu.index_equation import Equation, Unknown, split_equation
 
 
 def unknown(scale: int, name: str, extent: int, side: int = 0) -> Unknown:

@@ -13,11 +13,10 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.apps.registry import get_app
-from autosched.codegen.lane_ranges import without_clamps
-from autosched.codegen.lanes import lanes_innermost
 from autosched.lang.dtypes import bool_, float32
 from autosched.lower.ir import (
     Buffer,
+    BufferRead,
     CompareIndex,
     ConstValue,
     For,
@@ -26,14 +25,15 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
+    VarRef,
     values_of,
     walk,
     walk_values,
 )
+from autosched.lower.passes.cpu.distribute_lane_loop import make_lane_loop_innermost
+from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.program import lower
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
@@ -48,7 +48,7 @@ T, Y = ix.var("t", 0, LANES - 1), ix.var("y", 0, 9)
 
 
 def loop_of(index: ix.Index, **more: tuple[ix.Index, ...]) -> For:
-    body = (Store(OUT, T, Read(IN, index, 0), 1),)
+    body = (Store(OUT, T, BufferRead(IN, index, 0), 1),)
     return For("t", LANES, LoopRole.THREAD, body, 0, comment="x", **more)  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def has_clamps(body: Sequence[Stmt]) -> bool:
     indices: list[ix.Index] = []
     for s in walk(tuple(body)):
         values = [v for value in values_of(s) for v in walk_values(value)]
-        indices += [v.index for v in values if isinstance(v, Read)]
+        indices += [v.index for v in values if isinstance(v, BufferRead)]
         indices += [s.index] if isinstance(s, Store | LetIndex) else []
         if any(isinstance(v, CompareIndex) and "t" in ix.loop_vars(ix.sub(v.a, v.b)) for v in values):
             return True
@@ -76,38 +76,38 @@ def same(loop: For, parts: Sequence[For]) -> None:
 def test_a_clamped_row_gets_a_loop_without_clamps() -> None:
     at = ix.minimum(ix.maximum(ix.add(ix.sub(T, ix.scale(Y, 5)), 3), 0), 20)
     loop = loop_of(at)
-    parts = without_clamps(loop)
+    parts = split_at_clamps(loop)
     assert [has_clamps(p.body) for p in parts] == [True, False, True]
     same(loop, parts)
     machine = Machine({"y": 2})
     for y in (0, 2):
         machine = Machine({"y": y})
-        lo = max(machine.index(i) for i in parts[1].starts)
-        hi = min(machine.index(i) for i in parts[1].limits)
+        lo = max(machine.index(i) for i in parts[1].lower_bounds)
+        hi = min(machine.index(i) for i in parts[1].upper_bounds)
         assert (lo, hi) == (max(5 * y - 3, 0), min(5 * y + 18, LANES)), "no lane is left out that needs no clamp"
 
 
 def test_an_end_that_was_there_stays() -> None:
     end = ix.sub(30, ix.scale(Y, 3))
     loop = loop_of(ix.maximum(ix.sub(T, 4), 0), limits=(end,))
-    parts = without_clamps(loop)
+    parts = split_at_clamps(loop)
     assert len(parts) == 2
     same(loop, parts)
 
 
 def test_conditions_on_the_lane_are_decided_and_folded() -> None:
     inside = Op("and", (CompareIndex("ge", T, 3, bool_), CompareIndex("lt", T, 29, bool_)), bool_)
-    value = Op("select", (inside, Read(IN, T, 0), ConstValue(0.0, float32)), float32)
+    value = Op("select", (inside, BufferRead(IN, T, 0), ConstValue(0.0, float32)), float32)
     loop = For("t", LANES, LoopRole.THREAD, (Store(OUT, T, value, 1),), 0)
-    parts = without_clamps(loop)
-    assert parts[1].body == (Store(OUT, T, Read(IN, T, 0), 1),)
+    parts = split_at_clamps(loop)
+    assert parts[1].body == (Store(OUT, T, BufferRead(IN, T, 0), 1),)
     same(loop, parts)
 
 
 def test_a_branch_whose_condition_is_known_goes() -> None:
-    store = Store(OUT, T, Read(IN, T, 0), 1)
+    store = Store(OUT, T, BufferRead(IN, T, 0), 1)
     loop = For("t", LANES, LoopRole.THREAD, (If(CompareIndex("ge", T, 3, bool_), (store,)),), 0)
-    parts = without_clamps(loop)
+    parts = split_at_clamps(loop)
     assert parts[1].body == (store,)
     same(loop, parts)
 
@@ -117,20 +117,20 @@ def test_a_branch_whose_condition_is_known_goes() -> None:
     [
         ix.maximum(ix.var("k", 0, 9), 3),  # a name that the body binds: unknown here
         ix.maximum(ix.multiply(T, T), 9),
-        ix.maximum(ix.data(Ref("d", float32), -4, 4, "d"), 0),
+        ix.maximum(ix.data(VarRef("d", float32), -4, 4, "d"), 0),
         ix.add(T, 1),
     ],
 )  # fmt: skip
 def test_what_is_no_range_of_lanes_stays_one_loop(index: ix.Index) -> None:
-    body = (LetIndex("k", ix.add(T, 1)), Store(OUT, T, Read(IN, index, 0), 1))
+    body = (LetIndex("k", ix.add(T, 1)), Store(OUT, T, BufferRead(IN, index, 0), 1))
     loop = For("t", LANES, LoopRole.THREAD, body, 0)
-    assert without_clamps(loop) == (loop,)
+    assert split_at_clamps(loop) == (loop,)
 
 
 def test_short_loops_are_not_worth_it() -> None:
-    body = (Store(OUT, ix.var("t", 0, 3), Read(IN, ix.maximum(ix.sub(ix.var("t", 0, 3), 1), 0), 0), 1),)
+    body = (Store(OUT, ix.var("t", 0, 3), BufferRead(IN, ix.maximum(ix.sub(ix.var("t", 0, 3), 1), 0), 0), 1),)
     loop = For("t", 4, LoopRole.THREAD, body, 0)
-    assert without_clamps(loop) == (loop,)
+    assert split_at_clamps(loop) == (loop,)
 
 
 small = st.integers(-7, 7)
@@ -150,9 +150,9 @@ clamped = st.recursive(
 
 @given(clamped, clamped, st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]))
 def test_any_clamps_keep_their_meaning(a: ix.Index, b: ix.Index, op: str) -> None:
-    value = Op("select", (CompareIndex(op, a, b, bool_), Read(IN, a, 0), Read(IN, b, 1)), float32)
+    value = Op("select", (CompareIndex(op, a, b, bool_), BufferRead(IN, a, 0), BufferRead(IN, b, 1)), float32)
     loop = For("t", LANES, LoopRole.THREAD, (Store(OUT, T, value, 2),), 0)
-    same(loop, without_clamps(loop))
+    same(loop, split_at_clamps(loop))
 
 
 def cut(body: Sequence[Stmt], count: list[int]) -> tuple[Stmt, ...]:
@@ -161,7 +161,7 @@ def cut(body: Sequence[Stmt], count: list[int]) -> tuple[Stmt, ...]:
     for s in body:
         match s:
             case For(role=LoopRole.THREAD, axis=0):
-                found += _pieces(lanes_innermost(s), count)
+                found += _pieces(make_lane_loop_innermost(s), count)
             case For():
                 found.append(For(s.name, s.extent, s.role, cut(s.body, count), s.axis, s.depth))
             case If():
@@ -176,7 +176,7 @@ def _pieces(body: Sequence[Stmt], count: list[int]) -> list[Stmt]:
     for s in body:
         match s:
             case For(role=LoopRole.THREAD):
-                parts = without_clamps(s)
+                parts = split_at_clamps(s)
                 count[0] += len(parts) > 1
                 found += parts
             case For():

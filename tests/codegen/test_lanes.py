@@ -11,11 +11,11 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.apps.registry import get_app
-from autosched.codegen.lanes import lanes_innermost, walks_along_memory
 from autosched.lang.dtypes import bool_, float32
 from autosched.lower.ir import (
     Alloc,
     Buffer,
+    BufferRead,
     CompareIndex,
     ConstValue,
     For,
@@ -26,12 +26,12 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
+    VarRef,
     walk,
 )
+from autosched.lower.passes.cpu.distribute_lane_loop import is_unit_stride, make_lane_loop_innermost
 from autosched.lower.program import lower
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
@@ -49,7 +49,7 @@ def innermost(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     for s in body:
         match s:
             case For(role=LoopRole.THREAD, axis=0):
-                found += lanes_innermost(s)
+                found += make_lane_loop_innermost(s)
             case For():
                 found.append(For(s.name, s.extent, s.role, innermost(s.body), s.axis, s.depth))
             case If():
@@ -119,17 +119,21 @@ def lane(*body: Stmt) -> For:
 
 
 def test_straight_code_stays_one_loop() -> None:
-    loop = lane(Let("v", Read(OUT, T, 0)), Store(OUT, T, Ref("v", float32), 1))
-    assert lanes_innermost(loop) == (loop,)
+    loop = lane(Let("v", BufferRead(OUT, T, 0)), Store(OUT, T, VarRef("v", float32), 1))
+    assert make_lane_loop_innermost(loop) == (loop,)
 
 
 def test_registers_get_a_dimension_for_lanes() -> None:
     """``acc[s]`` becomes ``acc[s][lane]``, and the loop over ``s`` goes outside."""
     fill = For("s", 4, LoopRole.UNROLLED, (Store(ACC, S, ONE, 0),), depth=0)
     drain = For(
-        "s2", 4, LoopRole.UNROLLED, (Store(OUT, ix.var("s2", 0, 3), Read(ACC, ix.var("s2", 0, 3), 1), 2),), depth=0
+        "s2",
+        4,
+        LoopRole.UNROLLED,
+        (Store(OUT, ix.var("s2", 0, 3), BufferRead(ACC, ix.var("s2", 0, 3), 1), 2),),
+        depth=0,
     )
-    alloc, first, second = lanes_innermost(lane(Alloc(ACC), fill, drain))
+    alloc, first, second = make_lane_loop_innermost(lane(Alloc(ACC), fill, drain))
     assert isinstance(alloc, Alloc) and alloc.buffer.count == 4 * 32
     for loop in (first, second):
         assert isinstance(loop, For) and loop.role is LoopRole.SERIAL
@@ -141,12 +145,12 @@ def test_registers_get_a_dimension_for_lanes() -> None:
 
 def test_values_from_further_out_are_computed_again_where_they_are_used() -> None:
     """``a`` is used in the loop, ``at`` only by ``a``, ``idle`` nowhere: the first two are bound in the lane loop."""
-    use = Store(OUT, ix.add(T, 1), Op("add", (Ref("a", float32), ONE), float32), 1)
+    use = Store(OUT, ix.add(T, 1), Op("add", (VarRef("a", float32), ONE), float32), 1)
     loop = lane(
-        LetIndex("at", ix.add(T, 7)), Let("a", Read(OUT, ix.var("at", 7, 38), 0)), Let("idle", ONE),
+        LetIndex("at", ix.add(T, 7)), Let("a", BufferRead(OUT, ix.var("at", 7, 38), 0)), Let("idle", ONE),
         For("s", 4, LoopRole.SERIAL, (use,), depth=0),
     )  # fmt: skip
-    (serial,) = lanes_innermost(loop)
+    (serial,) = make_lane_loop_innermost(loop)
     assert isinstance(serial, For)
     (lanes,) = serial.body
     assert isinstance(lanes, For)
@@ -157,11 +161,11 @@ def test_a_guard_becomes_the_end_of_the_lane_loop() -> None:
     """``2*t + y <= 30`` leaves ``(30 - y) // 2 + 1`` lanes; what does not depend on the lane goes outside."""
     room = CompareIndex("le", ix.add(ix.scale(T, 2), Y), 30, bool_)
     tail = CompareIndex("le", Y, 8, bool_)
-    (found,) = lanes_innermost(lane(If(Op("and", (room, tail), bool_), (Store(OUT, T, ONE, 0),))))
+    (found,) = make_lane_loop_innermost(lane(If(Op("and", (room, tail), bool_), (Store(OUT, T, ONE, 0),))))
     assert isinstance(found, If) and found.condition == tail
     (loop,) = found.then
     assert isinstance(loop, For)
-    (limit,) = loop.limits
+    (limit,) = loop.upper_bounds
     for y in range(10):
         lanes = sum(2 * t + y <= 30 for t in range(32))
         assert ix.evaluate(limit, {"y": y}) == lanes
@@ -171,8 +175,8 @@ def test_guards_that_are_no_limit_stay_conditions() -> None:
     falling = CompareIndex("le", ix.scale(T, -1), -3, bool_)
     other = CompareIndex("ge", T, 3, bool_)
     for test in (falling, other):
-        (loop,) = lanes_innermost(lane(If(test, (Store(OUT, T, ONE, 0),))))
-        assert isinstance(loop, For) and loop.limits == ()
+        (loop,) = make_lane_loop_innermost(lane(If(test, (Store(OUT, T, ONE, 0),))))
+        assert isinstance(loop, For) and loop.upper_bounds == ()
         assert [type(s) for s in loop.body] == [If]
 
 
@@ -180,6 +184,6 @@ def test_guards_that_are_no_limit_stay_conditions() -> None:
 def test_lanes_form_vectors_where_they_touch_neighbouring_elements(step: int, vectors: bool) -> None:
     at = LetIndex("at", ix.add(ix.scale(T, step), Y))
     near = lane(at, Store(OUT, ix.add(ix.var("at", -2048, 2048), 3), ONE, 0))
-    assert walks_along_memory(near) == vectors
-    read = Let("v", Op("add", (Read(OUT, ix.scale(T, step), 0), ONE), float32))
-    assert walks_along_memory(lane(read, Store(OUT, T, Ref("v", float32), 1))) == vectors
+    assert is_unit_stride(near) == vectors
+    read = Let("v", Op("add", (BufferRead(OUT, ix.scale(T, step), 0), ONE), float32))
+    assert is_unit_stride(lane(read, Store(OUT, T, VarRef("v", float32), 1))) == vectors

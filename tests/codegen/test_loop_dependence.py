@@ -16,11 +16,11 @@ from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.indices import index as ix
 from autosched.codegen.c import MARKER, print_c
-from autosched.codegen.loop_dependence import carries_dependence
 from autosched.lang.dtypes import DType, bool_, float32, float64, int32
 from autosched.lower.ir import (
     Alloc,
     Buffer,
+    BufferRead,
     CompareIndex,
     For,
     If,
@@ -28,11 +28,11 @@ from autosched.lower.ir import (
     LetIndex,
     LoopRole,
     Memory,
-    Read,
-    Ref,
     Stmt,
     Store,
+    VarRef,
 )
+from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.program import lower
 from autosched.runtime.cpu import CpuExecutable
 from autosched.search.roots import schedule_roots
@@ -52,8 +52,8 @@ def loop(name: str, *body: Stmt, extent: int = 8) -> For:
 def update(written: ix.Index, *read: ix.Index, buffer: Buffer = F) -> tuple[Stmt, ...]:
     """Return statements that read some elements and write one."""
     names = [f"v{k}" for k in range(len(read))]
-    bindings = [Let(n, Read(buffer, e, 0)) for n, e in zip(names, read, strict=True)]
-    return (*bindings, Store(buffer, written, Ref(names[-1] if names else "c", buffer.dtype), 0))
+    bindings = [Let(n, BufferRead(buffer, e, 0)) for n, e in zip(names, read, strict=True)]
+    return (*bindings, Store(buffer, written, VarRef(names[-1] if names else "c", buffer.dtype), 0))
 
 
 def marked(pipeline: Pipeline, **shapes: tuple[int, ...]) -> list[str]:
@@ -135,9 +135,12 @@ def test_each_loop_of_a_nest_answers_for_itself() -> None:
 def test_reuse_of_the_same_address_is_left_to_compilers_where_it_is_no_distance() -> None:
     assert not carries_dependence(loop("i", loop("j", *update(J, J))), {}), "a sum in place"
     assert carries_dependence(loop("i", loop("j", *update(J, ix.add(J, 1)))), {}), "others' elements"
-    tile = (loop("j", Store(OWN, J, Ref("c", float32), 0)), loop("j", Let("v", Read(OWN, ix.add(ROW, J), 0))))
+    tile = (loop("j", Store(OWN, J, VarRef("c", float32), 0)), loop("j", Let("v", BufferRead(OWN, ix.add(ROW, J), 0))))
     assert not carries_dependence(loop("i", *tile), {}), "a tile that is filled anew"
-    ring = (Store(OWN, ix.mod(ix.add(ROW, 1), 3), Ref("c", float32), 0), Let("v", Read(OWN, ix.mod(ROW, 3), 0)))
+    ring = (
+        Store(OWN, ix.mod(ix.add(ROW, 1), 3), VarRef("c", float32), 0),
+        Let("v", BufferRead(OWN, ix.mod(ROW, 3), 0)),
+    )
     assert carries_dependence(loop("i", *ring), {}), "what the step before has stored"
     assert not carries_dependence(loop("i", Alloc(OWN), *ring), {}), "an array of each iteration"
 
@@ -145,22 +148,24 @@ def test_reuse_of_the_same_address_is_left_to_compilers_where_it_is_no_distance(
 def test_conditions_and_bound_indices_count() -> None:
     short = CompareIndex("le", J, 4, bool_)
     rows = ix.weighted_sum(0, [(ROW, 5), (J, 1)])
-    store = Store(F, rows, Ref("c", float32), 0)
+    store = Store(F, rows, VarRef("c", float32), 0)
     assert carries_dependence(loop("i", loop("j", store)), {}), "rows of 8 lie 5 apart"
     assert not carries_dependence(loop("i", loop("j", If(short, (store,)))), {}), "5 of each are written"
     at = LetIndex("at", rows)
-    named = Store(F, ix.var("at", 0, 42), Ref("c", float32), 0)
+    named = Store(F, ix.var("at", 0, 42), VarRef("c", float32), 0)
     assert not carries_dependence(loop("i", loop("j", at, If(short, (named,)))), {})
     outside = {"at": ix.scale(J, 5)}
-    assert not carries_dependence(loop("i", Store(F, ix.add(ix.var("at", 0, 35), ROW), Ref("c", float32), 0)), outside)
+    assert not carries_dependence(
+        loop("i", Store(F, ix.add(ix.var("at", 0, 35), ROW), VarRef("c", float32), 0)), outside
+    )
 
 
 def test_what_depends_on_data_is_carried() -> None:
-    data = ix.data(Ref("v", int32), 0, 7, "v")
-    assert carries_dependence(loop("i", Let("v", Read(F, ROW, 0)), *update(data)), {})
+    data = ix.data(VarRef("v", int32), 0, 7, "v")
+    assert carries_dependence(loop("i", Let("v", BufferRead(F, ROW, 0)), *update(data)), {})
     assert not carries_dependence(loop("i", *update(ix.add(ix.scale(ROW, 8), data))), {}), "of each iteration's own row"
-    atomic = Store(F, data, Ref("c", float32), 0, combine="add")
-    assert not carries_dependence(loop("i", Let("v", Read(OWN, ROW, 0)), atomic), {})
+    atomic = Store(F, data, VarRef("c", float32), 0, combine="add")
+    assert not carries_dependence(loop("i", Let("v", BufferRead(OWN, ROW, 0)), atomic), {})
 
 
 def test_random_nests_are_judged_as_by_enumeration() -> None:

@@ -14,9 +14,9 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.codegen.c import print_c
-from autosched.codegen.phases import in_phases
 from autosched.lang.dtypes import DType
-from autosched.lower.ir import Buffer, For, Let, LoopRole, Memory, Read, Ref, Store
+from autosched.lower.ir import Buffer, BufferRead, For, Let, LoopRole, Memory, Store, VarRef
+from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.program import lower
 from autosched.search.analytical import analytical_model
 from autosched.search.evaluate import Evaluator
@@ -120,15 +120,15 @@ def test_values_that_lanes_keep(width: int) -> None:
 def test_every_lane_comes_once(extent: int, is_limited: bool) -> None:
     lane, end = ix.var("t", 0, extent - 1), ix.var("end", -3, 30)
     source, result = (Buffer(name, float32, 64, Memory.GLOBAL) for name in ("in", "out"))
-    body = (Let("v", Read(source, ix.floordiv(lane, 2), 0)), Store(result, lane, Ref("v", float32), 1))
-    loop = For("t", extent, LoopRole.THREAD, body, limits=(end,) if is_limited else ())
-    loops = in_phases(loop, Namer({"t", "v", "in", "out"}))
+    body = (Let("v", BufferRead(source, ix.floordiv(lane, 2), 0)), Store(result, lane, VarRef("v", float32), 1))
+    loop = For("t", extent, LoopRole.THREAD, body, upper_bounds=(end,) if is_limited else ())
+    loops = unroll_by_period(loop, Namer({"t", "v", "in", "out"}))
     assert loops[0].extent == extent // 2 and len(loops) == 1 + (is_limited or extent % 2)
     for n in range(-3, 31):
         reached = []
         for part in loops:
-            begin = max([0, *(ix.evaluate(e, {"end": n}) for e in part.starts)])
-            stop = min([part.extent, *(ix.evaluate(e, {"end": n}) for e in part.limits)])
+            begin = max([0, *(ix.evaluate(e, {"end": n}) for e in part.lower_bounds)])
+            stop = min([part.extent, *(ix.evaluate(e, {"end": n}) for e in part.upper_bounds)])
             stores = [s.index for s in part.body if isinstance(s, Store)]
             reached += [ix.evaluate(e, {part.name: k}) for k in range(begin, stop) for e in stores]
         assert reached == list(range(min(extent, n) if is_limited else extent))

@@ -12,10 +12,10 @@ from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.apps.registry import get_app
 from autosched.codegen.c import kernel_text
-from autosched.codegen.rows import MOST_OPERATIONS, MOST_STREAMS, rows_together
 from autosched.lang.dtypes import float32, int32
 from autosched.lower.ir import (
     Buffer,
+    BufferRead,
     ConstValue,
     For,
     If,
@@ -24,13 +24,13 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
     Value,
+    VarRef,
     walk,
 )
+from autosched.lower.passes.cpu.unroll_and_jam import MOST_OPERATIONS, MOST_STREAMS, unroll_and_jam
 from autosched.lower.program import lower
 from autosched.schedule.types import LoopKind
 from autosched.search.roots import schedule_roots
@@ -60,8 +60,8 @@ def sum_of(values: Sequence[Value]) -> Value:
 def stencil(taps: int, source: Buffer = IN, more: int = 0, columns: int = 2) -> tuple[Stmt, ...]:
     """Return one row of a stencil of so many rows and columns, with further operations."""
     at = [ix.add(row(k // columns), k % columns) for k in range(columns * taps)]
-    loads = [Let(f"v{k}", Read(source, i, k)) for k, i in enumerate(at)]
-    values: list[Value] = [Ref(v.name, float32) for v in loads]
+    loads = [Let(f"v{k}", BufferRead(source, i, k)) for k, i in enumerate(at)]
+    values: list[Value] = [VarRef(v.name, float32) for v in loads]
     return (AT, *loads, Store(OUT, HERE, sum_of(values + [ConstValue(1.0, float32)] * more), len(at)))
 
 
@@ -75,11 +75,11 @@ def rows(extent: int, loop: For, *between: Stmt) -> For:
 
 def together(extent: int, loop: For, *between: Stmt) -> For | None:
     taken = {"t", "y", "at", "in", "out", "where", *(s.name for s in walk((loop,)) if isinstance(s, Let))}
-    return rows_together(rows(extent, loop, *between), Namer(taken))
+    return unroll_and_jam(rows(extent, loop, *between), Namer(taken))
 
 
 def loads(body: Sequence[Stmt]) -> Iterator[Let]:
-    return (s for s in walk(tuple(body)) if isinstance(s, Let) and isinstance(s.value, Read))
+    return (s for s in walk(tuple(body)) if isinstance(s, Let) and isinstance(s.value, BufferRead))
 
 
 def same(before: Stmt, after: Stmt) -> bool:
@@ -168,7 +168,7 @@ def test_what_is_read_and_written_stays() -> None:
 
 def test_branches_stay() -> None:
     at, *others = stencil(5)
-    guard = Op("lt", (Read(IN, T, 9), ConstValue(0.0, float32)), float32)
+    guard = Op("lt", (BufferRead(IN, T, 9), ConstValue(0.0, float32)), float32)
     assert together(4, lanes(at, If(guard, tuple(others)))) is None
 
 
@@ -179,11 +179,11 @@ def test_lanes_that_end_differently_in_different_rows_stay() -> None:
 
 def test_addresses_that_follow_from_data_stay() -> None:
     at, *others = stencil(5)
-    index = Let("i", Read(WHERE, HERE, 8))
-    gathered = Let("g", Read(IN, ix.data(Ref("i", int32), 0, 9, text="i"), 9))
+    index = Let("i", BufferRead(WHERE, HERE, 8))
+    gathered = Let("g", BufferRead(IN, ix.data(VarRef("i", int32), 0, 9, text="i"), 9))
     assert together(4, lanes(at, index, gathered, *others)) is None
 
 
 def test_registers_of_threads_stay() -> None:
     acc = Buffer("acc", float32, 64, Memory.REGISTER)
-    assert together(4, lanes(*stencil(5)[:-1], Store(acc, T, Ref("v0", float32), 5))) is None
+    assert together(4, lanes(*stencil(5)[:-1], Store(acc, T, VarRef("v0", float32), 5))) is None

@@ -11,8 +11,8 @@ from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, fl
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
-from autosched.codegen.strips import LANES, SUMS_BYTES
 from autosched.lang.dtypes import DType
+from autosched.lower.passes.cpu.strip_mine import LANES, SUMS_BYTES
 from autosched.lower.program import Program, lower
 from autosched.schedule.legality.validate import violations
 from autosched.search.analytical import analytical_model

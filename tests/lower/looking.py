@@ -11,13 +11,13 @@ from autosched.apps.registry import get_app
 from autosched.lower.ir import (
     Alloc,
     Barrier,
+    BufferRead,
     CompareIndex,
     If,
     IndexValue,
     KernelIR,
     LetIndex,
     Op,
-    Read,
     Stmt,
     Store,
     Value,
@@ -110,7 +110,7 @@ def all_indices(body: Sequence[Stmt]) -> Iterator[ix.Index]:
             yield s.index
     for v in all_values(body):
         match v:
-            case Read() | IndexValue():
+            case BufferRead() | IndexValue():
                 yield v.index
             case CompareIndex():
                 yield v.a

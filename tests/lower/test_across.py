@@ -12,7 +12,7 @@ from autosched.api import ScheduledPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import float32, int32
 from autosched.lang.functions import select
-from autosched.lower.ir import Shuffle, walk
+from autosched.lower.ir import WarpReduce, walk
 from autosched.lower.program import lower
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -82,7 +82,7 @@ def test_without_reading_and_writing_memory_in_between() -> None:
     program = lower(bound, GOOD["whole warps"][1])
     (text,) = (print_cuda(k).body for k in program.kernels)
     assert text.count("GLOBAL_OUT") == 1 and "BARRIER" not in text and "LOAD(0, f," not in text
-    shuffles = [s for s in walk(program.kernels[0].body) if isinstance(s, Shuffle)]
+    shuffles = [s for s in walk(program.kernels[0].body) if isinstance(s, WarpReduce)]
     assert {(s.op, s.width) for s in shuffles} == {("add", 32)}
 
 

@@ -15,8 +15,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.errors import ScheduleError
 from autosched.lower.ir import LetVector, Memory, walk
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses
 from autosched.lower.program import lower
-from autosched.lower.vectors import vectorise
 from autosched.runtime.host_compiler import have_compiler
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.structural_hash import structural_hash
@@ -95,7 +95,7 @@ def test_all_witnesses_agree(aligned: TileAlignment | None) -> None:
 def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: TileAlignment | None, lengths: list[int]) -> None:
     """Of four columns from an odd one on, only the middle two are loaded at once."""
     (ir,) = lower(pair(), staged(pair(), aligned), vectors=True).kernels
-    body = interior(vectorise(ir))
+    body = interior(coalesce_accesses(ir))
     assert body is not None
     loads = [s for s in walk(body) if isinstance(s, LetVector) and s.buffer.memory is Memory.GLOBAL]
     assert [s.length for s in loads] == lengths

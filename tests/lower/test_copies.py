@@ -15,11 +15,10 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import DType, float64
-from autosched.lower.copies import with_copies
 from autosched.lower.ir import (
     Alloc,
+    AsyncCopy,
     Barrier,
-    Copy,
     For,
     If,
     KernelIR,
@@ -31,8 +30,9 @@ from autosched.lower.ir import (
     Value,
     walk,
 )
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses
+from autosched.lower.passes.insert_async_copies import insert_async_copies
 from autosched.lower.program import lower
-from autosched.lower.vectors import vectorise
 from autosched.measure.simulated.count import count_kernel, count_sites
 from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
@@ -57,8 +57,8 @@ def legal(bound: BoundPipeline, found: Kernel) -> Schedule:
     return whole
 
 
-def copies(code: KernelIR) -> list[Copy]:
-    return [s for s in walk(with_copies(vectorise(code)).body) if isinstance(s, Copy)]
+def copies(code: KernelIR) -> list[AsyncCopy]:
+    return [s for s in walk(insert_async_copies(coalesce_accesses(code)).body) if isinstance(s, AsyncCopy)]
 
 
 @pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
@@ -68,7 +68,7 @@ def test_products_whose_chunks_are_copied(rows: int, columns: int, terms: int) -
     assert_backends_agree(bound, program)
     (code,) = program.kernels
     for loop in (s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP):
-        assert [s.copies for s in loop.body if isinstance(s, Barrier)] == [True]
+        assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [True]
     assert {s.buffer.count for s in walk(code.body) if isinstance(s, Alloc)} == {12}  # the sums alone
     assert {c.source.name for c in copies(code)} == {"a", "b"}
     text = print_cuda(code)
@@ -149,11 +149,11 @@ def changed(s: Stmt, values: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -
 def test_what_is_stored_in_another_order_or_computed() -> None:
     bound = product(48, 72, 48)
     (code,) = lower(bound, legal(bound, in_steps(bound, **VECTORS).with_async_copies())).kernels
-    whole = vectorise(code)
+    whole = coalesce_accesses(code)
 
     def lengths(values: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -> set[int]:
-        found = with_copies(replace(whole, body=tuple(changed(s, values) for s in whole.body)))
-        return {s.length for s in walk(found.body) if isinstance(s, Copy)}
+        found = insert_async_copies(replace(whole, body=tuple(changed(s, values) for s in whole.body)))
+        return {s.length for s in walk(found.body) if isinstance(s, AsyncCopy)}
 
     assert lengths(lambda v: v) == {1, 4}
     assert lengths(lambda v: v[::-1]) == {1}

@@ -10,7 +10,7 @@ import pytest
 from autosched import Expr, Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.lower.filled import filled_members
+from autosched.lower.edge_padding import padded_producers
 from autosched.lower.ir import For, If, KernelIR, LoopRole, walk
 from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
@@ -42,7 +42,7 @@ def guards_of_reductions(code: KernelIR) -> int:
 def test_no_guard_stands_where_a_product_is_added_up(rows: int, columns: int, filling: str) -> None:
     bound = product(rows, columns, 24)
     found = FILLINGS[filling](in_steps(bound))
-    assert filled_members(plan_kernel(bound, found)) == {"a.staged", "b.staged"}
+    assert padded_producers(plan_kernel(bound, found)) == {"a.staged", "b.staged"}
     program = lower(bound, schedule(bound, found))
     assert guards_of_reductions(program.kernels[0]) == 0
     assert_backends_agree(bound, program)
@@ -78,7 +78,7 @@ def test_what_lies_beyond_the_buffer_is_guarded(index: Callable[[Expr, Expr], Ex
     found = found.with_async_copies()
     assert violations(bound, schedule(bound, found), H200) == []
     if filled is not None:
-        assert bool(filled_members(plan_kernel(bound, found))) is filled
+        assert bool(padded_producers(plan_kernel(bound, found))) is filled
     assert_backends_agree(bound, lower(bound, schedule(bound, found)))
 
 
@@ -89,6 +89,6 @@ def test_random_schedules_at_borders() -> None:
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
         streamed = [k for k in found.kernels if k.mainloop_at is not None]
         if streamed and seen < 2:
-            seen += bool(filled_members(plan_kernel(bound, streamed[0])))
+            seen += bool(padded_producers(plan_kernel(bound, streamed[0])))
             assert_backends_agree(bound, lower(bound, found))
     assert seen == 2

@@ -17,10 +17,10 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.expr import Expr
-from autosched.lower.interior import interior_box as solve
-from autosched.lower.interior import longest_run
+from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import If
-from autosched.lower.scope import Condition
+from autosched.lower.passes.partition_interior import interior_box as solve
+from autosched.lower.passes.partition_interior import longest_run
 from tests.lower.looking import app, border, count, fused, index_kinds, interior, interior_box, lowered
 from tests.schedule.building import blur, blur_with_shared, kernel, root, schedule
 
@@ -120,7 +120,7 @@ def test_shared_buffers_are_the_same_in_both_bodies() -> None:
 KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
 
 
-def settled(c: Condition, blocks: Iterable[dict[str, int]]) -> bool:
+def settled(c: CheckedIndex, blocks: Iterable[dict[str, int]]) -> bool:
     """Whether a condition is decided in one way for all threads of some blocks."""
     threads = {n: range(v.lo, v.hi + 1) for n, v in ix.loop_vars(c.index).items() if n == "t"}
     values = [
@@ -141,23 +141,23 @@ def settled(c: Condition, blocks: Iterable[dict[str, int]]) -> bool:
 
 
 @st.composite
-def conditions(draw: st.DrawFn, names: tuple[str, ...]) -> Condition:
+def conditions(draw: st.DrawFn, names: tuple[str, ...]) -> CheckedIndex:
     """A condition on an affine index of some block loops and a thread loop."""
     index: ix.Index = draw(st.integers(-30, 30))
     for name in names:
         index = ix.add(index, ix.scale(ix.var(name, 0, 6), draw(st.integers(-8, 8))))
     index = ix.add(index, ix.scale(ix.var("t", 0, 3), draw(st.integers(-2, 2))))
-    return Condition(draw(st.sampled_from(KINDS)), index, draw(st.integers(2, 20)))
+    return CheckedIndex(draw(st.sampled_from(KINDS)), index, draw(st.integers(2, 20)))
 
 
-def longest_settled(of: list[Condition], name: str) -> tuple[int, int] | None:
+def longest_settled(of: list[CheckedIndex], name: str) -> tuple[int, int] | None:
     """Return the first longest run of 7 blocks in which all conditions are settled."""
     runs = [(k, k + length - 1) for length in range(7, 0, -1) for k in range(8 - length)]
     settles = (run for run in runs if all(settled(c, [{name: k} for k in range(run[0], run[1] + 1)]) for c in of))
     return next(settles, None)
 
 
-def cuts(c: Condition, name: str) -> bool:
+def cuts(c: CheckedIndex, name: str) -> bool:
     """Whether a condition makes the box smaller: not if no block decides it, or all do, but most of them unlike."""
     run = longest_settled([c], name)
     each = all(settled(c, [{name: k}]) for k in range(7))
@@ -166,7 +166,7 @@ def cuts(c: Condition, name: str) -> bool:
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.one_of(conditions(("y",)), conditions(("x",))), max_size=4))
-def test_conditions_on_one_block_loop_give_the_largest_box(of: list[Condition]) -> None:
+def test_conditions_on_one_block_loop_give_the_largest_box(of: list[CheckedIndex]) -> None:
     counted = {name: [c for c in of if name in ix.loop_vars(c.index) and cuts(c, name)] for name in "yx"}
     runs = {name: longest_settled(on, name) for name, on in counted.items()}
     assert solve(of, (("y", 7), ("x", 7))) == (runs if all(runs.values()) else None)
@@ -174,7 +174,7 @@ def test_conditions_on_one_block_loop_give_the_largest_box(of: list[Condition]) 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(conditions(("y", "x")), min_size=1, max_size=3))
-def test_conditions_on_two_block_loops_are_settled_throughout_the_box(of: list[Condition]) -> None:
+def test_conditions_on_two_block_loops_are_settled_throughout_the_box(of: list[CheckedIndex]) -> None:
     """Or decided in none of its blocks, or in all of them one by one."""
     box = solve(of, (("y", 7), ("x", 7)))
     if box is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import KernelIR
-from autosched.lower.program import lower, lower_one
+from autosched.lower.program import lower, lower_kernel_of
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Kernel
 from autosched.search.candidates import Candidates, Mix
@@ -24,7 +24,7 @@ def test_the_code_is_that_of_lowering_each_alone(problem: Problem) -> None:
         shared = []
         for number, key in enumerate(zip(schedule.kernels, alone.labels, strict=True)):
             if key not in known:
-                known[key] = lower_one(alone, number)
+                known[key] = lower_kernel_of(alone, number)
             shared.append(known[key])
         assert [print_cuda(k) for k in shared] == [print_cuda(k) for k in alone.kernels]
         kernels += len(schedule.kernels)

@@ -13,7 +13,7 @@ from autosched.analysis.indices import index as ix
 from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.codegen.expressions import is_wide
-from autosched.lower.ir import Alloc, For, If, KernelIR, Let, LetIndex, LoopRole, Memory, Read, Stmt, Store, walk
+from autosched.lower.ir import Alloc, BufferRead, For, If, KernelIR, Let, LetIndex, LoopRole, Memory, Stmt, Store, walk
 from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -51,7 +51,7 @@ def test_sums_stay_in_registers(inner: str) -> None:
         assert (acc.count, acc.memory) == (4, Memory.REGISTER)
         ks = loops_over(body, "r_k")
         assert ks and not any(stores(k.body, "dot") for k in ks)
-        assert not any(isinstance(v, Read) and v.buffer.name == "dot" for v in all_values(body))
+        assert not any(isinstance(v, BufferRead) and v.buffer.name == "dot" for v in all_values(body))
         (out,) = stores(body, "dot")
         assert all(s.buffer == acc for s in walk(body) if isinstance(s, Store) and s is not out)
 
@@ -81,7 +81,7 @@ def test_an_update_in_its_own_kernel_reads_its_points_first() -> None:
     program = lower(PRODUCT, found)
     update = bodies(program.kernels[1])[0]
     (k,) = loops_over(update, "r_k")
-    reads = [v for v in all_values(update) if isinstance(v, Read) and v.buffer.name == "dot"]
+    reads = [v for v in all_values(update) if isinstance(v, BufferRead) and v.buffer.name == "dot"]
     assert len(reads) == 1 and not any(v in reads for v in all_values(k.body))
     assert_backends_agree(PRODUCT, program)
 
@@ -149,7 +149,7 @@ def test_what_does_not_change_in_a_loop_is_computed_outside_of_it() -> None:
     found = schedule(bound, kernel(bound, [root("out", "by=1 bx=1 tx=32 ty=8 sx=4")]))
     program = lower(bound, found)
     (serial,) = loops_over(program.kernels[0].body, "x_s")
-    assert [v.buffer.name for v in all_values(serial.body) if isinstance(v, Read)] == ["img"]
+    assert [v.buffer.name for v in all_values(serial.body) if isinstance(v, BufferRead)] == ["img"]
     assert_backends_agree(bound, program)
 
 
@@ -159,7 +159,7 @@ def test_equal_loads_and_inlined_values_are_computed_once() -> None:
     out[x] = f[x] * f[x] + f[x + 1] - f[x]
     bound = bind(Pipeline([out.over(x=(0, 60))], name="once"), {"img": (62,)})
     ir = lower(bound, schedule(bound, kernel(bound, [root("out", "bx=2 tx=30")], (), ["f"]))).kernels[0]
-    assert sum(isinstance(v, Read) for v in all_values(ir.body)) == 3
+    assert sum(isinstance(v, BufferRead) for v in all_values(ir.body)) == 3
     assert sum(isinstance(s, Let) and s.name.startswith("f") for s in walk(ir.body)) == 2
 
 

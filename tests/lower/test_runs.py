@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosched.analysis.indices import index as ix
-from autosched.lower import runs as of
-from autosched.lower.interior import interior_box
-from autosched.lower.runs import Runs, answers, runs_of
-from autosched.lower.scope import Condition
+from autosched.lower.builder import CheckedIndex
+from autosched.lower.passes import condition_intervals as of
+from autosched.lower.passes.condition_intervals import Runs, answers, runs_of
+from autosched.lower.passes.partition_interior import interior_box
 
 KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
 LONG = 1 << 40
 
 
 @st.composite
-def conditions(draw: st.DrawFn, most: int) -> Condition:
+def conditions(draw: st.DrawFn, most: int) -> CheckedIndex:
     """A condition on clamps, quotients and remainders of a block's points."""
     at = ix.add(ix.scale(ix.var("b", 0, most - 1), draw(st.integers(1, 8))), ix.var("t", 0, draw(st.integers(0, 7))))
     at = ix.add(at, draw(st.integers(-40, 40)))
@@ -34,10 +34,10 @@ def conditions(draw: st.DrawFn, most: int) -> Condition:
                 at = ix.mod(at, draw(st.integers(2, 300)))
             case _:
                 at = ix.sub(draw(st.integers(-40, 400)), at)
-    return Condition(draw(st.sampled_from(KINDS)), at, draw(st.integers(2, 90)))
+    return CheckedIndex(draw(st.sampled_from(KINDS)), at, draw(st.integers(2, 90)))
 
 
-def enumerated(c: Condition, extent: int) -> list[int]:
+def enumerated(c: CheckedIndex, extent: int) -> list[int]:
     """Return for each block the end of the run that begins with it, itself where it is undecided."""
     blocks = np.arange(extent)
     best = list(range(extent))
@@ -81,14 +81,14 @@ def test_two_conditions_hold_until_the_first_of_both_ends(data: st.DataObject, e
 def test_a_clamp_over_many_blocks() -> None:
     block, point = ix.var("b", 0, LONG - 1), ix.var("t", 0, 31)
     at = ix.add(ix.scale(block, 32), point)
-    before = Condition("sign", ix.sub(at, 3))  # of max(at - 3, 0)
-    beyond = Condition("nonnegative", ix.sub(32 * LONG - 40, at))
+    before = CheckedIndex("sign", ix.sub(at, 3))  # of max(at - 3, 0)
+    beyond = CheckedIndex("nonnegative", ix.sub(32 * LONG - 40, at))
     assert interior_box([before, beyond], (("b", LONG),)) == {"b": (1, LONG - 3)}
 
 
 def test_answers_that_change_too_often_are_left_undecided() -> None:
     """Each row of 96 blocks has one quotient: no run is worth a body of its own, and not all can be listed."""
     at = ix.add(ix.scale(ix.var("b", 0, LONG - 1), 32), ix.var("t", 0, 31))
-    found = runs_of(Condition("quotient", at, 96 * 32), "b", LONG)
+    found = runs_of(CheckedIndex("quotient", at, 96 * 32), "b", LONG)
     assert len(found.starts) <= of.MOST_RANGES
-    assert interior_box([Condition("quotient", at, 96 * 32)], (("b", LONG),)) == {"b": (0, LONG - 1)}
+    assert interior_box([CheckedIndex("quotient", at, 96 * 32)], (("b", LONG),)) == {"b": (0, LONG - 1)}

@@ -127,7 +127,7 @@ def test_rows_come_in_while_others_are_read(height: int, rows: int, past: bool) 
     windows = [plan_kernel(bound, k).allocations[IMAGE].extents[0] for k in (one, two)]
     assert windows[1] == windows[0] + rows  # those of the next step, meanwhile
     for loop in checked(bound, two):
-        assert [s.copies for s in loop.body if isinstance(s, Barrier)] == [past]
+        assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [past]
 
 
 def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None:

@@ -11,7 +11,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
-from autosched.lower.ir import Memory, Read, values_of, walk, walk_values
+from autosched.lower.ir import BufferRead, Memory, values_of, walk, walk_values
 from autosched.lower.program import lower
 from autosched.runtime.host_compiler import have_compiler
 from autosched.schedule.io.serialise import from_json, to_json
@@ -72,7 +72,9 @@ def test_all_witnesses_agree(name: str) -> None:
 
 def test_copies_alone_read_what_is_staged() -> None:
     (ir,) = lower(stencil(), SCHEDULES["input"]).kernels
-    reads = [v for s in walk(ir.body) for value in values_of(s) for v in walk_values(value) if isinstance(v, Read)]
+    reads = [
+        v for s in walk(ir.body) for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)
+    ]
     from_global = {v.buffer.name for v in reads if v.buffer.memory is Memory.GLOBAL}
     from_shared = {v.buffer.name for v in reads if v.buffer.memory is Memory.SHARED}
     assert (from_global, from_shared) == ({"img"}, {"img_staged"})

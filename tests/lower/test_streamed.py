@@ -53,7 +53,7 @@ def test_products_in_steps(rows: int, columns: int, terms: int, ahead: bool) -> 
     held = [s.buffer for s in walk(ir.body) if isinstance(s, Alloc)]
     assert held and all(b.memory is Memory.PRIVATE for b in held)
     assert {b.count for b in held} == ({12, 2, 3} if ahead else {12})
-    assert all(slot.buffer.halves == (2 if ahead else 1) for slot in ir.shared)
+    assert all(slot.buffer.buffers == (2 if ahead else 1) for slot in ir.shared)
     assert [b.name for b in ir.writes] == ["out"]  # the sums never leave the registers
     if have_nvrtc():
         assert compile_cubin(print_cuda(ir).source, H200.arch).code

@@ -32,10 +32,10 @@ from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType
+from autosched.lower.divisibility import known_divisor
 from autosched.lower.ir import If, LetVector, Memory, Stmt, StoreVector, walk
-from autosched.lower.multiples import multiple_of
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses, has_vectors
 from autosched.lower.program import Program, lower
-from autosched.lower.vectors import has_vectors, vectorise
 from autosched.lower.verify import verify
 from autosched.runtime.host_compiler import have_compiler
 from autosched.schedule.legality.validate import violations
@@ -92,7 +92,7 @@ def staged(bound: BoundPipeline, threads: str = "tx=32 sx=4") -> Schedule:
 
 def test_four_points_a_thread_are_joined() -> None:
     _, program = both(pair(), staged(pair()))
-    body = vectorise(program.kernels[0]).body
+    body = coalesce_accesses(program.kernels[0]).body
     # of x .. x + 5 four lie together and two
     assert counted(body) == {
         "load global 16": 1, "load global 8": 1, "store shared 16": 1, "load shared 16": 2, "store global 16": 1,
@@ -106,7 +106,7 @@ def test_four_points_a_thread_are_joined() -> None:
 def test_the_pitch_of_the_callers_arrays_decides(width: int, bytes_: int) -> None:
     bound = pair(width)
     found = schedule(bound, kernel(bound, [root("out", "by=32 bx=4 tx=32 sx=4")], (), ["wide"]))
-    kinds = counted(vectorise(both(bound, found)[1].kernels[0]).body)
+    kinds = counted(coalesce_accesses(both(bound, found)[1].kernels[0]).body)
     assert max((int(k.split()[-1]) for k in kinds), default=4) == bytes_
 
 
@@ -115,7 +115,7 @@ def test_intermediates_are_pitched() -> None:
     one = kernel(bound, [root("wide", "by=33 bx=4 tx=32 sx=4")])
     two = kernel(bound, [root("out", "by=32 bx=4 tx=32 sx=4")])
     _, program = both(bound, schedule(bound, one, two))
-    wide, out = (counted(vectorise(k).body) for k in program.kernels)
+    wide, out = (counted(coalesce_accesses(k).body) for k in program.kernels)
     assert wide["store global 16"] == 1
     assert out["load global 16"] == 2 and not any(k.startswith("store") for k in out)
 
@@ -125,7 +125,7 @@ def test_strides_of_threads_decide() -> None:
     bound = pair()
     found = schedule(bound, kernel(bound, [root("out", "by=32 bx=4 sx=4 tx=32")], (), ["wide"]))
     (ir,) = both(bound, found)[1].kernels
-    assert not has_vectors(vectorise(ir).body)
+    assert not has_vectors(coalesce_accesses(ir).body)
     assert print_cuda(ir).body == print_cuda(replace(ir, vectors=False)).body
 
 
@@ -134,12 +134,12 @@ def test_points_of_a_pyramid_are_joined_without_a_loop() -> None:
     out[y, x] = image[y, 2 * x] + image[y, 2 * x + 1]
     bound = bind(Pipeline(out.over(y=(0, 8), x=(0, 128)), name="halved"), {"image": (8, 256)})
     _, program = both(bound, schedule(bound, kernel(bound, [root("out", "by=8 bx=4 tx=32")])))
-    assert counted(vectorise(program.kernels[0]).body) == {"load global 8": 1}
+    assert counted(coalesce_accesses(program.kernels[0]).body) == {"load global 8": 1}
 
 
 def test_a_guard_that_all_points_share_stays_one() -> None:
     _, program = both(pair(), staged(pair()))
-    statements = list(walk(vectorise(program.kernels[0]).body))
+    statements = list(walk(coalesce_accesses(program.kernels[0]).body))
     assert not any(s.orelse for s in statements if isinstance(s, If))
 
 
@@ -152,7 +152,7 @@ def test_stricter_guards_stand_inside_the_others() -> None:
         [member(block("out", 2), ("y", "x"), wide="tx=22 sx=6 ty=5")],
     )
     _, program = both(bound, schedule(bound, tile))
-    outer, inner = (s for s in walk(vectorise(program.kernels[0]).body) if isinstance(s, If))
+    outer, inner = (s for s in walk(coalesce_accesses(program.kernels[0]).body) if isinstance(s, If))
     assert outer.then[-1] is inner and not outer.orelse and not inner.orelse
     assert counted(outer.then)["store shared 8"] == 3 and counted(inner.then)["store shared 8"] == 2
     if have_compiler("c") and have_compiler("c++"):
@@ -162,14 +162,14 @@ def test_stricter_guards_stand_inside_the_others() -> None:
 def test_points_that_are_there_one_by_one_stay_in_a_loop() -> None:
     bound = pair(127)
     tile = kernel(bound, [root("out", "by=32 bx=1 tx=32 sx=4")], (), ["wide"])
-    ir = vectorise(both(bound, schedule(bound, tile))[1].kernels[0])
+    ir = coalesce_accesses(both(bound, schedule(bound, tile))[1].kernels[0])
     assert not has_vectors(ir.body) and "UNROLL" in print_cuda(ir).body
 
 
 def test_blocks_at_the_border_stay_as_they_are() -> None:
     bound = pair(clamped=True)
     scalar, program = both(bound, staged(bound))
-    ir = vectorise(program.kernels[0])
+    ir = coalesce_accesses(program.kernels[0])
     inside = interior(ir)
     assert inside is not None and has_vectors(inside) and not has_vectors(border(ir))
     assert len(border(ir)) == len(border(scalar.kernels[0]))
@@ -185,7 +185,7 @@ def test_arrays_read_and_written_in_one_nest_are_left_alone() -> None:
     first = kernel(bound, [root("out", "by=32 bx=1 tx=32 sx=4")])
     second = kernel(bound, [root("out.1", "bx=1 tx=32 rr.y=31 sx=4")])
     _, program = both(bound, schedule(bound, first, second))
-    filled, scan = (counted(vectorise(k).body) for k in program.kernels)
+    filled, scan = (counted(coalesce_accesses(k).body) for k in program.kernels)
     assert filled == {"load global 16": 1, "store global 16": 1}
     assert scan == {"load global 16": 1}, "only those of image"
     assert_backends_agree(bound, program)
@@ -221,7 +221,7 @@ def test_apps_agree(name: str) -> None:
 def test_bytes_agree(threads: str) -> None:
     bound = pair(dtype=uint8)
     _, program = both(bound, staged(bound, threads))
-    assert has_vectors(vectorise(program.kernels[0]).body)
+    assert has_vectors(coalesce_accesses(program.kernels[0]).body)
     assert_backends_agree(bound, program)
 
 
@@ -230,7 +230,7 @@ def test_bytes_agree(threads: str) -> None:
 def test_types_agree(dtype: DType) -> None:
     bound = pair(dtype=dtype)
     _, program = both(bound, staged(bound))
-    kinds = counted(vectorise(program.kernels[0]).body)
+    kinds = counted(coalesce_accesses(program.kernels[0]).body)
     assert kinds[f"store global {min(4 * dtype.bytes_, 16)}"] == max(dtype.bytes_ // 4, 1)
     assert_backends_agree(bound, program)
 
@@ -243,7 +243,7 @@ def test_addresses_from_data() -> None:
     out[y, x] = select(found < 0, found * 0.0, found * -0.0) + select(where[y, x] < 7, -0.0, 0.0)
     bound = bind(Pipeline(out.over(y=(0, 4), x=(0, 128)), name="lookup"), {"where": (4, 128), "table": (256,)})
     _, program = both(bound, schedule(bound, kernel(bound, [root("out", "by=4 bx=1 tx=32 sx=4")])))
-    assert counted(vectorise(program.kernels[0]).body) == {"load global 4": 1, "store global 16": 1}
+    assert counted(coalesce_accesses(program.kernels[0]).body) == {"load global 4": 1, "store global 16": 1}
     assert_backends_agree(bound, program)
 
 
@@ -258,7 +258,7 @@ def test_accumulators_in_registers() -> None:
     tile = "by=4 bx=1 tx=32 sy=2"
     roots = [root("dot", f"{tile} sx=4"), root("dot.1", f"{tile.replace('sy=2', 'rr.k=100 sy=2')} sx=4")]
     _, program = both(bound, schedule(bound, kernel(bound, roots)))
-    kinds = counted(vectorise(program.kernels[0]).body)
+    kinds = counted(coalesce_accesses(program.kernels[0]).body)
     assert kinds["load global 16"] == 1 and kinds["store global 16"] == 1
     assert_backends_agree(bound, program)
 
@@ -266,15 +266,15 @@ def test_accumulators_in_registers() -> None:
 def test_multiples_are_proved_through_definitions() -> None:
     t, at = ix.var("t", 0, 31), ix.var("at", 0, 4096)
     definitions = {"at": ix.add(ix.scale(t, 12), 8)}
-    assert multiple_of(ix.scale(t, 6), {}) == 6
-    assert multiple_of(ix.add(ix.scale(at, 2), 16), definitions) == 8
-    assert multiple_of(ix.minimum(ix.scale(t, 8), ix.add(ix.scale(ix.var("u", 0, 31), 4), 12)), {}) == 4
-    assert multiple_of(ix.floordiv(ix.scale(t, 6), 4), {}) == 1
-    assert multiple_of(0, {}) == 0
+    assert known_divisor(ix.scale(t, 6), {}) == 6
+    assert known_divisor(ix.add(ix.scale(at, 2), 16), definitions) == 8
+    assert known_divisor(ix.minimum(ix.scale(t, 8), ix.add(ix.scale(ix.var("u", 0, 31), 4), 12)), {}) == 4
+    assert known_divisor(ix.floordiv(ix.scale(t, 6), 4), {}) == 1
+    assert known_divisor(0, {}) == 0
 
 
 def test_verify_knows_vectors() -> None:
-    ir = vectorise(both(pair(), staged(pair()))[1].kernels[0])
+    ir = coalesce_accesses(both(pair(), staged(pair()))[1].kernels[0])
     verify(ir)
     wrong = {
         "3 elements": lambda s: replace(s, length=3),

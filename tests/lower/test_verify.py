@@ -15,6 +15,7 @@ from autosched.lower.ir import (
     Alloc,
     Barrier,
     Buffer,
+    BufferRead,
     CompareIndex,
     ConstValue,
     For,
@@ -25,12 +26,11 @@ from autosched.lower.ir import (
     LetIndex,
     LoopRole,
     Memory,
-    Read,
-    Ref,
-    Shuffle,
-    Slot,
+    SharedSlot,
     Stmt,
     Store,
+    VarRef,
+    WarpReduce,
 )
 from autosched.lower.program import lower
 from autosched.lower.verify import verify
@@ -69,12 +69,14 @@ def store(site: int = 0, value: object = ONE, buffer: Buffer = OUT, index: ix.In
     return Store(buffer, index, value, site)  # type: ignore[arg-type]
 
 
-def shared_kernel(*body: Stmt, slots: tuple[Slot, ...] = (Slot(TILE, 0),), size: int = 64, sites: int = 2) -> KernelIR:
+def shared_kernel(
+    *body: Stmt, slots: tuple[SharedSlot, ...] = (SharedSlot(TILE, 0),), size: int = 64, sites: int = 2
+) -> KernelIR:
     return kernel(*body, depths=(0,) * sites, shared=slots, shared_bytes=size)
 
 
 WRITE = threads(store(0, buffer=TILE))
-READ = threads(Let("v", Read(TILE, T, 1)), name="t")
+READ = threads(Let("v", BufferRead(TILE, T, 1)), name="t")
 AT_15 = CompareIndex("le", T, 14, bool_)
 ROUNDED = ix.sub(ix.floordiv(ix.add(S, 1), 2), ix.floordiv(S, 2))  # 0 or 1, its interval is wider
 S8 = ix.var("s", 0, 7)
@@ -82,7 +84,7 @@ GUARDED = serial(If(CompareIndex("le", S8, 3, bool_), (store(0, buffer=REG, inde
 FIRST_BLOCKS = CompareIndex("le", B, 2, bool_)
 LATER_BLOCKS = CompareIndex("ge", B, 1, bool_)
 
-SHUFFLE = Shuffle(REG, 0, "add", 16, 0, 1)
+SHUFFLE = WarpReduce(REG, 0, "add", 16, 0, 1)
 
 
 def shuffled(*body: Stmt, extent: int = 16, block: tuple[int, int, int] = (16, 1, 1), depth: int = 0) -> KernelIR:
@@ -91,19 +93,22 @@ def shuffled(*body: Stmt, extent: int = 16, block: tuple[int, int, int] = (16, 1
 
 CASES: dict[str, tuple[KernelIR, str]] = {
     "index name unbound": (kernel(threads(store(index=ix.var("q", 0, 3))), depths=(0,)), "q is used before"),
-    "value unbound": (kernel(threads(store(value=Ref("v", float32))), depths=(0,)), "v is used before"),
+    "value unbound": (kernel(threads(store(value=VarRef("v", float32))), depths=(0,)), "v is used before"),
     "value out of scope": (
-        kernel(threads(serial(Let("v", ONE)), store(value=Ref("v", float32))), depths=(0,)), "v is used before",
+        kernel(threads(serial(Let("v", ONE)), store(value=VarRef("v", float32))), depths=(0,)),
+        "v is used before",
     ),
     "value of a sibling branch": (
-        kernel(threads(If(AT_15, (Let("v", ONE),), (store(value=Ref("v", float32)),))), depths=(0,)),
+        kernel(threads(If(AT_15, (Let("v", ONE),), (store(value=VarRef("v", float32)),))), depths=(0,)),
         "v is used before",
     ),
     "value used before its line": (
-        kernel(threads(store(value=Ref("v", float32)), Let("v", ONE)), depths=(0,)), "v is used before",
+        kernel(threads(store(value=VarRef("v", float32)), Let("v", ONE)), depths=(0,)),
+        "v is used before",
     ),
     "unbound in data": (
-        kernel(threads(store(index=ix.data(Ref("v", int32), 0, 9, "v"))), depths=(0,)), "v is used before",
+        kernel(threads(store(index=ix.data(VarRef("v", int32), 0, 9, "v"))), depths=(0,)),
+        "v is used before",
     ),
     "bound twice": (kernel(threads(Let("v", ONE), LetIndex("v", T))), "v is bound twice in one scope"),
     "shadowed": (kernel(threads(serial(LetIndex("t", 0)))), "t is bound twice in one scope"),
@@ -126,14 +131,17 @@ CASES: dict[str, tuple[KernelIR, str]] = {
     "input written": (kernel(threads(store(buffer=IN)), depths=(0,)), "input img is stored to"),
     "buffer undeclared": (kernel(threads(store(buffer=REG, index=0)), depths=(0,)), "the declaration is None"),
     "buffer of another size": (
-        kernel(threads(store(buffer=replace(OUT, count=65))), depths=(0,)), "count=65.* is accessed, but",
+        kernel(threads(store(buffer=replace(OUT, count=65))), depths=(0,)),
+        "count=65.* is accessed, but",
     ),
     "register out of scope": (
-        kernel(threads(serial(Alloc(REG)), store(buffer=REG, index=0)), depths=(0,)), "the declaration is None",
+        kernel(threads(serial(Alloc(REG)), store(buffer=REG, index=0)), depths=(0,)),
+        "the declaration is None",
     ),
     "registers of the wrong kind": (kernel(threads(Alloc(TILE))), "is declared in register memory"),
     "value of another type": (
-        kernel(threads(store(value=IndexValue(T, int32))), depths=(0,)), "out of float32 gets a value of int32",
+        kernel(threads(store(value=IndexValue(T, int32))), depths=(0,)),
+        "out of float32 gets a value of int32",
     ),
     "register index too large": (
         kernel(threads(Alloc(REG), serial(store(buffer=REG, index=ix.add(S, 1)))), depths=(1,)),
@@ -144,79 +152,110 @@ CASES: dict[str, tuple[KernelIR, str]] = {
         r"index .* of register array acc\[4\] reaches \[-15, 0\]",
     ),
     "register index from data": (
-        kernel(threads(Let("v", IndexValue(T, int32)), Alloc(REG),
-                       store(buffer=REG, index=ix.data(Ref("v", int32), 0, 9, "v"))), depths=(0,)),
+        kernel(
+            threads(
+                Let("v", IndexValue(T, int32)),
+                Alloc(REG),
+                store(buffer=REG, index=ix.data(VarRef("v", int32), 0, 9, "v")),
+            ),
+            depths=(0,),
+        ),
         r"index .* of register array acc\[4\] cannot be known",
     ),
     "site twice": (kernel(threads(store(0), store(0)), depths=(0, 0)), "site 0 is used twice"),
     "site missing": (kernel(threads(store(1)), depths=(0, 0)), r"sites stand at depths \(-1, 0\), but \(0, 0\)"),
     "site beyond": (kernel(threads(store(0), store(1)), depths=(0,)), r"sites stand at depths \(0,\), but \(0,\)"),
     "site at another depth": (
-        kernel(threads(serial(store())), depths=(0,)), r"sites stand at depths \(1,\), but \(0,\) are recorded",
+        kernel(threads(serial(store())), depths=(0,)),
+        r"sites stand at depths \(1,\), but \(0,\) are recorded",
     ),
     "loop at another depth": (kernel(threads(serial(depth=1))), "loop s stands inside 0 serial loops, not 1"),
     "loop that never runs": (kernel(threads(serial(extent=0))), "loop s has 0 iterations"),
     "threads inside a serial loop": (kernel(serial(threads())), "thread loop t stands inside a serial loop or"),
     "threads under a condition": (
-        kernel(If(FIRST_BLOCKS, (threads(),))), "thread loop t stands inside a serial loop or",
+        kernel(If(FIRST_BLOCKS, (threads(),))),
+        "thread loop t stands inside a serial loop or",
     ),
     "threads inside themselves": (
-        kernel(threads(threads(name="u"))), r"thread loop u over axis 0 stands inside those over \(0,\)",
+        kernel(threads(threads(name="u"))),
+        r"thread loop u over axis 0 stands inside those over \(0,\)",
     ),
     "threads from x to y": (
-        kernel(threads(threads(name="u", extent=1, axis=1))), r"over axis 1 stands inside those over \(0,\)",
+        kernel(threads(threads(name="u", extent=1, axis=1))),
+        r"over axis 1 stands inside those over \(0,\)",
     ),
     "more threads than the block has": (kernel(threads(extent=17)), "thread loop t has 17 iterations, axis 0 16"),
     "work by all threads": (kernel(store(index=0), depths=(0,)), "out is stored to by all threads"),
     "barrier inside a nest": (kernel(threads(Barrier())), "a barrier stands inside a thread nest"),
     "barrier under a condition": (
-        kernel(If(FIRST_BLOCKS, (Barrier(),))), "a barrier stands inside a thread nest",
+        kernel(If(FIRST_BLOCKS, (Barrier(),))),
+        "a barrier stands inside a thread nest",
     ),
     "uniform inside a nest": (kernel(threads(If(AT_15, (), (), True))), "stands inside a thread nest"),
     "uniform on data": (
-        kernel(If(Read(Buffer("img", float32, 64, Memory.GLOBAL), 0, 0), (), (), True), depths=(0,)), "is not uniform",
+        kernel(If(BufferRead(Buffer("img", float32, 64, Memory.GLOBAL), 0, 0), (), (), True), depths=(0,)),
+        "is not uniform",
     ),
     "some lanes of a shuffle": (shuffled(If(AT_15, (SHUFFLE,))), "some of the lanes that exchange acc may not come"),
     "a shuffle of all rows": (shuffled(SHUFFLE, block=(16, 2, 1)), "some of the lanes that exchange acc may not come"),
     "more lanes than threads": (
-        shuffled(SHUFFLE, extent=8), "16 lanes exchange acc in a nest of 8, rows of 16",
+        shuffled(SHUFFLE, extent=8),
+        "16 lanes exchange acc in a nest of 8, rows of 16",
     ),
     "lanes of two warps": (
-        shuffled(SHUFFLE, block=(40, 1, 1)), "16 lanes exchange acc in a nest of 16, rows of 40",
+        shuffled(SHUFFLE, block=(40, 1, 1)),
+        "16 lanes exchange acc in a nest of 16, rows of 40",
     ),
     "lanes that are no power of two": (
-        shuffled(replace(SHUFFLE, width=12), extent=12, block=(12, 1, 1)), "12 lanes exchange acc",
+        shuffled(replace(SHUFFLE, width=12), extent=12, block=(12, 1, 1)),
+        "12 lanes exchange acc",
     ),
     "lanes that divide": (shuffled(replace(SHUFFLE, op="truediv")), "lanes combine .*acc.* by truediv"),
     "lanes combine memory": (shuffled(replace(SHUFFLE, buffer=OUT)), "lanes combine .*out.* by add"),
     "lanes beyond the registers": (
-        shuffled(serial(replace(SHUFFLE, index=ix.add(S, 1))), depth=1), "index .* of register array acc",
+        shuffled(serial(replace(SHUFFLE, index=ix.add(S, 1))), depth=1),
+        "index .* of register array acc",
     ),
     "shared memory too small": (shared_kernel(WRITE, Barrier(), READ, size=60), "tile at byte 0 does not fit"),
     "shared memory misaligned": (
-        shared_kernel(WRITE, Barrier(), READ, slots=(Slot(TILE, 2),), size=128), "tile at byte 2 does not fit",
+        shared_kernel(WRITE, Barrier(), READ, slots=(SharedSlot(TILE, 2),), size=128),
+        "tile at byte 2 does not fit",
     ),
     "no barrier": (shared_kernel(WRITE, READ), "shared tile is touched after tile without a barrier between them"),
     "no barrier before the next use of the bytes": (
-        shared_kernel(WRITE, Barrier(), READ, threads(store(2, buffer=OTHER)), slots=(Slot(TILE, 0), Slot(OTHER, 32)),
-                      size=96, sites=3),
+        shared_kernel(
+            WRITE,
+            Barrier(),
+            READ,
+            threads(store(2, buffer=OTHER)),
+            slots=(SharedSlot(TILE, 0), SharedSlot(OTHER, 32)),
+            size=96,
+            sites=3,
+        ),
         "shared other is touched after tile without a barrier between them",
     ),
     "no barrier on one path": (
         shared_kernel(
-            WRITE, If(FIRST_BLOCKS, (Barrier(), READ), (threads(Let("v", Read(TILE, T, 2))),), True),
+            WRITE,
+            If(FIRST_BLOCKS, (Barrier(), READ), (threads(Let("v", BufferRead(TILE, T, 2))),), True),
             sites=3,
         ),
         "shared tile is touched after tile without a barrier between them",
     ),
     "alive together": (
         shared_kernel(
-            WRITE, Barrier(), threads(store(2, buffer=OTHER)), Barrier(), READ, slots=(Slot(TILE, 0), Slot(OTHER, 32)),
-            size=96, sites=3,
+            WRITE,
+            Barrier(),
+            threads(store(2, buffer=OTHER)),
+            Barrier(),
+            READ,
+            slots=(SharedSlot(TILE, 0), SharedSlot(OTHER, 32)),
+            size=96,
+            sites=3,
         ),
         "other and tile share bytes of shared memory while both are alive",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -230,9 +269,11 @@ GOOD: dict[str, Callable[[], KernelIR]] = {
     "nothing": lambda: kernel(),
     "loops and values": lambda: kernel(
         threads(
-            LetIndex("at", ix.add(ix.scale(B, 16), T)), Let("v", Read(IN, ix.var("at", 0, 63), 0)), Alloc(REG),
-            serial(store(1, Ref("v", float32), REG, S)),
-            serial(If(CompareIndex("le", T, 9, bool_), (store(2, Ref("v", float32), OUT, ix.var("at", 0, 63)),))),
+            LetIndex("at", ix.add(ix.scale(B, 16), T)),
+            Let("v", BufferRead(IN, ix.var("at", 0, 63), 0)),
+            Alloc(REG),
+            serial(store(1, VarRef("v", float32), REG, S)),
+            serial(If(CompareIndex("le", T, 9, bool_), (store(2, VarRef("v", float32), OUT, ix.var("at", 0, 63)),))),
         ),
         depths=(0, 1, 1),
     ),
@@ -249,18 +290,23 @@ GOOD: dict[str, Callable[[], KernelIR]] = {
     ),
     "lanes in a loop": lambda: shuffled(serial(replace(SHUFFLE, index=S)), depth=1),
     "lanes of a longer row": lambda: shuffled(SHUFFLE, block=(48, 1, 1)),
-    "barrier on both paths": lambda: shared_kernel(
-        WRITE, If(FIRST_BLOCKS, (Barrier(), READ), (), True)
-    ),
+    "barrier on both paths": lambda: shared_kernel(WRITE, If(FIRST_BLOCKS, (Barrier(), READ), (), True)),
     "bytes used again": lambda: shared_kernel(
-        WRITE, Barrier(), READ, Barrier(), threads(store(2, buffer=OTHER)), slots=(Slot(TILE, 0), Slot(OTHER, 32)),
-        size=96, sites=3,
+        WRITE,
+        Barrier(),
+        READ,
+        Barrier(),
+        threads(store(2, buffer=OTHER)),
+        slots=(SharedSlot(TILE, 0), SharedSlot(OTHER, 32)),
+        size=96,
+        sites=3,
     ),
     "one thread needs no barrier": lambda: replace(
-        shared_kernel(serial(store(0, buffer=TILE, index=S)), serial(Let("v", Read(TILE, S, 1)))), block=(1, 1, 1),
+        shared_kernel(serial(store(0, buffer=TILE, index=S)), serial(Let("v", BufferRead(TILE, S, 1)))),
+        block=(1, 1, 1),
         site_depths=(1, 1),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GOOD)

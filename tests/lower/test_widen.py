@@ -11,8 +11,8 @@ from autosched.analysis.indices import index as ix
 from autosched.codegen.expressions import storage_type
 from autosched.codegen.statements import simple_statement
 from autosched.lang.dtypes import DType, bool_, float32, int8, int16, int32, uint8, uint16, uint32
-from autosched.lower.ir import Buffer, ConstValue, Let, Memory, Op, Read, Ref, Stmt, Store, Value
-from autosched.lower.widen import widened
+from autosched.lower.ir import Buffer, BufferRead, ConstValue, Let, Memory, Op, Stmt, Store, Value, VarRef
+from autosched.lower.passes.promote_integers import promote_statements
 from autosched.runtime.host_compiler import have_compiler
 from tests.codegen.harness import call, compile_c
 
@@ -29,11 +29,11 @@ def buffer(name: str, dtype: DType) -> Buffer:
     return Buffer(name, dtype, 1 << 20, Memory.GLOBAL)
 
 
-def read(k: int) -> Read:
-    return Read(buffer(f"x{k}", INPUTS[k]), AT, k)
+def read(k: int) -> BufferRead:
+    return BufferRead(buffer(f"x{k}", INPUTS[k]), AT, k)
 
 
-def random_value(rng: np.random.Generator, dtype: DType, depth: int, names: list[Ref]) -> Value:
+def random_value(rng: np.random.Generator, dtype: DType, depth: int, names: list[VarRef]) -> Value:
     """Return an expression of a type; it may read inputs, names bound before, and constants."""
     if depth == 0:
         known = [r for r in names if r.dtype == dtype]
@@ -64,12 +64,12 @@ def random_value(rng: np.random.Generator, dtype: DType, depth: int, names: list
 
 def random_body(rng: np.random.Generator) -> tuple[Stmt, ...]:
     """Return statements that bind two values and store a third."""
-    names: list[Ref] = []
+    names: list[VarRef] = []
     body: list[Stmt] = []
     for k in range(2):
         dtype = INPUTS[int(rng.integers(len(INPUTS)))]
         body.append(Let(f"t{k}", random_value(rng, dtype, 3, names)))
-        names.append(Ref(f"t{k}", dtype))
+        names.append(VarRef(f"t{k}", dtype))
     out = INPUTS[int(rng.integers(len(INPUTS)))]
     return (*body, Store(buffer("out", out), AT, random_value(rng, out, 3, names), 9))
 
@@ -91,7 +91,7 @@ def function(name: str, body: tuple[Stmt, ...]) -> str:
 def test_random_expressions_keep_their_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     bodies = [random_body(rng) for _ in range(EXPRESSIONS)]
-    text = "".join(function(f"narrow{k}", b) + function(f"wide{k}", widened(b)) for k, b in enumerate(bodies))
+    text = "".join(function(f"narrow{k}", b) + function(f"wide{k}", promote_statements(b)) for k, b in enumerate(bodies))
     library = compile_c(text, tmp_path)
     inputs = []
     for d in INPUTS:
@@ -104,13 +104,15 @@ def test_random_expressions_keep_their_numbers(tmp_path: Path) -> None:
         assert isinstance(store, Store)
         expected = call(library, f"narrow{k}", inputs, store.buffer.dtype)
         found = call(library, f"wide{k}", inputs, store.buffer.dtype)
-        assert np.array_equal(found, expected), function(f"narrow{k}", body) + function(f"wide{k}", widened(body))
-        changed += widened(body) != body
+        assert np.array_equal(found, expected), function(f"narrow{k}", body) + function(
+            f"wide{k}", promote_statements(body)
+        )
+        changed += promote_statements(body) != body
     assert changed > EXPRESSIONS / 2
 
 
 def printed(value: Value, dtype: DType) -> str:
-    (store,) = widened((Store(buffer("out", dtype), AT, value, 9),))
+    (store,) = promote_statements((Store(buffer("out", dtype), AT, value, 9),))
     return str(simple_statement(store))
 
 
@@ -138,10 +140,10 @@ def test_sums_that_may_wrap_are_cut_off() -> None:
 
 
 def test_names_take_the_wider_type() -> None:
-    let, store = widened(
+    let, store = promote_statements(
         (
             Let("t", average(read(0), read(0))),
-            Store(buffer("out", uint8), AT, Op("min", (Ref("t", uint8), ConstValue(9, uint8)), uint8), 9),
+            Store(buffer("out", uint8), AT, Op("min", (VarRef("t", uint8), ConstValue(9, uint8)), uint8), 9),
         )
     )
     assert isinstance(let, Let) and let.value.dtype == int32
@@ -150,8 +152,8 @@ def test_names_take_the_wider_type() -> None:
 
 def test_a_name_means_what_was_bound_last() -> None:
     """Interior and border bind one name to values of different ranges."""
-    clamped = Op("max", (Op("cast", (Ref("t", int16),), uint8), ConstValue(0, uint8)), uint8)
+    clamped = Op("max", (Op("cast", (VarRef("t", int16),), uint8), ConstValue(0, uint8)), uint8)
     store = Store(buffer("out", uint8), AT, clamped, 9)
     body = (Let("t", Op("cast", (read(0),), int16)), store, Let("t", read(3)), store)
-    texts = [str(simple_statement(s)) for s in widened(body) if isinstance(s, Store)]
+    texts = [str(simple_statement(s)) for s in promote_statements(body) if isinstance(s, Store)]
     assert [t.count("(unsigned char)") for t in texts] == [1, 2]

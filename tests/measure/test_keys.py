@@ -89,20 +89,20 @@ def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkey
 def test_the_version_for_c_changes_with_how_rows_add_up(
     name: str, other: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autosched.codegen import strips
+    from autosched.lower.passes.cpu import strip_mine
     from autosched.measure import generator
 
     before = generator_version("c")
-    monkeypatch.setattr(strips, name, other)
+    monkeypatch.setattr(strip_mine, name, other)
     assert generator._version.__wrapped__("c", generator._options()) != before
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autosched.codegen import rows
+    from autosched.lower.passes.cpu import unroll_and_jam
     from autosched.measure import generator
 
     before = generator_version("c")
-    monkeypatch.setattr(rows, "ROWS", ())
+    monkeypatch.setattr(unroll_and_jam, "ROWS", ())
     assert generator._version.__wrapped__("c", generator._options()) != before
 
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
+    AsyncCopy,
     Barrier,
     Buffer,
+    BufferRead,
     Comment,
     CompareIndex,
-    Copy,
     For,
     If,
     IndexValue,
@@ -29,13 +30,12 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
-    Shuffle,
     Stmt,
     Store,
     StoreVector,
     Value,
+    VarRef,
+    WarpReduce,
 )
 from autosched.measure.simulated.context import Context
 from autosched.measure.simulated.device import FLOAT_TURNS
@@ -142,7 +142,7 @@ class Body:
 
     def _simple(self, s: Stmt, c: Context) -> None:
         match s:
-            case Let(value=Read() as read):
+            case Let(value=BufferRead() as read):
                 self._eval.bind_value(s.name, read)
                 self._access(read.buffer, read.index, read.site, 1, c, store=False)
             case Let():
@@ -159,11 +159,11 @@ class Body:
                 self._access(s.buffer, s.index, s.site, 1, c, store=True)
                 if s.combine:
                     self._take_turns(s, c)
-            case Copy():
+            case AsyncCopy():
                 self._access(s.source, s.source_index, s.source_site, s.length, c, store=False, past_registers=True)
                 self._access(s.buffer, s.index, s.site, s.length, c, store=True, past_registers=True)
-            case Shuffle():
-                own = Ref("", s.buffer.dtype)
+            case WarpReduce():
+                own = VarRef("", s.buffer.dtype)
                 for _ in range(s.width.bit_length() - 1):
                     self._charge("shuffles", s.buffer.dtype.bits / 32, c)
                     self._arithmetic(Op(s.op, (own, own), s.buffer.dtype), c)
@@ -229,7 +229,7 @@ class Body:
                         self._charge(unit, count, c)
                 for o in operands:
                     self._arithmetic(o.value, c, low=o.low)
-            case Read():
+            case BufferRead():
                 self._access(v.buffer, v.index, v.site, 1, c, store=False)
             case CompareIndex():
                 self._indexing.charge(v.a, c.frame)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
+    AsyncCopy,
     Barrier,
     Buffer,
+    BufferRead,
     CompareIndex,
-    Copy,
-    Element,
     For,
     If,
     IndexValue,
@@ -25,13 +25,13 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
-    Read,
-    Ref,
-    Shuffle,
     Stmt,
     Store,
     StoreVector,
     Value,
+    VarRef,
+    VectorElement,
+    WarpReduce,
     walk,
 )
 from autosched.measure.simulated.device import SHUFFLE_CYCLES
@@ -148,9 +148,9 @@ class _Walker:
                     self._bind(s.name, _loaded(self._index(s.index, start), s.buffer.memory))
                 case Store():
                     self._store(s.buffer, s.index, self._value(s.value, start, low=s.buffer.dtype.bits < 32), start)
-                case Shuffle():
+                case WarpReduce():
                     self._shuffle(s, start)
-                case Copy():
+                case AsyncCopy():
                     self.end = max(self.end, _loaded(self._index(s.source_index, start), s.source.memory))
                 case StoreVector():
                     for v in s.values:
@@ -168,10 +168,10 @@ class _Walker:
             self.variables[buffer.name, ix.key(e)] = frozenset(ix.loop_vars(e))
             self.registers[buffer.name, ""] = max(at, self.registers.get((buffer.name, ""), _START))
 
-    def _shuffle(self, s: Shuffle, start: _Time) -> None:
+    def _shuffle(self, s: WarpReduce, start: _Time) -> None:
         """Let an element go from lane to lane, each time combined with what is there."""
-        own = Read(s.buffer, s.index, s.load_site)
-        other = Ref("", s.buffer.dtype)
+        own = BufferRead(s.buffer, s.index, s.load_site)
+        other = VarRef("", s.buffer.dtype)
         step = self._value(Op(s.op, (other, other), s.buffer.dtype), _START)[0] + SHUFFLE_CYCLES
         at = _after(self._value(own, start), (s.width.bit_length() - 1) * step)
         self._store(s.buffer, s.index, at, start)
@@ -223,11 +223,11 @@ class _Walker:
 
     def _value(self, v: Value, start: _Time, *, low: bool = False) -> _Time:
         match v:
-            case Ref():
+            case VarRef():
                 return max(start, self.ready.get(v.name, start))
-            case Element():
+            case VectorElement():
                 return max(start, self.ready.get(v.vector, start))
-            case Read():
+            case BufferRead():
                 return self._read(v, start)
             case IndexValue():
                 return _after(self._index(v.index, start), ARITHMETIC_LATENCY)
@@ -238,7 +238,7 @@ class _Walker:
                 return _after(max(self._value(o.value, start, low=o.low) for o in operands), cost.latency)
         return start
 
-    def _read(self, v: Read, start: _Time) -> _Time:
+    def _read(self, v: BufferRead, start: _Time) -> _Time:
         if not v.buffer.in_registers:
             return _loaded(self._index(v.index, start), v.buffer.memory)
         known = self.registers.get((v.buffer.name, ix.key(v.index)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from autosched.analysis.identifiers import RESERVED, Namer
 from autosched.lower.ir import (
     Alloc,
+    BufferRead,
     For,
     If,
     KernelIR,
@@ -16,13 +17,12 @@ from autosched.lower.ir import (
     LetVector,
     LoopRole,
     Op,
-    Read,
     Stmt,
     Value,
     values_of,
     walk,
 )
-from autosched.lower.unroll import written_out
+from autosched.lower.passes.unroll import unroll
 from autosched.measure.simulated.plain import with_vectors, without_vectors
 from autosched.measure.simulated.registers import with_values_for_registers
 
@@ -72,7 +72,7 @@ class _Writer:
         """
         if any(isinstance(s, If) for s in walk(body)) or _size(body) > MOST_WRITTEN:
             return None
-        straight = written_out(For("", 1, LoopRole.UNROLLED, without_vectors(body)), self.namer)
+        straight = unroll(For("", 1, LoopRole.UNROLLED, without_vectors(body)), self.namer)
         if straight is None:
             return None
         statements = [t for stage in straight.stages for t in stage.statements]
@@ -104,7 +104,7 @@ def _size(body: Sequence[Stmt]) -> int:
 def _operations(v: Value) -> int:
     if isinstance(v, Op):
         return 1 + sum([_operations(a) for a in v.args])
-    return int(isinstance(v, Read))
+    return int(isinstance(v, BufferRead))
 
 
 def _names(kernel: KernelIR) -> set[str]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.lower.copies import with_copies
 from autosched.lower.ir import KernelIR, Stmt
-from autosched.lower.vectors import vectorise
-from autosched.lower.widen import widen
+from autosched.lower.passes.coalesce_accesses import coalesce_accesses
+from autosched.lower.passes.insert_async_copies import insert_async_copies
+from autosched.lower.passes.promote_integers import promote_integers
 from autosched.measure.simulated.body import SITE_COUNTS, Body
 from autosched.measure.simulated.chain import phase_chains
 from autosched.measure.simulated.compiled import compiled_form
@@ -42,7 +42,7 @@ class SiteCounts:
 
 def as_printed(kernel: KernelIR) -> KernelIR:
     """Return a kernel as the CUDA printer writes it."""
-    return widen(with_copies(vectorise(kernel) if kernel.vectors else kernel))
+    return promote_integers(insert_async_copies(coalesce_accesses(kernel) if kernel.vectors else kernel))
 
 
 def count_sites(

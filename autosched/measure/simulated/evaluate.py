@@ -16,7 +16,17 @@ from autosched.analysis.indices import index as ix
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import COMPARISONS, Call, Const
-from autosched.lower.ir import CompareIndex, ConstValue, Element, IndexValue, LetVector, Op, Read, Ref, Value
+from autosched.lower.ir import (
+    BufferRead,
+    CompareIndex,
+    ConstValue,
+    IndexValue,
+    LetVector,
+    Op,
+    Value,
+    VarRef,
+    VectorElement,
+)
 from autosched.measure.simulated.data import virtual_data
 from autosched.reference.arithmetic import UFUNCS, conversion, float_max, float_min, operation
 
@@ -107,16 +117,16 @@ class Evaluator:
         match v:
             case ConstValue():
                 return np.asarray(v.value).astype(v.dtype.numpy)
-            case Ref():
+            case VarRef():
                 return self._ref(v)
             case IndexValue():
                 number = np.asarray(self.index(v.index)).astype(np.int32)
                 return number if v.dtype == int32 else conversion(int32, v.dtype)(number)
             case CompareIndex():
                 return UFUNCS[v.op](self.index(v.a), self.index(v.b))
-            case Read():
+            case BufferRead():
                 return virtual_data(np.asarray(self.index(v.index), np.int64), v.buffer.dtype)
-            case Element():
+            case VectorElement():
                 s = self._vectors[v.vector]
                 return virtual_data(np.asarray(self.index(ix.add(s.index, v.number)), np.int64), s.buffer.dtype)
             case Op():
@@ -124,7 +134,7 @@ class Evaluator:
                     return _applied(v, [self.value(a) for a in v.args])
         raise CompileError(f"the simulated device has no value for {type(v).__name__}")
 
-    def _ref(self, v: Ref) -> Any:
+    def _ref(self, v: VarRef) -> Any:
         if v.name not in self._values:
             return np.asarray(self._scalars.get(v.name, 1)).astype(v.dtype.numpy)
         known = self._known.get(("value", v.name))

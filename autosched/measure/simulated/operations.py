@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosched.codegen.divide import DivisionMethod, constant_division
+from autosched.codegen.constant_division import DivisionMethod, constant_division
 from autosched.lang.dtypes import DType, float64
 from autosched.lang.expr import COMPARISONS
 from autosched.lower.ir import ConstValue, Op, Value
@@ -59,7 +59,7 @@ _F32 = {
     "round": _compound(0, 1, 0), "trunc": _compound(0, 1, 0),
 }  # fmt: skip
 _RECIPROCAL = _compound(6, 3, 0)
-"""Division by a constant without a division: `autosched.codegen.divide`."""
+"""Division by a constant without a division: `autosched.codegen.constant_division`."""
 _F64_OPERATIONS = {
     "truediv": 18, "floordiv": 24, "mod": 20, "fmod": 20, "sqrt": 18, "exp": 48, "log": 22, "sin": 30, "cos": 31,
     "tan": 45, "tanh": 44, "pow": 120, "atan": 73, "asin": 60, "acos": 60, "atan2": 110, "hypot": 30, "floor": 1,

@@ -12,19 +12,19 @@ from dataclasses import replace
 
 from autosched.lang.dtypes import int32
 from autosched.lower.ir import (
+    BufferRead,
     ConstValue,
-    Element,
     For,
     If,
     Let,
     LetVector,
     Op,
-    Read,
-    Ref,
     Stmt,
     Store,
     StoreVector,
     Value,
+    VarRef,
+    VectorElement,
 )
 
 _LOAD, _ELEMENT, _STORE = "load_vector", "element", "store_vector"
@@ -37,15 +37,15 @@ def without_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         match s:
             case LetVector():
                 length = ConstValue(s.length, int32)
-                return Let(s.name, Op(_LOAD, (Read(s.buffer, s.index, s.site), length), s.buffer.dtype))
+                return Let(s.name, Op(_LOAD, (BufferRead(s.buffer, s.index, s.site), length), s.buffer.dtype))
             case StoreVector():
                 values = tuple(_mapped(v, value) for v in s.values)
                 return Store(s.buffer, s.index, Op(_STORE, values, s.buffer.dtype), s.site, s.asynchronous)
         return s
 
     def value(v: Value) -> Value:
-        if isinstance(v, Element):
-            return Op(_ELEMENT, (Ref(v.vector, v.dtype), ConstValue(v.number, int32)), v.dtype)
+        if isinstance(v, VectorElement):
+            return Op(_ELEMENT, (VarRef(v.vector, v.dtype), ConstValue(v.number, int32)), v.dtype)
         return v
 
     return _rewritten(body, statement, value)
@@ -56,7 +56,7 @@ def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
     def statement(s: Stmt) -> Stmt:
         match s:
-            case Let(value=Op(name=name, args=(Read() as read, ConstValue(value=length)))) if name == _LOAD:
+            case Let(value=Op(name=name, args=(BufferRead() as read, ConstValue(value=length)))) if name == _LOAD:
                 return LetVector(s.name, read.buffer, read.index, int(length), read.site)
             case Store(value=Op(name=name, args=values)) if name == _STORE:
                 return StoreVector(s.buffer, s.index, values, s.site, s.asynchronous)
@@ -64,8 +64,8 @@ def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
     def value(v: Value) -> Value:
         match v:
-            case Op(name=name, args=(Ref(name=vector), ConstValue(value=number))) if name == _ELEMENT:
-                return Element(vector, int(number), v.dtype)
+            case Op(name=name, args=(VarRef(name=vector), ConstValue(value=number))) if name == _ELEMENT:
+                return VectorElement(vector, int(number), v.dtype)
         return v
 
     return _rewritten(body, statement, value)

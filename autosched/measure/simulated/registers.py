@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.analysis.identifiers import Namer
-from autosched.lower.ir import ConstValue, Let, Op, Read, Ref, Shuffle, Stmt, Store, Value, walk_values
-from autosched.lower.unroll import value_key
+from autosched.lower.ir import BufferRead, ConstValue, Let, Op, Stmt, Store, Value, VarRef, WarpReduce, walk_values
+from autosched.lower.passes.unroll import value_key
 
 
 def with_values_for_registers(body: Sequence[Stmt], namer: Namer) -> list[Stmt]:
@@ -24,7 +24,7 @@ def with_values_for_registers(body: Sequence[Stmt], namer: Namer) -> list[Stmt]:
         body: Statements without loops, branches and vectors.
         namer: Gives names that are new in the kernel.
     """
-    run = _Run(namer, frozenset(s.buffer.name for s in body if isinstance(s, Store | Shuffle)))
+    run = _Run(namer, frozenset(s.buffer.name for s in body if isinstance(s, Store | WarpReduce)))
     for s in body:
         run.add(s)
     return run.written
@@ -37,7 +37,7 @@ class _Run:
     written: list[Stmt] = field(default_factory=list)
     registers: dict[tuple[str, int], Value] = field(default_factory=dict)
     names: dict[str, Value] = field(default_factory=dict)
-    known: dict[Any, Ref] = field(default_factory=dict)
+    known: dict[Any, VarRef] = field(default_factory=dict)
 
     def add(self, s: Stmt) -> None:
         match s:
@@ -54,7 +54,7 @@ class _Run:
                 self.written.append(replace(s, value=value))
             case Store():
                 self.written.append(replace(s, value=self._value(s.value)))
-            case Shuffle():
+            case WarpReduce():
                 self._forget(s.buffer.name)
                 self.written.append(s)
             case _:
@@ -62,12 +62,12 @@ class _Run:
 
     def _bound(self, name: str, value: Value) -> Value:
         """Return a value by the name it has, which is a new one where it is not known yet."""
-        if isinstance(value, Ref | ConstValue):
+        if isinstance(value, VarRef | ConstValue):
             return value
         key = value_key(value)
-        changes = any(isinstance(v, Read) and v.buffer.name in self.stored for v in walk_values(value))
+        changes = any(isinstance(v, BufferRead) and v.buffer.name in self.stored for v in walk_values(value))
         if changes or key not in self.known:
-            self.known[key] = Ref(name, value.dtype)
+            self.known[key] = VarRef(name, value.dtype)
             self.written.append(Let(name, value))
         return self.known[key]
 
@@ -77,9 +77,9 @@ class _Run:
 
     def _value(self, v: Value) -> Value:
         match v:
-            case Ref():
+            case VarRef():
                 return self.names.get(v.name, v)
-            case Read() if v.buffer.in_registers and isinstance(v.index, int):
+            case BufferRead() if v.buffer.in_registers and isinstance(v.index, int):
                 return self.registers.get((v.buffer.name, v.index), v)
             case Op():
                 return Op(v.name, tuple(self._value(a) for a in v.args), v.dtype)

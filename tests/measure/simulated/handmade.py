@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, float32
-from autosched.lower.ir import Buffer, For, KernelIR, LoopRole, Memory, Ref, Stmt
+from autosched.lower.ir import Buffer, For, KernelIR, LoopRole, Memory, Stmt, VarRef
 from autosched.measure.simulated.device import Device
 from autosched.measure.simulated.residency import resident_blocks
 from autosched.measure.simulated.timing import KernelTime, kernel_time
@@ -33,9 +33,9 @@ def var(name: str, extent: int) -> ix.Index:
     return ix.var(name, 0, extent - 1)
 
 
-def ref(name: str, dtype: DType = float32) -> Ref:
+def ref(name: str, dtype: DType = float32) -> VarRef:
     """Return a reference to a binding."""
-    return Ref(name, dtype)
+    return VarRef(name, dtype)
 
 
 def kernel(

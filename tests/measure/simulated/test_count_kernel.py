@@ -10,19 +10,19 @@ from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, bool_, float32, float64, int32, uint16
 from autosched.lower.ir import (
     Barrier,
+    BufferRead,
     CompareIndex,
     ConstValue,
-    Element,
     If,
     Let,
     LetVector,
     LoopRole,
     Memory,
     Op,
-    Read,
     Store,
     StoreVector,
     Value,
+    VectorElement,
     walk,
 )
 from autosched.measure.simulated.body import KERNEL_INSTRUCTIONS
@@ -44,7 +44,7 @@ def mapped(value: Value, dtype: DType = float32) -> KernelWork:
     """Count a kernel that computes a value from ``x`` and ``y`` at each point."""
     source, target = buffer("a", dtype=dtype), buffer("c", dtype=value.dtype)
     body = loop(
-        "t", 32, LoopRole.THREAD, Let("x", Read(source, AT, 0)), Let("y", Read(source, ix.add(AT, 32), 1)),
+        "t", 32, LoopRole.THREAD, Let("x", BufferRead(source, AT, 0)), Let("y", BufferRead(source, ix.add(AT, 32), 1)),
         Store(target, AT, value, 2),
     )  # fmt: skip
     return count_kernel(kernel(body, reads=(source,), writes=(target,)))
@@ -91,7 +91,7 @@ def test_memory_instructions_of_a_block() -> None:
 
 
 def test_scattered_lanes_touch_more_sectors() -> None:
-    body = loop("t", 32, LoopRole.THREAD, Let("x", Read(IN, ix.scale(T, 8), 0)), Store(OUT, AT, X, 1))
+    body = loop("t", 32, LoopRole.THREAD, Let("x", BufferRead(IN, ix.scale(T, 8), 0)), Store(OUT, AT, X, 1))
     work = count_kernel(kernel(body, reads=(IN,), writes=(OUT,)))
     assert work.total("load_sectors") == 32.0
     assert work.total("passes") == 32 / 4 + 1
@@ -101,7 +101,7 @@ def test_unrolled_points_share_their_loads() -> None:
     """Three taps at four neighbouring points are six loads; under guards of their own they are twelve."""
     s = var("s", 4)
     at = ix.add(ix.scale(AT, 4), s)
-    taps = [Let(f"v{k}", Read(IN, ix.add(at, k), k)) for k in range(3)]
+    taps = [Let(f"v{k}", BufferRead(IN, ix.add(at, k), k)) for k in range(3)]
     point = (*taps, Store(OUT, at, op("add", op("add", ref("v0"), ref("v1")), ref("v2")), 3))
     free = loop("t", 32, LoopRole.THREAD, loop("s", 4, LoopRole.UNROLLED, *point))
     assert count_kernel(kernel(free, reads=(IN,), writes=(OUT,))).total("load_requests") == 6.0
@@ -115,7 +115,7 @@ def test_unrolled_rows_share_their_vectors() -> None:
     s = var("s", 4)
     at = ix.add(ix.scale(AT, 2), ix.scale(s, 4096))
     rows = [LetVector(f"r{k}", IN, ix.add(at, 4096 * k), 2, k) for k in range(3)]
-    taps = [Let(f"v{k}{n}", Element(f"r{k}", n, float32)) for k in range(3) for n in range(2)]
+    taps = [Let(f"v{k}{n}", VectorElement(f"r{k}", n, float32)) for k in range(3) for n in range(2)]
     sums = [op("add", op("add", ref(f"v0{n}"), ref(f"v1{n}")), ref(f"v2{n}")) for n in range(2)]
     point = (*rows, *taps, StoreVector(OUT, at, tuple(sums), 3))
     body = loop("t", 32, LoopRole.THREAD, loop("s", 4, LoopRole.UNROLLED, *point))
@@ -144,27 +144,29 @@ def test_index_arithmetic_is_computed_once() -> None:
         return count_kernel(kernel(body, reads=(IN,))).total("integer")
 
     scattered = ix.add(ix.scale(AT, 3), ix.scale(var("s", 8), 7))
-    one = integers(Let("v", Read(IN, scattered, 0)))
-    assert integers(Let("v", Read(IN, scattered, 0)), Let("w", Read(IN, ix.add(scattered, 5), 1))) == one
+    one = integers(Let("v", BufferRead(IN, scattered, 0)))
+    assert integers(Let("v", BufferRead(IN, scattered, 0)), Let("w", BufferRead(IN, ix.add(scattered, 5), 1))) == one
     other = ix.add(ix.scale(AT, 11), var("s", 8))
-    more = integers(Let("v", Read(IN, scattered, 0)), Let("w", Read(IN, other, 1)))
+    more = integers(Let("v", BufferRead(IN, scattered, 0)), Let("w", BufferRead(IN, other, 1)))
     assert 0 < more - one <= 4  # once for all iterations
     clamped = ix.minimum(other, 9000)
-    each = integers(Let("v", Read(IN, scattered, 0)), Let("w", Read(IN, clamped, 1)))
+    each = integers(Let("v", BufferRead(IN, scattered, 0)), Let("w", BufferRead(IN, clamped, 1)))
     assert each - one >= 8  # a clamp is another one in each
 
 
 def test_short_loops_are_unrolled_without_being_told() -> None:
     s = var("s", 4)
-    body = loop("s", 4, LoopRole.SERIAL, Let("v", Read(IN, T, 0)), Store(OUT, ix.add(T, ix.scale(s, 32)), ref("v"), 1))
+    body = loop(
+        "s", 4, LoopRole.SERIAL, Let("v", BufferRead(IN, T, 0)), Store(OUT, ix.add(T, ix.scale(s, 32)), ref("v"), 1)
+    )
     ir = kernel(loop("t", 32, LoopRole.THREAD, body), reads=(IN,), writes=(OUT,))
     assert count_kernel(ir).total("load_requests") == 1.0
 
 
 def test_barriers_begin_phases() -> None:
     tile = buffer("tile", 32, memory=Memory.SHARED)
-    first = loop("t", 32, LoopRole.THREAD, Let("v", Read(IN, AT, 0)), Store(tile, T, ref("v"), 1))
-    second = loop("t", 32, LoopRole.THREAD, Let("w", Read(tile, ix.scale(T, 2), 2)), Store(OUT, AT, ref("w"), 3))
+    first = loop("t", 32, LoopRole.THREAD, Let("v", BufferRead(IN, AT, 0)), Store(tile, T, ref("v"), 1))
+    second = loop("t", 32, LoopRole.THREAD, Let("w", BufferRead(tile, ix.scale(T, 2), 2)), Store(OUT, AT, ref("w"), 3))
     work = count_kernel(kernel(first, Barrier(), second, reads=(IN,), writes=(OUT,)))
     assert [p.load_requests for p in work.phases] == [1.0, 0.0]
     assert work.phases[0].integer >= KERNEL_INSTRUCTIONS + 2.0  # with the address of the load
@@ -176,7 +178,7 @@ def test_barriers_begin_phases() -> None:
 def test_idle_lanes_issue_nothing_but_lone_ones_do() -> None:
     def work(lanes: int) -> KernelWork:
         held = If(CompareIndex("lt", T, lanes, bool_), (Store(OUT, AT, op("add", X, X), 1),))
-        body = loop("t", 64, LoopRole.THREAD, Let("x", Read(IN, AT, 0)), held)
+        body = loop("t", 64, LoopRole.THREAD, Let("x", BufferRead(IN, AT, 0)), held)
         return count_kernel(kernel(body, reads=(IN,), writes=(OUT,), block=(64, 1, 1)))
 
     assert work(64).total("fp32") == 2.0
@@ -189,7 +191,7 @@ def test_long_loops_are_sampled() -> None:
     k = var("k", 3000)
     at = ix.add(ix.add(ix.scale(B, 3000), ix.scale(T, 100_000)), k)
     row = buffer("a", 1 << 23)
-    body = loop("k", 3000, LoopRole.SERIAL, *(Let(f"v{j}", Read(row, ix.add(at, j), j)) for j in range(20)),
+    body = loop("k", 3000, LoopRole.SERIAL, *(Let(f"v{j}", BufferRead(row, ix.add(at, j), j)) for j in range(20)),
                 *(Store(OUT, T, op("mul", ref(f"v{j}"), X), 20 + j) for j in range(20)))  # fmt: skip
     ir = kernel(loop("t", 32, LoopRole.THREAD, body), reads=(row,), writes=(OUT,), sites=40)
     sampled, exact = count_kernel(ir), count_kernel(ir, limits=ALL_OF_IT)
@@ -205,7 +207,7 @@ def test_neighbouring_blocks_share_their_borders() -> None:
     by, bx, ty, tx = var("by", 30), var("bx", 20), var("ty", 8), var("tx", 32)
     centre = ix.add(ix.scale(ix.add(ix.scale(by, 8), ty), 1024), ix.add(ix.scale(bx, 32), tx))
     taps = [
-        Let(f"v{k}", Read(IN, ix.add(centre, 1024 * dy + dx), k))
+        Let(f"v{k}", BufferRead(IN, ix.add(centre, 1024 * dy + dx), k))
         for k, (dy, dx) in enumerate(itertools.product(range(3), range(3)))
     ]
     rows = loop(

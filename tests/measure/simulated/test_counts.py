@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.analysis.indices import index as ix
-from autosched.lower.ir import KernelIR, Let, LetIndex, Read, Store, walk
+from autosched.lower.ir import BufferRead, KernelIR, Let, LetIndex, Store, walk
 from autosched.lower.program import Program, lower
 from autosched.measure.simulated.count import SiteCounts, count_sites
 from autosched.runtime.emulator import Trace
@@ -97,7 +97,7 @@ def test_vectors_copies_and_aligned_tiles(name: str) -> None:
 def _atoms(kernel: KernelIR) -> Iterator[ix.Atom]:
     for s in walk(kernel.body):
         indices = [s.index] if isinstance(s, LetIndex | Store) else []
-        if isinstance(s, Let) and isinstance(s.value, Read):
+        if isinstance(s, Let) and isinstance(s.value, BufferRead):
             indices.append(s.value.index)
         for e in indices:
             yield from (t for t in ix.atoms(e) if isinstance(t, ix.Atom))

@@ -1,0 +1,235 @@
+"""From language expressions to typed values at a point."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from autosched.analysis.bound_pipeline import BoundStage
+from autosched.analysis.expressions.expression_graph import DEEPEST_NESTING
+from autosched.analysis.indices import index as ix
+from autosched.lang.dtypes import bool_, int64
+from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
+from autosched.lower.builder import CheckedIndex
+from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Value, VarRef
+
+if TYPE_CHECKING:
+    from autosched.lower.lower_kernel import KernelBuilder
+
+
+@dataclass
+class EvalPoint:
+    """A stage evaluated at symbolic indices (by dimension and reduction variable)."""
+
+    stage: BoundStage
+    at: Mapping[str, ix.Index]
+    memo: dict[int, Value] = field(default_factory=dict)
+
+
+_Steps = Generator[tuple[Expr, EvalPoint], Value, Value]
+"""Lowers one expression: yields the operands whose values it needs, is sent these, and returns its own."""
+_IndexSteps = Generator[tuple[Expr, EvalPoint], Value, ix.Index]
+_Found = TypeVar("_Found")
+
+
+class ExpressionLowerer:
+    """Lowers the expressions of one kernel body; their depth, inlined Funcs counted in, is limited by memory alone."""
+
+    def __init__(self, body: KernelBuilder) -> None:
+        self.body = body
+
+    def value(self, e: Expr, p: EvalPoint) -> Value:
+        """Return the value of an expression at a point."""
+        known = p.memo.get(id(e))
+        return self._finished(self._bound(e, p)) if known is None else known
+
+    def symbolic(self, i: ix.Index, p: EvalPoint) -> ix.Index:
+        """Return one of the stage's symbolic indices at a point."""
+        return self._finished(self._symbolic(i, p))
+
+    def _finished(self, steps: Generator[tuple[Expr, EvalPoint], Value, _Found]) -> _Found:
+        """Return the result of some steps; operands are lowered from a stack, not by recursion."""
+        stack: list[Generator[tuple[Expr, EvalPoint], Value, Any]] = [steps]
+        found: Any = None
+        while True:
+            try:
+                e, p = stack[-1].send(found)
+            except StopIteration as end:
+                stack.pop()
+                found = end.value
+                if not stack:
+                    return found  # type: ignore[no-any-return]
+            else:
+                found = p.memo.get(id(e))
+                if found is None:
+                    stack.append(self._bound(e, p))
+
+    def _bound(self, e: Expr, p: EvalPoint) -> _Steps:
+        """Lower an expression, under a name where that is better, and remember it."""
+        for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # the deepest one first
+            yield inner, p
+        value = yield from self._lower(e, p)
+        if isinstance(value, Op) and p.stage.graph.deserves_name(e):
+            value = self.body.out.let(value, "t")
+        p.memo[id(e)] = value
+        return value
+
+    def _index(self, e: Expr, p: EvalPoint) -> _IndexSteps:
+        """Return an integer expression at a point as an exact index."""
+        return self._symbolic(p.stage.index_of(e), p)
+
+    def _symbolic(self, i: ix.Index, p: EvalPoint) -> _IndexSteps:
+        chosen: dict[str, object] = {}
+        for t in ix.postorder(i):
+            if t.kind == "select":
+                value = yield t.payload, p
+                chosen[t.key] = self._condition(value)
+            elif t.kind == "data":
+                value = yield t.payload, p
+                chosen[t.key] = self._from_data(value, t)
+        found: ix.Index = ix.substitute(i, p.at, lambda t: chosen[t.key])
+        return self._shallow(found)
+
+    def _shallow(self, i: ix.Index) -> ix.Index:
+        """Return an index whose atoms are not nested deeply: what is inside is bound to names on the way."""
+        if len(ix.postorder(i)) < DEEPEST_NESTING:
+            return i
+        depth: dict[str, int] = {}
+
+        def bound(atom: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
+            inner = (depth[t.key] for a in atom.args for t, _ in ix.terms_of(a) if t.key in depth)
+            depth[atom.key] = 1 + max(inner, default=-1)
+            if depth[atom.key] % DEEPEST_NESTING < DEEPEST_NESTING - 1:
+                return None
+            for a in args:
+                self.body.out.note(a)
+            return ix.rebuilt(atom, [self.body.out.base_index(a, "at") for a in args])
+
+        return ix.rewritten(i, bound)
+
+    def _condition(self, value: Value) -> tuple[object, str]:
+        if isinstance(value, ConstValue):
+            return bool(value.value), ""
+        ref = self.body.out.let(value, "inside")
+        return ref, _text(ref)
+
+    def _from_data(self, value: Value, t: ix.Atom) -> ix.Index:
+        ref = self.body.out.let(value, "at")
+        if isinstance(ref, ConstValue):
+            return int(ref.value)
+        return ix.data(ref, *t.interval, text=_text(ref))
+
+    def _lower(self, e: Expr, p: EvalPoint) -> _Steps:
+        if e.weak and e.dtype.kind == "i":
+            return self._from_index((yield from self._index(e, p)), e)
+        match e:
+            case Const():
+                return ConstValue(e.value, e.dtype)
+            case Param():
+                return self.body.scalar(e.name, e.dtype)
+            case Load():
+                return (yield from self._load(e, p))
+            case Cast(a=a) if a.weak and a.dtype.kind == "i":
+                return self._from_index((yield from self._index(a, p)), e)
+            case Cast(a=Cast(a=a, dtype=through)) if through == int64 and a.weak and a.dtype.kind == "i":
+                return self._from_index((yield from self._index(a, p)), e)
+            case Cast(a=a):
+                inner = yield a, p
+                return inner if inner.dtype == e.dtype else Op("cast", (inner,), e.dtype)
+            case Binary() if e.op in COMPARISONS and e.a.weak and e.a.dtype.kind == "i" and e.b.weak:
+                left = yield from self._index(e.a, p)
+                return self.compare(e.op, left, (yield from self._index(e.b, p)))
+            case Binary():
+                first = yield e.a, p
+                return fold(Op(e.op, (first, (yield e.b, p)), e.dtype))
+            case Unary():
+                return fold(Op(e.op, ((yield e.a, p),), e.dtype))
+            case Select():
+                return (yield from self._select(e, p))
+            case Call():
+                args = []
+                for a in e.args:
+                    args.append((yield a, p))
+                return Op(e.name, tuple(args), e.dtype)
+        raise TypeError(f"{type(e).__name__} must have been replaced when shapes were bound")
+
+    def _from_index(self, i: ix.Index, e: Expr) -> Value:
+        dtype = e.dtype
+        if isinstance(i, int):
+            if dtype.is_float and dtype.bits != 16:
+                return ConstValue(float(np.int64(i).astype(dtype.numpy)), dtype)
+            if not dtype.is_float:
+                return ConstValue(bool(i) if dtype.kind == "b" else dtype.wrapped(i), dtype)
+        self.body.out.note(i)
+        return IndexValue(i, dtype)
+
+    def compare(self, op: str, a: ix.Index, b: ix.Index) -> Value:
+        """Return a comparison of indices, decided where the ranges decide it."""
+        difference = ix.sub(a, b)
+        lo, hi = ix.interval(difference)
+        decided = {
+            "lt": (hi < 0, lo >= 0), "le": (hi <= 0, lo > 0), "gt": (lo > 0, hi <= 0), "ge": (lo >= 0, hi < 0),
+            "eq": (lo == hi == 0, lo > 0 or hi < 0), "ne": (lo > 0 or hi < 0, lo == hi == 0),
+        }[op]  # fmt: skip
+        if decided[0] or decided[1]:
+            return ConstValue(decided[0], bool_)
+        self.body.out.note(difference)
+        shifted = {"lt": difference, "ge": difference, "le": ix.add(difference, -1), "gt": ix.add(difference, -1)}
+        if op in shifted:  # decided when never negative, or always negative
+            self.body.out.require(CheckedIndex("split", shifted[op]))
+        else:
+            self.body.out.require(CheckedIndex("nonzero", difference))
+        return CompareIndex(op, a, b, bool_)
+
+    def _select(self, e: Select, p: EvalPoint) -> _Steps:
+        condition = yield e.cond, p
+        if isinstance(condition, ConstValue):
+            return (yield (e.t if condition.value else e.f), p)
+        if e.dtype == bool_:  # as logic, since gcc forms no vectors of choices between conditions
+            condition = self.body.out.let(condition, "t")
+            chosen = fold(Op("and", (condition, (yield e.t, p)), bool_))
+            other = fold(Op("and", (Op("not", (condition,), bool_), (yield e.f, p)), bool_))
+            return fold(Op("or", (chosen, other), bool_))
+        first = yield e.t, p
+        return Op("select", (condition, first, (yield e.f, p)), e.dtype)
+
+    def _load(self, e: Load, p: EvalPoint) -> _Steps:
+        name = p.stage.names[id(e.source)]
+        at: list[ix.Index] = []
+        for i in e.indices:
+            at.append((yield from self._index(i, p)))
+        if name in self.body.plan.inlined:
+            return (yield from self._inline(name, at, e.component))
+        return self.body.read(name, at, e.component, p)
+
+    def _inline(self, name: str, at: Sequence[ix.Index], component: int) -> _Steps:
+        func = self.body.bound.funcs[name]
+        key = ("inline", name, component, *(ix.key(i) for i in at))
+        known = self.body.out.lookup(key)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        point = EvalPoint(func.stages[0], dict(zip(func.dims, at, strict=True)))
+        value = yield func.stages[0].values[component], point
+        if isinstance(value, VarRef | ConstValue):
+            return value
+        return self.body.out.let(value, name, key)
+
+
+def fold(op: Op) -> Value:
+    """Fold logic with constant conditions and ``x + 0``-free trivia that inlined boundaries leave behind."""
+    if op.name in ("and", "or") and op.dtype == bool_:
+        for a, b in (op.args, op.args[::-1]):
+            if isinstance(a, ConstValue):
+                if op.name == "and":
+                    return b if a.value else a
+                return a if a.value else b
+    if op.name == "not" and op.dtype == bool_ and isinstance(op.args[0], ConstValue):
+        return ConstValue(not op.args[0].value, bool_)
+    return op
+
+
+def _text(v: Value) -> str:
+    return v.name if isinstance(v, VarRef) else repr(v)
