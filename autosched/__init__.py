@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     from autosched.export import Exported
     from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
+    from autosched.runtime.backends.executable import KernelInfo
     from autosched.runtime.benchmark import Benchmark
-    from autosched.runtime.compiled import CompiledPipeline
-    from autosched.runtime.executable import KernelInfo
+    from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.target import Target, get_target
     from autosched.torch_custom_op import torch_operator
 
@@ -88,10 +88,10 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Benchmark": "autosched.runtime.benchmark",
-    "CompiledPipeline": "autosched.runtime.compiled",
+    "CompiledPipeline": "autosched.runtime.call.compiled",
     "Exported": "autosched.export",
     "JitFunction": "autosched.jit_function",
-    "KernelInfo": "autosched.runtime.executable",
+    "KernelInfo": "autosched.runtime.backends.executable",
     "ScheduledPipeline": "autosched.api",
     "Target": "autosched.target",
     "autotune": "autosched.api",

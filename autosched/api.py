@@ -16,9 +16,9 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.lower.program import Program, lower
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.executable import as_backend, choose_backend, make_executable
-from autosched.runtime.signature import CallSignature
+from autosched.runtime.backends.executable import as_backend, choose_backend, make_executable
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.call.signature import CallSignature
 from autosched.schedule.io.serialise import load_schedule as read_schedule
 from autosched.schedule.io.serialise import save_schedule
 from autosched.schedule.io.text import schedule_text

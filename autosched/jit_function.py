@@ -18,9 +18,9 @@ from autosched.lang.dtypes import DType, as_dtype, bool_, float32, int32, int64
 from autosched.lang.expr import Expr, Param, Scalar
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.foreign import device_of
-from autosched.runtime.forms import ArrayForm, common_device, form_of
+from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.call.frameworks import device_of
 from autosched.target import Target
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -107,7 +107,7 @@ class JitFunction:
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arrays: dict[str, Any] = {}
-        forms: dict[str, ArrayForm] = {}
+        forms: dict[str, ArraySignature] = {}
         scalars: dict[str, Scalar] = {}
         structure: dict[str, Any] = {}
         for name, value in bound.arguments.items():
@@ -131,8 +131,8 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<JitFunction {self._name}{self._signature}: {self.cache_info().currsize} kernels>"
 
-    def _form(self, name: str, value: Any) -> ArrayForm:
-        form = form_of(value, name)
+    def _form(self, name: str, value: Any) -> ArraySignature:
+        form = signature_of(value, name)
         if form is not None:
             return form
         if isinstance(value, Func | Input | Output | Expr):
@@ -145,7 +145,7 @@ class JitFunction:
         )
 
     def _pipeline(
-        self, forms: Mapping[str, ArrayForm], scalars: Mapping[str, Scalar], structure: Mapping[str, Any]
+        self, forms: Mapping[str, ArraySignature], scalars: Mapping[str, Scalar], structure: Mapping[str, Any]
     ) -> Pipeline:
         inputs = {name: (form.dtype, len(form.shape)) for name, form in forms.items()}
         floats = [form.dtype for form in forms.values() if form.dtype.is_float]

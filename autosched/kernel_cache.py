@@ -13,9 +13,9 @@ from autosched.api import ScheduledPipeline, schedule
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.buffers import as_device_array, as_host_array
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.foreign import Device
+from autosched.runtime.call.buffers import as_device_array, as_host_array
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.call.frameworks import ArrayDevice
 from autosched.target import Target
 
 _SCHEDULE_OPTIONS = tuple(
@@ -42,7 +42,7 @@ class Invocation:
     arrays: Mapping[str, Any]
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, Scalar]
-    device: Device
+    device: ArrayDevice
 
     def check(self) -> None:
         """Refuse arrays that no kernel takes, before one is made for them.
@@ -89,7 +89,7 @@ class CompileOptions:
     fast_math: bool
     schedule: Mapping[str, Any]
 
-    def target_for(self, device: Device) -> str | Target:
+    def target_for(self, device: ArrayDevice) -> str | Target:
         """Return what to schedule for, given where the arrays lie.
 
         Raises:

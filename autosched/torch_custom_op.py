@@ -15,8 +15,8 @@ from autosched.jit_function import JitFunction
 from autosched.kernel_cache import CompileOptions, Invocation, check_options
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.foreign import is_torch
-from autosched.runtime.signature import ArraySpec, output_specs
+from autosched.runtime.call.frameworks import is_torch
+from autosched.runtime.call.signature import ArraySpec, output_specs
 from autosched.target import Target
 from autosched.torch_sources import OfFunction, OfPipeline, OperatorSource
 

@@ -14,7 +14,7 @@ from autosched.kernel_cache import CompileOptions, Invocation, KernelCache
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Param
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.forms import ArrayForm, common_device, form_of
+from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
 
 _EMPTY = inspect.Parameter.empty
 _PLAIN: Mapping[str, type] = {"float": float, "int": int, "bool": bool, "str": str}
@@ -67,9 +67,9 @@ class OfPipeline:
     def invocation(self, arguments: Mapping[str, Any]) -> Invocation:
         """Return the pipeline with its arguments; see `OperatorSource`."""
         pipeline = self._pipeline
-        forms: dict[str, ArrayForm] = {}
+        forms: dict[str, ArraySignature] = {}
         for i in pipeline.inputs:
-            form = form_of(arguments[i.name], i.name)
+            form = signature_of(arguments[i.name], i.name)
             if form is None or form.dtype != i.dtype or len(form.shape) != i.ndim:
                 got = f"{form.dtype}{list(form.shape)}" if form else type(arguments[i.name]).__qualname__
                 raise InputError(

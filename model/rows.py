@@ -6,13 +6,13 @@ import json
 
 from autosched.apps import get_app
 from autosched.errors import InputError
-from autosched.measure.labels import Labels
 from autosched.measure.problem import Problem
+from autosched.measure.store.labels import LabelTable
 from autosched.model.samples import Sample
 
 
 def samples_from(
-    labels: Labels, target: str, *, source: str | None = None, generator: str | None = None
+    labels: LabelTable, target: str, *, source: str | None = None, generator: str | None = None
 ) -> list[Sample]:
     """Return what is known of schedules for a target.
 

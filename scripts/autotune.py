@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from autosched.commands.progress import tuning
 from autosched.errors import AutoschedError
-from autosched.measure.choose import backend_for
+from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.tuning import TuningSettings
 from autosched.schedule.io.typed_json import read_settings

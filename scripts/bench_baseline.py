@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.errors import AutoschedError, InputError
-from autosched.measure.cpu_source import target_of_labels
-from autosched.measure.labels import open_labels
+from autosched.measure.store.cpu_labels import target_of_labels
+from autosched.measure.store.labels import open_labels
 from autosched.model.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.judging import predict, predict_analytically

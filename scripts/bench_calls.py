@@ -16,7 +16,7 @@ from typing import Any
 
 import autosched
 from autosched.apps import get_app
-from autosched.runtime.signature import output_specs
+from autosched.runtime.call.signature import output_specs
 
 SAMPLES, CALLS = 15, 300
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bind import bind
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
-from autosched.runtime.host_compiler import find_compiler
+from autosched.runtime.compile.host_compiler import find_compiler
 from autosched.search.modes.models import cost_model
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target

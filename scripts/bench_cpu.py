@@ -25,7 +25,7 @@ from hand_schedules import HAND
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.lower.program import lower
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
 from autosched.search.roots import schedule_roots

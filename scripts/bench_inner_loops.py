@@ -31,7 +31,7 @@ from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.types import Schedule
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target

@@ -46,8 +46,8 @@ from autosched.apps import get_app, load_apps
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.program import Program, lower
-from autosched.runtime.cpu import scalar_arguments
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.backends.cpu import scalar_arguments
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.io.serialise import load_schedule
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import STRATEGIES, Beam

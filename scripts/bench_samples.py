@@ -29,12 +29,12 @@ from untimed import UntimedCudaBackend
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.measure.store.database import ResultsDatabase
+from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.search.candidates import Mix
 from autosched.search.drawing import Drawer, draw_in_processes
 from autosched.search.roots import schedule_roots

@@ -36,8 +36,8 @@ from autosched.lower.program import Program, lower
 from autosched.random_pipelines.generate import RandomPipeline, random_pipeline
 from autosched.random_pipelines.settings import SMALL, RandomPipelineSettings
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
 from autosched.search.strategy import STRATEGIES, Strategy

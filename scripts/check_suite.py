@@ -31,9 +31,9 @@ from autosched.errors import AutoschedError
 from autosched.lower.ir import If
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
+from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Level, Schedule
 from autosched.target import get_target

@@ -26,7 +26,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.measure.simulated import simulate
-from autosched.runtime.nvrtc import Cubin, compile_cubin
+from autosched.runtime.compile.nvrtc import Cubin, compile_cubin
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.search.known import KnownSchedules

@@ -22,14 +22,14 @@ from typing import Any
 
 from autosched.api import ScheduledPipeline, autotune, schedule
 from autosched.apps import App, get_app
-from autosched.commands.show import time_text
+from autosched.commands.show import format_time
 from autosched.errors import AutoschedError
-from autosched.measure.choose import backend_for
-from autosched.measure.comparison import Comparer
+from autosched.measure.backends.selection import backend_for
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.job import Job
-from autosched.measure.keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.target import Target, get_target
 
 MODES = ("roots", "one-shot", "top-5", "autotune")
@@ -87,7 +87,7 @@ class Row:
     def cells(self) -> list[str]:
         """Return the median and the spread of each mode; no spread where times are the same each time."""
         found = [self.rounds.median_and_spread(self.columns[mode]) for mode in MODES]
-        return [time_text(median) + (f" (±{spread / 2:.0%})" if spread else "") for median, spread in found]
+        return [format_time(median) + (f" (±{spread / 2:.0%})" if spread else "") for median, spread in found]
 
     def ratios(self) -> list[str]:
         """Return each mode's time as a fraction of that of the mode before, with a 95 % interval."""
@@ -111,7 +111,7 @@ def timed(found: Mapping[str, ScheduledPipeline], options: argparse.Namespace) -
     jobs = [Job(problem, text, first.target) for text in distinct]
     rounds = Rounds(())
     for _ in range(1 if options.simulated else options.processes):
-        with Comparer(backend_for(first.target, _where(options))) as comparer:
+        with InterleavedComparison(backend_for(first.target, _where(options))) as comparer:
             rounds += comparer.compare(jobs, RoundsRule(options.rounds, options.rounds))
     return Row({mode: distinct.index(text) for mode, text in texts.items()}, rounds)
 

@@ -23,8 +23,8 @@ from autosched.apps import get_app, load_apps
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.model.learned import load_model
-from autosched.runtime.nvrtc import NvrtcOptions
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.compile.nvrtc import NvrtcOptions
+from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel

@@ -23,12 +23,12 @@ from autosched.codegen.c import ENTRY, print_c
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.lang.expr import Scalar
-from autosched.measure.cpu_source import target_of_labels
-from autosched.measure.labels import open_labels
+from autosched.measure.store.cpu_labels import target_of_labels
+from autosched.measure.store.labels import open_labels
 from autosched.model.rows import samples_from
 from autosched.model.samples import by_problem, one_source
-from autosched.runtime.cpu import aligned_empty, scalar_arguments
-from autosched.runtime.host_compiler import compile_shared_library
+from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.compile.host_compiler import compile_shared_library
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule

@@ -25,7 +25,7 @@ from autosched.api import schedule
 from autosched.apps import get_app
 from autosched.apps.images import BRIGHTEST, DARKEST, luma
 from autosched.apps.photo import load_photo, save_png
-from autosched.runtime.nvrtc import nvrtc_version
+from autosched.runtime.compile.nvrtc import nvrtc_version
 
 TARGET = "h200"
 APPS = ("harris", "unsharp")

@@ -22,8 +22,8 @@ from autosched.lower.global_layout import global_arrays
 from autosched.lower.ir import If
 from autosched.lower.lower_kernel import KernelBuilder
 from autosched.lower.program import Program
-from autosched.runtime.cpu import aligned_empty, scalar_arguments
-from autosched.runtime.emulated import _spec
+from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.backends.emulator import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
 from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel

@@ -23,7 +23,7 @@ import torch
 from rate_fit import Floats, Sample, Total, crosswise, fitted, means
 
 from autosched.errors import AutoschedError
-from autosched.measure.labels import open_labels
+from autosched.measure.store.labels import open_labels
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.prior import ANALYTICAL, prior_for
 from autosched.model.rows import samples_from

@@ -28,22 +28,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, tr
 
 from autosched.apps.registry import NAMES
 from autosched.errors import AutoschedError, InputError
-from autosched.measure.again import time_again
 from autosched.measure.backend import Backend
-from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend
-from autosched.measure.cpu_source import target_of_labels
-from autosched.measure.cuda import CudaBackend
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.export import export_parquet
+from autosched.measure.backends.cpu import CpuBackend
+from autosched.measure.backends.cuda import CudaBackend
+from autosched.measure.backends.simulated import SimulatedBackend
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compare.retime import retime_interleaved
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Status
-from autosched.measure.keys import digest
 from autosched.measure.measurer import Measurer
-from autosched.measure.problem import Problem, spread
+from autosched.measure.problem import Problem, interleave_evenly
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.simulation import SimulatedBackend
+from autosched.measure.store.cpu_labels import target_of_labels
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.parquet_export import export_parquet
 from autosched.random_pipelines import RandomPipelineSettings
-from autosched.runtime.timing.rounds import RoundsRule
+from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.io.typed_json import read_settings
 from autosched.search.candidates import Mix
@@ -97,7 +97,7 @@ def problems_of(config: DictConfig) -> list[Problem]:
     chosen = config.dataset
     apps = [Problem.app(n, small=chosen.small) for n in (NAMES if list(chosen.apps) == ["all"] else chosen.apps)]
     seeds = range(chosen.first, chosen.first + chosen.pipelines)
-    return spread([Problem.random(seed, settings) for seed in seeds], apps)
+    return interleave_evenly([Problem.random(seed, settings) for seed in seeds], apps)
 
 
 Drawing = Generator[tuple[Problem, Drawn], None, None]
@@ -266,10 +266,10 @@ def time_in_turns(
         end: Time by `time.perf_counter` after which no further pipeline is begun.
     """
     deadline = time.monotonic() + end - time.perf_counter()
-    with Comparer(
+    with InterleavedComparison(
         backend, limits, read_settings(_plain(config.measure.turns), "measure.turns", RoundsRule)
     ) as comparer:
-        found = time_again(database, backend, target, comparer, deadline=deadline)
+        found = retime_interleaved(database, backend, target, comparer, deadline=deadline)
         outcomes = list(track(found, "in turns", console=CONSOLE))
     for problem, reason in outcomes:
         if reason:

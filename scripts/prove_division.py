@@ -20,7 +20,7 @@ from pathlib import Path
 from autosched.codegen.constant_division import ConstantDivision, constant_division
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lang.dtypes import float32
-from autosched.runtime.host_compiler import compile_shared_library, kernel_flags
+from autosched.runtime.compile.host_compiler import compile_shared_library, kernel_flags
 
 CONSTANTS: dict[str, tuple[float, ...]] = {
     "power of two": (4.0, -(2.0**-20), 2.0**126),

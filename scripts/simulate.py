@@ -34,7 +34,7 @@ from autosched.measure.simulated import KernelBreakdown, Simulated, simulate
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.simulate import compiled_resources, count_once, counted_kernels, default_scalars
 from autosched.measure.simulated.timing import UNITS
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import AnalyticalModel

@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autosched.errors import AutoschedError, InputError
-from autosched.measure.cpu_source import target_of_labels
-from autosched.measure.labels import open_labels
 from autosched.measure.simulated.version import other_simulation
+from autosched.measure.store.cpu_labels import target_of_labels
+from autosched.measure.store.labels import open_labels
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.evaluation import PipelineScore, Summary, summarise, table
 from autosched.model.files import replace_file

@@ -35,7 +35,7 @@ import warnings
 with warnings.catch_warnings(record=True) as given:
     warnings.simplefilter("always")
     exec(compile(open("example.py").read(), "example.py", "exec"))
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 unchecked = [str(w.message) for w in given if "registers are not checked" in str(w.message)]
 assert len(unchecked) == (0 if have_nvrtc() else 1), unchecked
 assert "__global__" in scheduled.source("cuda") and "kernel 0" in scheduled.text()

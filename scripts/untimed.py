@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.cuda import CudaBackend
+from autosched.measure.backends.cuda import CudaBackend
 from autosched.measure.job import Prepared, Timing
-from autosched.runtime.nvrtc import check_compiler
+from autosched.runtime.compile.nvrtc import check_compiler
 
 
 @dataclass(frozen=True, slots=True)

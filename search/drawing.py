@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from autosched.errors import AutoschedError
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
+from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.collecting import collecting_rarely
 from autosched.search.modes.models import ANALYTICAL, cost_model

@@ -9,9 +9,9 @@ from contextlib import closing
 from typing import Self
 
 from autosched.errors import InputError
-from autosched.measure.keys import digest
-from autosched.measure.labels import Labels, open_labels
-from autosched.measure.problem import Problem, spread
+from autosched.measure.compile.content_keys import digest
+from autosched.measure.problem import Problem, interleave_evenly
+from autosched.measure.store.labels import LabelTable, open_labels
 from autosched.search.drawing import Drawn
 
 
@@ -28,7 +28,7 @@ class KnownSchedules:
         InputError: If there are no schedules.
     """
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: LabelTable) -> None:
         found: defaultdict[Problem, dict[str, str]] = defaultdict(dict)
         for row in labels.rows():
             found[row.problem].setdefault(row.schedule, row.origin)
@@ -36,7 +36,7 @@ class KnownSchedules:
             raise InputError(f"{labels.path} holds no times, so there are no schedules to measure here")
         self._schedules = dict(found)
         apps = [p for p in found if p.kind == "app"]
-        self.problems = spread([p for p in found if p.kind != "app"], apps)
+        self.problems = interleave_evenly([p for p in found if p.kind != "app"], apps)
 
     @classmethod
     def read(cls, paths: Sequence[str | os.PathLike[str]]) -> Self:

@@ -14,8 +14,8 @@ import torch
 
 import autosched
 from autosched import Func, Input, Param, Pipeline, RDom, ScheduledPipeline, Var, float32, int32, uint8
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.types import Schedule
 
 ROOT = Path(__file__).parents[1]
@@ -112,12 +112,12 @@ def test_shapes_from_arrays() -> None:
 
 
 def test_default_backend_is_c_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
     assert autosched.schedule(blur(), {"img": SHAPE}, "h200", strategy="roots").compile().backend == "cpu"
 
 
 def test_schedule_for_the_cpu_never_goes_to_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.executable.gpu_problem", lambda: "")
+    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "")
     assert autosched.schedule(blur(), {"img": SHAPE}, "cpu", strategy="roots").compile().backend == "cpu"
 
 
@@ -125,7 +125,7 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch: pytest.MonkeyPatch
     for variable in ("CC", "AUTOSCHED_CC"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("autosched.runtime.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
     assert not have_compiler("c")
     with pytest.warns(RuntimeWarning, match="no C compiler is found.*set AUTOSCHED_CC"):
         kernel = autosched.schedule(blur(), {"img": SHAPE}, strategy="roots").compile()
@@ -259,8 +259,8 @@ def test_compiles_for_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -
     def no_gpu() -> None:
         raise autosched.LaunchError("no kernel can be launched on a GPU here")
 
-    monkeypatch.setattr("autosched.runtime.launcher.gpu_driver", no_gpu)
-    monkeypatch.setattr("autosched.runtime.cuda.gpu_driver", no_gpu)
+    monkeypatch.setattr("autosched.runtime.call.launcher.gpu_driver", no_gpu)
+    monkeypatch.setattr("autosched.runtime.backends.cuda.gpu_driver", no_gpu)
     with pytest.raises(autosched.LaunchError, match="no kernel can be launched"):
         kernel(img=image())
 

@@ -18,12 +18,12 @@ from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import lower
-from autosched.runtime.buffers import cupy_view
-from autosched.runtime.cuda import CudaExecutable, launch_steps
+from autosched.runtime.backends.cuda import CudaExecutable, launch_steps
+from autosched.runtime.call.buffers import cupy_view
+from autosched.runtime.call.launcher import LaunchSequence
+from autosched.runtime.call.signature import CallSignature, KernelCall
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.runtime.emulator import ParamSpec, compile_emulated
-from autosched.runtime.launcher import LaunchSequence
-from autosched.runtime.nvrtc import have_nvrtc
-from autosched.runtime.signature import Call, CallSignature
 from tests.schedule.building import kernel, root, schedule
 
 needs_cupy = pytest.mark.skipif(not find_spec("cupy"), reason="CuPy is not installed")
@@ -150,7 +150,7 @@ def emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> tuple[autosched.CompiledPip
     app = get_app("unsharp_polymage")
     scheduled = autosched.schedule(app.build(), shapes=app.shapes(app.small_sizes), target="h200", strategy="roots")
     device = EmulatedDevice(tuple(print_cuda(kernel) for kernel in scheduled.program.kernels))
-    for module in ("cuda", "launcher"):
+    for module in ("backends.cuda", "call.launcher"):
         monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
     monkeypatch.setattr(cupy, "asarray", _on_device)
     monkeypatch.setattr(cupy, "asnumpy", _on_host)
@@ -245,7 +245,7 @@ def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role
     (joined,), (single,) = ([print_cuda(k) for k in p.kernels] for p in (program, program.without_vectors()))
     name = joined.name
     device = DeviceOfCubins((joined, executable.cubins[name].code), (single, other.cubins[name].code))
-    for module in ("cuda", "launcher"):
+    for module in ("backends.cuda", "call.launcher"):
         monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
 
     memory = np.zeros(2 * 4 * 128 + 64, np.float32)
@@ -257,7 +257,7 @@ def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role
         source[...] = np.random.default_rng(shift).random((4, 128))
         expected = source * 2
         given, wanted = _on_device(source), _on_device(target)
-        executable.call(Call({"image": given}, {"out": wanted}, {}))
+        executable.call(KernelCall({"image": given}, {"out": wanted}, {}))
         np.testing.assert_array_equal(target, expected)
         assert device.launched[-1] is (single if shift else joined)
     assert "LOAD_VECTOR" in joined.body and "VECTOR" not in single.body

@@ -17,8 +17,8 @@ from autosched.apps import App, get_app, load_apps
 from autosched.cli import main
 from autosched.errors import InputError
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.compile.nvrtc import have_nvrtc
 
 BACKENDS = ["interpreter", "emulator", "cpu"]
 

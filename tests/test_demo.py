@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autosched.apps import get_app
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import VERSION
 
 DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"

@@ -91,7 +91,7 @@ def test_imports_follow_the_order(unit: str, path: Path) -> None:
     ("unit", "source", "expected"),
     [
         ("lang", "from autosched.analysis.stage_graph import StageGraph", [(1, "analysis")]),
-        ("lang", "import autosched.runtime.cache", [(1, "runtime")]),
+        ("lang", "import autosched.runtime.compile.cache", [(1, "runtime")]),
         ("lower", "def f():\n    from autosched import codegen\n", [(2, "codegen")]),
         ("schedule", "if TYPE_CHECKING:\n    from autosched.lower import ir\n", [(2, "lower")]),
         ("codegen", "from .printer import text", [(1, ".")]),

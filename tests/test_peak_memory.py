@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "peak_memory.py"
 pytestmark = pytest.mark.skipif(not have_compiler("c"), reason="needs a C compiler")

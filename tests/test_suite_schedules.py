@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from autosched.apps import load_apps
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.few_stages import FEW_STAGES
 
 SCHEDULES = 1

@@ -13,8 +13,8 @@ import torch
 import autosched
 from autosched import Func, Input, InputError, Param, Pipeline, Var, bool_, float32, int32, uint8
 from autosched import kernel_cache as kernel_cache_module
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.compile.host_compiler import have_compiler
 
 needs_c = pytest.mark.skipif(not have_compiler("c"), reason="there is no C compiler")
 y, x = Var("y"), Var("x")
@@ -370,7 +370,7 @@ class TestOnTheGpu:
         torch.testing.assert_close(op(image.cpu(), 1.0).cuda(), result)
 
     def test_no_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from autosched.runtime.launcher import LaunchSequence
+        from autosched.runtime.call.launcher import LaunchSequence
 
         places: list[dict[str, int]] = []
         run = LaunchSequence.run

@@ -11,7 +11,7 @@ from autosched.apps import App, get_app, load_apps
 from autosched.apps.app import Setting
 from autosched.commands.check_apps import Verdict, check_app, missing_tools
 from autosched.commands.options import json_option
-from autosched.commands.show import print_json, print_table, shape_text, time_text
+from autosched.commands.show import format_time, print_json, print_table, shape_text
 from autosched.lang.pipeline import Pipeline
 
 COLUMNS = ("app", "Funcs", "defs", "inputs", "sizes", "papers")
@@ -69,7 +69,7 @@ def _verdict_text(verdict: Verdict, missing: Mapping[str, str]) -> str:
     """Return one line, and one more for everything that is wrong or could not be checked for this app alone."""
     made = [name for name, problem in verdict.problems.items() if problem is None]
     line = (
-        f"{verdict.app:<24}  {'ok' if verdict.ok else 'WRONG':<5}  {time_text(verdict.seconds):>7}  {', '.join(made)}"
+        f"{verdict.app:<24}  {'ok' if verdict.ok else 'WRONG':<5}  {format_time(verdict.seconds):>7}  {', '.join(made)}"
     )
     notes = [f"not checked: {name}: {reason}" for name, reason in verdict.skipped.items() if name not in missing]
     wrong = [f"{name}: {problem}" for name, problem in verdict.problems.items() if problem is not None]

@@ -13,7 +13,7 @@ import numpy as np
 from autosched.commands.files import Array
 from autosched.commands.options import Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
-from autosched.commands.show import print_json, shape_text, time_text
+from autosched.commands.show import format_time, print_json, shape_text
 from autosched.commands.timing import (
     Timing,
     time_copy_on_gpu,
@@ -23,8 +23,8 @@ from autosched.commands.timing import (
 )
 from autosched.errors import InputError
 from autosched.reference import interpret
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.executable import Backend
+from autosched.runtime.backends.executable import Backend
+from autosched.runtime.call.compiled import CompiledPipeline
 
 REFERENCES = ("numpy", "interpreter")
 
@@ -157,7 +157,7 @@ def _print(
         ("limit", result.copy.median_s, moved),
     )
     for title, seconds, note in rows:
-        click.echo(f"  {title:<20} {time_text(seconds):>10}  {note}")
+        click.echo(f"  {title:<20} {format_time(seconds):>10}  {note}")
     ratio = result.reference.median_s / result.ours.median_s
     speed = f"{ratio:.3g} times as fast as {result.reference_name}"
     click.echo(f"  {speed}; {result.copy.median_s / result.ours.median_s:.1%} of the speed of the limit")

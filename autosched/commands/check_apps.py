@@ -15,10 +15,10 @@ from autosched.commands.problem import SIMULATED_GPU
 from autosched.commands.run import compute
 from autosched.errors import InputError
 from autosched.reference import interpret
-from autosched.runtime.cupy_driver import gpu_problem
-from autosched.runtime.executable import Backend
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.backends.cupy_driver import gpu_problem
+from autosched.runtime.backends.executable import Backend
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.runtime.compile.nvrtc import have_nvrtc
 
 STRATEGY = "roots"
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from autosched.api import ScheduledPipeline
-from autosched.commands.show import print_table, time_text
+from autosched.commands.show import format_time, print_table
 from autosched.search.explain import KernelReport, explain
 
 
@@ -55,7 +55,7 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
             ("bucket size", "buckets"), [(f"{size} to {2 * size - 1}", str(n)) for size, n in sorted(c.buckets.items())]
         )
         spent = sorted(c.seconds.items(), key=lambda part: -part[1])
-        print_table(("activity", "time"), [(k, time_text(t)) for k, t in spent])
+        print_table(("activity", "time"), [(k, format_time(t)) for k, t in spent])
     rows = [_row(k) for k in explain(found)]
     if rows:
         print_table(("kernel", "members", "inlined", "predicted", "busiest units"), rows)
@@ -67,6 +67,6 @@ def _row(kernel: KernelReport) -> tuple[str, ...]:
         kernel.func,
         ", ".join(f"{name} ({level})" for name, level in kernel.members),
         ", ".join(kernel.inlined),
-        time_text(kernel.seconds),
-        ", ".join(f"{unit} {time_text(t)}" for unit, t in busiest),
+        format_time(kernel.seconds),
+        ", ".join(f"{unit} {format_time(t)}" for unit, t in busiest),
     )

@@ -13,7 +13,7 @@ import click
 from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
-from autosched.runtime.executable import BACKENDS
+from autosched.runtime.backends.executable import BACKENDS
 from autosched.search.modes.one_shot import ONE_SHOT
 from autosched.search.strategy import STRATEGIES
 from autosched.settings import whole_number

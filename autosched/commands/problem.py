@@ -16,9 +16,9 @@ from autosched.errors import InputError, ScheduleError
 from autosched.host import read_host
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
-from autosched.runtime.buffers import as_host_array
-from autosched.runtime.cupy_driver import gpu_problem
-from autosched.runtime.executable import Backend
+from autosched.runtime.backends.cupy_driver import gpu_problem
+from autosched.runtime.backends.executable import Backend
+from autosched.runtime.call.buffers import as_host_array
 from autosched.search.modes.library import find_tuned
 from autosched.search.modes.one_shot import ONE_SHOT
 from autosched.search.modes.origin import TUNED

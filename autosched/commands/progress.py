@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autosched.commands.show import time_text
+from autosched.commands.show import format_time
 
 if TYPE_CHECKING:
     from autosched.search.modes.tuning_reports import TuneReport
@@ -85,7 +85,7 @@ class _TuningLines:
 def _line(r: TuneReport) -> str:
     parts = [f"batch {r.iteration}/{r.iterations} {r.activity}"]
     if math.isfinite(r.best):
-        parts.append(f"best {time_text(r.best)}")
+        parts.append(f"best {format_time(r.best)}")
     if math.isfinite(r.rate):
         parts.append(f"{r.rate:.1f} schedules/s")
     if math.isfinite(r.error):

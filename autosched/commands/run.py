@@ -13,9 +13,9 @@ import numpy as np
 from autosched.commands.files import Array, replacing, write_arrays
 from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
-from autosched.commands.show import print_json, shape_text, time_text
-from autosched.runtime.compiled import CompiledPipeline
-from autosched.runtime.executable import Backend
+from autosched.commands.show import format_time, print_json, shape_text
+from autosched.runtime.backends.executable import Backend
+from autosched.runtime.call.compiled import CompiledPipeline
 
 
 @click.command(short_help="Compute an app's outputs.")
@@ -59,7 +59,7 @@ def run(
         return
     kernels = len(scheduled.schedule.kernels)
     click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin_text(scheduled, schedule_file)}")
-    click.echo(f"  {'; '.join(f'{step} {time_text(t)}' for step, t in seconds.items())} (backend {kernel.backend})")
+    click.echo(f"  {'; '.join(f'{step} {format_time(t)}' for step, t in seconds.items())} (backend {kernel.backend})")
     for name, array in outputs.items():
         low, high = _range(array)
         click.echo(f"  {name} {shape_text(array.dtype, array.shape)}, from {low:.6g} to {high:.6g}")

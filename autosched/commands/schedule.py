@@ -15,9 +15,9 @@ from autosched.commands.files import check_writable
 from autosched.commands.options import MOST, PATH, Pairs, json_option, problem_options, search_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import searching
-from autosched.commands.show import print_json, time_text
+from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
-from autosched.runtime.executable import KernelInfo, launch_info
+from autosched.runtime.backends.executable import KernelInfo, launch_info
 from autosched.search.modes.samples import SAMPLES
 from autosched.search.strategy import STRATEGIES
 
@@ -102,7 +102,7 @@ def schedule(
         return
     click.echo(scheduled.text())
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
-    click.echo(f"{count} for {scheduled.target.name}, {how_text(scheduled)}, found in {time_text(taken)}")
+    click.echo(f"{count} for {scheduled.target.name}, {how_text(scheduled)}, found in {format_time(taken)}")
     print_trials(scheduled)
     if explained:
         print_explanation(scheduled)

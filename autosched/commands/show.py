@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from autosched.runtime.timing.durations import time_text as time_text  # commands find it here
+from autosched.runtime.timing.durations import format_time as format_time  # commands find it here
 
 PIPED_WIDTH = 120
 """Columns of a table that is not printed to a terminal."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from autosched.api import ScheduledPipeline
-from autosched.commands.show import print_table, time_text
+from autosched.commands.show import format_time, print_table
 from autosched.search.modes.trials import ROOTS
 
 
@@ -19,9 +19,9 @@ def how_text(scheduled: ScheduledPipeline) -> str:
         return "from a file"
     parts = [origin.strategy + (f" of {origin.samples}" if origin.samples > 1 else "")]
     if origin.predicted_s is not None:
-        parts.append(f"predicted {time_text(origin.predicted_s)} by the {origin.model}")
+        parts.append(f"predicted {format_time(origin.predicted_s)} by the {origin.model}")
     if origin.measured_s is not None:
-        parts.append(f"{time_text(origin.measured_s)} ({origin.source})")
+        parts.append(f"{format_time(origin.measured_s)} ({origin.source})")
     parts += [note for note in (origin.note, "taken from the cache" if origin.reused else "") if note]
     return ", ".join(parts)
 
@@ -36,9 +36,9 @@ def print_trials(scheduled: ScheduledPipeline) -> None:
     rows = [
         (
             str(number),
-            "-" if math.isnan(t.predicted) else time_text(t.predicted),
-            "-" if t.problem else time_text(t.first_s),
-            "" if t.again_s is None else time_text(t.again_s),
+            "-" if math.isnan(t.predicted) else format_time(t.predicted),
+            "-" if t.problem else format_time(t.first_s),
+            "" if t.again_s is None else format_time(t.again_s),
             t.problem or ("baseline" if t.origin == ROOTS else t.origin),
         )
         for number, t in enumerate(scheduled.trials.trials, 1)

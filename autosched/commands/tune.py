@@ -16,7 +16,7 @@ from autosched.commands.files import check_writable
 from autosched.commands.options import MOST, PATH, SECONDS, Pairs, json_option, problem_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
-from autosched.commands.show import print_json, print_table, time_text
+from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.trials import print_trials, trials_data
 from autosched.search.modes.samples import SAMPLES
 
@@ -105,9 +105,9 @@ def tune(
 def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
     click.echo(found.text())
     rows = [
-        ("baseline", "" if math.isnan(tuned.baseline_seconds) else time_text(tuned.baseline_seconds)),
-        ("fastest", time_text(tuned.seconds)),
-        ("predicted", "" if tuned.predicted is None else time_text(tuned.predicted)),
+        ("baseline", "" if math.isnan(tuned.baseline_seconds) else format_time(tuned.baseline_seconds)),
+        ("fastest", format_time(tuned.seconds)),
+        ("predicted", "" if tuned.predicted is None else format_time(tuned.predicted)),
     ]
     print_table(("", f"time, {tuned.source}"), rows)
     print_trials(found)
@@ -119,7 +119,7 @@ def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
         click.echo("the time budget was over before all iterations; --resume goes on")
     files = tuned.files
     click.echo(f"schedule in {files.schedule}, weights in {files.weights}, results in {files.database}")
-    click.echo(f"took {time_text(taken)}")
+    click.echo(f"took {format_time(taken)}")
 
 
 def _as_dict(app: str, found: ScheduledPipeline, tuned: Tuned, taken: float) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from autosched.export.interface import Interface
 from autosched.export.names import ArgumentNames, undefine
 from autosched.export.templates import fill, template
 from autosched.lower.program import Program
-from autosched.runtime.cuda import launch_steps
-from autosched.runtime.launch_bounds import with_room
-from autosched.runtime.launch_plan import Argument, BufferArgument, LaunchStep, StepArgument, WorkspaceArgument
-from autosched.runtime.launcher import SHARED_MEMORY_WITHOUT_OPT_IN
-from autosched.runtime.nvrtc import Cubin, NvrtcOptions
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.backends.cuda import launch_steps
+from autosched.runtime.call.launch_bounds import relax_launch_bounds
+from autosched.runtime.call.launch_plan import Argument, BufferArgument, LaunchStep, StepArgument, WorkspaceArgument
+from autosched.runtime.call.launcher import SHARED_MEMORY_WITHOUT_OPT_IN
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions
+from autosched.runtime.compile.nvrtc_pool import compile_many
 
 
 def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, ...]:
@@ -50,7 +50,7 @@ def without_needless_spills(
     except CompileError:
         return tuple(kernels)
     roomy = (isinstance(c, Cubin) and c.has_room for c in compiled)
-    return tuple(replace(k, body=with_room(k.body)) if r else k for k, r in zip(kernels, roomy, strict=True))
+    return tuple(replace(k, body=relax_launch_bounds(k.body)) if r else k for k, r in zip(kernels, roomy, strict=True))
 
 
 def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:

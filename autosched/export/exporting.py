@@ -15,7 +15,7 @@ from autosched.export.header import header
 from autosched.export.interface import Interface
 from autosched.export.names import function_name
 from autosched.export.project import cmake_lists, example, readme
-from autosched.runtime.cuda import alignments
+from autosched.runtime.backends.cuda import alignments
 from autosched.schedule.io.serialise import to_json
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from autosched.export.header import default_text, shape_text
 from autosched.export.interface import Interface
 from autosched.export.templates import fill
 from autosched.host import has_fast_gathers, has_vector_math
-from autosched.runtime.host_compiler import GATHERS, VECTOR_MATH, machine_flags, whole_lanes
-from autosched.runtime.kernel_options import EVERYWHERE, GNU, NO_IVOPTS, OTHERS
-from autosched.runtime.nvrtc import NvrtcOptions
+from autosched.runtime.compile.host_compile_flags import EVERYWHERE, GNU, NO_IVOPTS, OTHERS
+from autosched.runtime.compile.host_compiler import GATHERS, VECTOR_MATH, machine_flags, whole_lanes
+from autosched.runtime.compile.nvrtc import NvrtcOptions
 
 _STANDARD = "-std=c++17"
 _CPU_OF_THIS_MACHINE = "-march=native"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from autosched.measure.job import Job, Prepared, Timing
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 Outputs = Mapping[str, NDArray[Any]]
 
@@ -26,7 +26,7 @@ class Backend(Protocol):
 
     @property
     def generator(self) -> str:
-        """Version of the code generator; see `autosched.measure.generator`."""
+        """Version of the code generator; see `autosched.measure.compile.codegen_version`."""
 
     @property
     def same_bits(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from autosched.measure.keys import digest, schedule_text
+from autosched.measure.compile.content_keys import digest, schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
@@ -87,7 +87,7 @@ class KernelRecord:
     """What is known of a kernel before it runs.
 
     Attributes:
-        key: Names the computation; see `autosched.measure.keys.kernel_keys`.
+        key: Names the computation; see `autosched.measure.compile.content_keys.kernel_keys`.
         text: SHA-256 of its emitted text.
         registers: 32-bit registers a thread; None where no compiler tells.
         spill_bytes: Bytes of registers that a thread stores to and loads from local memory; None likewise.

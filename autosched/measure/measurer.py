@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 
 from autosched.errors import DatabaseError, MeasureError
 from autosched.measure.backend import Backend
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Fatal, Job, Result, Status
-from autosched.measure.pool import Event, LocalPool, Pool
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.task import Task
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.workers.pool import Event, LocalPool, Pool
+from autosched.measure.workers.task import Task
 
 Baseline = Callable[[Problem], Job]
 """Returns the job of a problem whose result is trusted: its ``roots`` schedule."""
 
 
 @dataclass
-class Summary:
+class MeasureSummary:
     """What came of a run.
 
     Attributes:
@@ -83,7 +83,7 @@ class Measurer:
         pool: Callable[[Backend, MeasureSettings], Pool] = LocalPool,
     ) -> None:
         self.backend = backend
-        self.summary = Summary()
+        self.summary = MeasureSummary()
         self.on_their_way: Counter[Problem] = Counter()
         self._settings = settings or MeasureSettings()
         self._baseline = baseline

@@ -12,10 +12,10 @@ from typing import Any
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
-from autosched.measure.sources import (
+from autosched.measure.problem_sources import (
     AppArguments,
     Arrays,
-    Opened,
+    OpenedProblem,
     PipelineArguments,
     RandomArguments,
     Setting,
@@ -32,7 +32,7 @@ from autosched.schedule.io.typed_json import read_as
 FORMAT = "autosched-problem"
 VERSION = 1
 
-_OPEN: Mapping[str, Callable[[Mapping[str, Any]], Opened]] = {
+_OPEN: Mapping[str, Callable[[Mapping[str, Any]], OpenedProblem]] = {
     "app": open_app,
     "random": open_random,
     "pipeline": open_pipeline,
@@ -139,7 +139,7 @@ class Problem:
         values = {**arguments["sizes"], **arguments["params"]}
         return " ".join([arguments["name"], *(f"{k}={v}" for k, v in values.items())])
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedProblem:
         """Return the pipeline bound, with inputs and the measure of agreement.
 
         Raises:
@@ -156,7 +156,7 @@ class Problem:
         return _opened(self).make_inputs(seed)
 
 
-def spread(*kinds: Sequence[Problem]) -> list[Problem]:
+def interleave_evenly(*kinds: Sequence[Problem]) -> list[Problem]:
     """Return problems of several kinds in one list, each kind evenly over all of it and in its order.
 
     Whatever part of the list is measured then has some of each.
@@ -166,7 +166,7 @@ def spread(*kinds: Sequence[Problem]) -> list[Problem]:
 
 
 @lru_cache(maxsize=_KEPT_OPEN)
-def _opened(problem: Problem) -> Opened:
+def _opened(problem: Problem) -> OpenedProblem:
     return _OPEN[problem.kind](json.loads(problem.arguments))
 
 

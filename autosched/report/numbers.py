@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autosched.commands.show import time_text
+from autosched.commands.show import format_time
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -13,7 +13,7 @@ def shown_time(seconds: float | None) -> str:
     """Return a duration with a unit that fits, or a dash where it is not known."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
-    return f"{seconds * 1e9:.3g} ns" if 0 < seconds < 1e-6 else time_text(seconds)
+    return f"{seconds * 1e9:.3g} ns" if 0 < seconds < 1e-6 else format_time(seconds)
 
 
 def shown_bytes(count: float | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.errors import CompileError
 from autosched.featurize.occupancy import resident_blocks
-from autosched.runtime.executable import KernelInfo, launch_info
+from autosched.runtime.backends.executable import KernelInfo, launch_info
 from autosched.target import Target
 
 if TYPE_CHECKING:

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from autosched.errors import InputError
 from autosched.host import read_host
-from autosched.runtime.buffers import as_device_array, as_host_array
-from autosched.runtime.executable import Backend, Executable
-from autosched.runtime.foreign import device_of, on_gpu
-from autosched.runtime.launch_plan import CompiledLaunches
-from autosched.runtime.signature import ArraySpec, Call, CallSignature
-from autosched.runtime.timing.durations import time_text
+from autosched.runtime.backends.executable import Backend, Executable
+from autosched.runtime.call.buffers import as_device_array, as_host_array
+from autosched.runtime.call.frameworks import device_of, on_gpu
+from autosched.runtime.call.launch_plan import CompiledLaunches
+from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall
+from autosched.runtime.timing.durations import format_time
 from autosched.runtime.timing.gpu_arrays import GpuArrays
 from autosched.runtime.timing.gpu_device import GpuDevice
 from autosched.runtime.timing.gpu_timer import GpuTimer
 from autosched.runtime.timing.host_arrays import HostArrays
-from autosched.runtime.timing.launches import launches_on_copies
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
+from autosched.runtime.timing.timed_launches import copy_arguments
 
 _LARGEST_MADE_UP = 255
 """Made-up integers go from 0 to this, as pixels do."""
@@ -59,22 +59,22 @@ class Benchmark:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.pipeline} on {self.backend}: {time_text(self.seconds)}, median of {len(self.samples)} "
+            f"{self.pipeline} on {self.backend}: {format_time(self.seconds)}, median of {len(self.samples)} "
             f"(spread {self.spread:.1%}); {self.bytes_moved / 1e6:.4g} MB of arrays, {self.gb_per_s:.3g} GB/s"
         ]
         width = max(map(len, self.kernel_seconds), default=0)
-        lines += [f"  {name:<{width}}  {time_text(seconds):>8}" for name, seconds in self.kernel_seconds.items()]
+        lines += [f"  {name:<{width}}  {format_time(seconds):>8}" for name, seconds in self.kernel_seconds.items()]
         return "\n".join(lines)
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:
         yield "pipeline", self.pipeline
         yield "backend", self.backend
-        yield "time", time_text(self.seconds)
+        yield "time", format_time(self.seconds)
         yield "spread", f"{self.spread:.1%}"
         yield "samples", len(self.samples)
         yield "gb_per_s", round(self.gb_per_s, 3)
         if self.kernel_seconds:
-            yield "kernels", {name: time_text(seconds) for name, seconds in self.kernel_seconds.items()}
+            yield "kernels", {name: format_time(seconds) for name, seconds in self.kernel_seconds.items()}
 
 
 def benchmark(
@@ -103,7 +103,7 @@ def benchmark(
         raise InputError(f"benchmark for {seconds!r} seconds: give a positive number")
     rule = StopRule(precision=0.005, most_samples=1000, least_seconds=min(0.1, seconds), most_seconds=seconds)
     rng = np.random.default_rng(0)
-    call = signature.sort(inputs, arguments, None, make=lambda spec: made_up(spec, rng))
+    call = signature.sort(inputs, arguments, None, make=lambda spec: synthetic_inputs(spec, rng))
     arrays = {s.name: _on_host(call.arrays[s.name], s) for s in signature.inputs}
     kernel_seconds: Mapping[str, float] = {}
     if backend == "cuda":
@@ -115,7 +115,7 @@ def benchmark(
     return Benchmark(signature.pipeline, backend, middle, spread, tuple(samples), moved, kernel_seconds)
 
 
-def made_up(spec: ArraySpec, rng: np.random.Generator) -> NDArray[Any]:
+def synthetic_inputs(spec: ArraySpec, rng: np.random.Generator) -> NDArray[Any]:
     """Return random numbers for an input: floats from 0 to 1, integers from 0 to 255 as far as the type goes."""
     dtype = spec.dtype
     if dtype.is_float:
@@ -147,7 +147,7 @@ def time_on_host(
     """
     arrays = HostArrays(inputs, signature.outputs, read_host())
     calls = [
-        Call(
+        KernelCall(
             {s.name: arrays.array(copy, s.name) for s in signature.inputs},
             {s.name: arrays.array(copy, s.name) for s in signature.outputs},
             dict(scalars),
@@ -192,7 +192,7 @@ def time_on_gpu(
         DeviceLostError: If a kernel failed.
     """
     arrays = GpuArrays(device, inputs, signature.outputs)
-    launches = launches_on_copies(device, arrays, compiled, scalars)
+    launches = copy_arguments(device, arrays, compiled, scalars)
     timer = GpuTimer(device, arrays, rule)
     samples = timer.samples(launches)
     median, _ = median_and_spread(samples)
@@ -203,13 +203,13 @@ def time_on_gpu(
 def _time_on_current_gpu(
     executable: Executable,
     signature: CallSignature,
-    call: Call,
+    call: KernelCall,
     inputs: Mapping[str, NDArray[Any]],
     rule: StopRule,
 ) -> tuple[list[float], dict[str, float]]:
     """Time a pipeline on the GPU on which the caller's arrays lie, else on the current one."""
-    from autosched.runtime.cuda import CudaExecutable
-    from autosched.runtime.cupy_driver import gpu_driver
+    from autosched.runtime.backends.cuda import CudaExecutable
+    from autosched.runtime.backends.cupy_driver import gpu_driver
     from autosched.runtime.timing.cupy_device import CupyDevice
 
     assert isinstance(executable, CudaExecutable)

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from autosched.errors import AutoschedError, CompileError
-from autosched.runtime.host_compiler import find_compiler
-from autosched.runtime.nvrtc import check_compiler, nvrtc_version
+from autosched.runtime.compile.host_compiler import find_compiler
+from autosched.runtime.compile.nvrtc import check_compiler, nvrtc_version
 from autosched.settings import child_environment, settings
 from autosched.target import Target
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.runtime.launcher import CudaModule
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.call.launcher import CudaModule
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.target import Target
 from campaign.clock import Call, Clock, EventClock, Figures, HostClock, timed
 

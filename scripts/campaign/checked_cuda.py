@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.backend import Outputs
-from autosched.measure.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
+from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
 from autosched.measure.job import Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.timing.cupy_device import CupyDevice
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 RTOL, ATOL = 1e-4, 1e-5
 """Floats that differ by less differ by rounding in every measure of agreement of `autosched.measure`."""

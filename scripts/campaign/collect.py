@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from autosched.measure.backend import Backend
-from autosched.measure.cpu import CpuBackend
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.backends.cpu import CpuBackend
+from autosched.measure.backends.simulated import SimulatedBackend
 from autosched.measure.job import Job, Status
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.simulation import SimulatedBackend
+from autosched.measure.store.database import ResultsDatabase
 from autosched.runtime.timing.statistics import StopRule
 from autosched.search.drawing import Drawn
 from autosched.search.roots import schedule_roots

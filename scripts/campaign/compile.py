@@ -13,11 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from autosched.errors import AutoschedError
-from autosched.measure.cuda import CudaBackend
-from autosched.measure.emit import compile_kernels, emit
+from autosched.measure.backends.cuda import CudaBackend
+from autosched.measure.compile.compile_candidate import compile_kernels, emit
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.runtime.nvrtc import NvrtcOptions
+from autosched.runtime.compile.nvrtc import NvrtcOptions
 from autosched.settings import settings
 from autosched.target import Target
 from campaign.code import CODE_FILE, pack_code, unpack_code

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import MeasureError
-from autosched.measure.process import WorkerDied, WorkerProcess, WorkerTimedOut
+from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
 
 _POLL_S = 0.2
 _NO_LIMIT = 1 << 30

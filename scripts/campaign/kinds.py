@@ -16,7 +16,7 @@ from autosched.lower.ir import KernelIR, LetVector, StoreVector, WarpReduce
 from autosched.lower.ir import walk as walk_statements
 from autosched.lower.passes.coalesce_accesses import coalesce_accesses
 from autosched.lower.program import lower
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.sampling.warp_reduction import Lanes

@@ -14,8 +14,8 @@ from typing import Any
 from autosched.api import ScheduledPipeline
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.runtime.executable import as_backend
-from autosched.runtime.signature import output_specs
+from autosched.runtime.backends.executable import as_backend
+from autosched.runtime.call.signature import output_specs
 from autosched.target import Target, get_target
 from campaign.suite import junk
 

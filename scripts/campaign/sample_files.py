@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.export import export_parquet
-from autosched.measure.labels import LabelFiles
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.labels import LabelFiles
+from autosched.measure.store.parquet_export import export_parquet
 from autosched.model.rows import samples_from
 from autosched.model.samples import Sample
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import InputError
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.search.cost import CostModel
 from autosched.search.strategy import STRATEGIES

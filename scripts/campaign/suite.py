@@ -18,8 +18,8 @@ from autosched.errors import AutoschedError
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.reference import interpret
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.signature import ArraySpec, output_specs
+from autosched.runtime.call.signature import ArraySpec, output_specs
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
 from campaign.context import Context, Outcome

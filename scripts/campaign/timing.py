@@ -13,12 +13,12 @@ import numpy as np
 from autosched.api import ScheduledPipeline
 from autosched.errors import AutoschedError
 from autosched.measure.backend import Backend
-from autosched.measure.cpu import CpuBackend
-from autosched.measure.cuda import CudaBackend
+from autosched.measure.backends.cpu import CpuBackend
+from autosched.measure.backends.cuda import CudaBackend
+from autosched.measure.backends.simulated import SimulatedBackend
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.measure.simulation import SimulatedBackend
-from autosched.runtime.signature import output_specs
+from autosched.runtime.call.signature import output_specs
 from autosched.runtime.timing.statistics import StopRule
 from autosched.target import Target
 from campaign.ceilings import floor_seconds, gpu_ceilings, host_ceilings

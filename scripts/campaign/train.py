@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import InputError
-from autosched.measure.cpu_source import target_of_labels
+from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.model.dataset import Dataset, build_dataset
 from autosched.model.holdout import split
 from autosched.model.runs import train

@@ -9,7 +9,7 @@ from math import prod
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.flops import ARITHMETIC
 from autosched.lang.expr import Binary, Call, Expr, Select, children, postorder
-from autosched.runtime.signature import output_specs
+from autosched.runtime.call.signature import output_specs
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import lower
 from autosched.lower.verify import verify
 from autosched.reference import interpret
-from autosched.runtime import cpu, emulated
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends import cpu, emulator
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.types import Schedule
 from fuzzing.program import Array, Built
 
@@ -67,7 +67,7 @@ def garbage(size: int) -> Array:
 
 def dirty_workspaces() -> None:
     """Fill the workspaces of this process with a pattern; they are clean too often otherwise."""
-    for module in (cpu, emulated):
+    for module in (cpu, emulator):
         module.__dict__["aligned_empty"] = garbage
 
 

@@ -10,7 +10,7 @@ from autosched.codegen.expressions import local_type, storage_type, value_text
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lang.dtypes import DType, float16
 from autosched.lower.ir import ConstValue, Op, Value, VarRef
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.compile.nvrtc import compile_cubin
 from sass.disassembly import disassemble
 from sass.launches import PointerArgument, launch_of
 from sass.machine import run_block

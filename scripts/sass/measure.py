@@ -11,8 +11,8 @@ from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
 from autosched.lower.program import Program
-from autosched.runtime.nvrtc import compile_cubin
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.compile.nvrtc import compile_cubin
+from autosched.runtime.compile.ptxas_log import KernelResources
 from sass.classes import classes_of
 from sass.costs import OperationCosts
 from sass.disassembly import disassemble

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autosched.runtime.ptxas_log import KernelResources, parse_ptxas_log
+from autosched.runtime.compile.ptxas_log import KernelResources, parse_ptxas_log
 from sass.launches import raw_launch
 from sass.machine import Launch
 

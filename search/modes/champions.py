@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from autosched.measure.comparison import Comparer
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job
-from autosched.measure.keys import digest
 from autosched.search.modes.batches import TOP
 from autosched.search.modes.finalists import choose
 from autosched.search.modes.trials import ROOTS
@@ -23,7 +23,7 @@ def champion_of(
     state: TuningState,
     results: TuningResults,
     job: Callable[[Drawn], Job],
-    comparer: Comparer,
+    comparer: InterleavedComparison,
     deadline: float | None = None,
 ) -> Champion | None:
     """Return the best so far, after the batch under way, or as much of it as is measured.

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.errors import MeasureError
-from autosched.measure.comparison import Comparer
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
 from autosched.measure.job import Job
-from autosched.runtime.timing.rounds import RoundsRule
+from autosched.runtime.timing.interleaved import RoundsRule
 
 NOISE = 0.05
 """How far a time may be off at least, from one run of a program to the next, as a fraction of it."""
@@ -70,7 +70,7 @@ def may_be_fastest(timed: Sequence[Timed]) -> list[Timed]:
 def choose(
     holder: Timed,
     groups: Sequence[Sequence[Timed]],
-    comparer: Comparer,
+    comparer: InterleavedComparison,
     beside: Sequence[Timed] = (),
     seconds: float | None = None,
 ) -> Verdict:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, CacheError, InputError
-from autosched.measure.keys import digest
+from autosched.measure.compile.content_keys import digest
 from autosched.model.files import replace_file
 from autosched.model.origin import features_digest
-from autosched.runtime.cache import DiskCache, cache_key
+from autosched.runtime.compile.cache import DiskCache, cache_key
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.strict_json import parse
 from autosched.schedule.io.typed_json import read_as

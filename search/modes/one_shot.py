@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
-from autosched.measure.keys import digest
+from autosched.measure.compile.content_keys import digest
 from autosched.model.shipped import SUFFIX, find_weights, shipped_weights
 from autosched.schedule.types import Schedule
 from autosched.search.cost import CostModel
@@ -213,7 +213,7 @@ def _drawn(
 def _measured(
     bound: BoundPipeline, target: Target, request: Request, found: Found, params: Mapping[str, Scalar] | None
 ) -> Trials:
-    from autosched.measure.choose import backend_for
+    from autosched.measure.backends.selection import backend_for
     from autosched.measure.problem import Problem
     from autosched.search.modes.trials import measure_ranked
 

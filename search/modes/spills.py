@@ -9,8 +9,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, R
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import check_compiler
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.compile.nvrtc import check_compiler
+from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.ranked import Ranked
 from autosched.target import Target

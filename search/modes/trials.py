@@ -10,13 +10,13 @@ from typing import Any
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import MeasureError
 from autosched.measure.backend import Backend
-from autosched.measure.comparison import Comparer
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.job import Job, Result, Status
-from autosched.measure.keys import schedule_text
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
-from autosched.runtime.timing.durations import time_text
+from autosched.runtime.timing.durations import format_time
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.strict_json import Node
 from autosched.schedule.io.typed_json import read_as
@@ -97,9 +97,9 @@ class Trials:
         rows = [("predicted", "measured", "again", "")]
         rows += [
             (
-                "-" if math.isnan(t.predicted) else time_text(t.predicted),
-                "-" if t.problem else time_text(t.first_s),
-                "" if t.again_s is None else time_text(t.again_s),
+                "-" if math.isnan(t.predicted) else format_time(t.predicted),
+                "-" if t.problem else format_time(t.first_s),
+                "" if t.again_s is None else format_time(t.again_s),
                 t.problem or t.origin,
             )
             for t in self.trials
@@ -239,7 +239,7 @@ def measure_ranked(
     by_model = [t for r in ranked if (t := timed.get(schedule_text(bound, r.schedule)))]
     everything = list(timed.values())
     beside = [timed[roots.schedule]] if roots.schedule in timed else []
-    with Comparer(backend, settings) as comparer:
+    with InterleavedComparison(backend, settings) as comparer:
         verdict = choose((by_model or everything)[0], [everything], comparer, beside)
     trials |= {text: trials[text].timed_again(seconds) for text, seconds in verdict.again.items()}
     chosen = trials.pop(verdict.chosen.job.schedule)

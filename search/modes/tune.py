@@ -12,10 +12,10 @@ from pathlib import Path
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import MeasureError
 from autosched.lang.expr import Scalar
-from autosched.measure.choose import backend_for
-from autosched.measure.comparison import Comparer
+from autosched.measure.backends.selection import backend_for
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job
-from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule
 from autosched.search.modes.library import keep_tuned
@@ -68,7 +68,7 @@ def tune(
         note="; ".join(n for n in ("ended by the time budget" if tuned.cut_short else "", tuned.trials.note) if n),
     )
     if keep:
-        with Comparer(backend) as comparer:
+        with InterleavedComparison(backend) as comparer:
 
             def is_ahead(there: Schedule) -> bool:
                 """Whether the schedule of an earlier run is really faster, timed in turns with this one."""

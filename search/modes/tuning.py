@@ -10,14 +10,14 @@ from pathlib import Path
 
 from autosched.errors import AutoschedError, InputError, MeasureError
 from autosched.measure.backend import Backend
-from autosched.measure.comparison import Comparer
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Result
-from autosched.measure.kept_pool import KeptPool
-from autosched.measure.keys import digest
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.workers.persistent_pool import PersistentPool
 from autosched.model.checkpoint import load_checkpoint
 from autosched.model.shipped import find_weights
 from autosched.model.tuning import RANDOM, TunedWeights
@@ -89,8 +89,8 @@ class Tuner:
             self.settings.training, self.settings.seed,
         )  # fmt: skip
         self._results = TuningResults(problem, backend.source)
-        self._pool = KeptPool()
-        self._comparer = Comparer(backend, self._measure_settings)
+        self._pool = PersistentPool()
+        self._comparer = InterleavedComparison(backend, self._measure_settings)
         self._error = math.nan
         self._new = 0
         self._measuring_s = 0.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.measure.backend import Backend
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Result, Status
-from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
-from autosched.measure.row import Row
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.row import StoredRow
 from autosched.model.samples import Sample
 from autosched.schedule.io.serialise import from_json
 from autosched.search.modes.finalists import Timed
@@ -48,7 +48,7 @@ class Outcome:
     error: str
 
     @classmethod
-    def of_row(cls, row: Row) -> Outcome:
+    def of_row(cls, row: StoredRow) -> Outcome:
         """Return the outcome that a database has."""
         return cls(
             row.status, row.seconds, row.spread, row.kernel_seconds, row.registers, row.spill_bytes, row.error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autosched.errors import InputError, shortened
-from autosched.measure.keys import digest
+from autosched.measure.compile.content_keys import digest
 from autosched.model.files import replace_file
 from autosched.schedule.io.strict_json import Node, parse
 from autosched.schedule.io.typed_json import read_as

@@ -12,8 +12,8 @@ import autosched
 from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.macro_names import is_macro
-from autosched.runtime.host_compiler import find_compiler, have_compiler
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.host_compiler import find_compiler, have_compiler
+from autosched.runtime.compile.nvrtc import have_nvrtc
 
 HEADERS = {
     "c": "features math omp setjmp stdbool stddef stdint stdio stdlib string sys/mman ucontext unistd",

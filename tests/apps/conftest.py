@@ -18,7 +18,7 @@ from autosched.apps.tolerance import EXACT, Tolerance
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.reference import interpret
-from autosched.runtime.executable import Backend
+from autosched.runtime.backends.executable import Backend
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 

@@ -20,11 +20,11 @@ from campaign.plan import chosen_steps
 from autosched.api import ScheduledPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
-from autosched.measure.cuda import CudaBackend
+from autosched.measure.backends.cuda import CudaBackend
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.runtime import nvrtc
-from autosched.runtime.nvrtc import NvrtcOptions, cached_cubin, cubin_key, have_nvrtc
+from autosched.runtime.compile import nvrtc
+from autosched.runtime.compile.nvrtc import NvrtcOptions, cached_cubin, cubin_key, have_nvrtc
 from autosched.target import get_target
 from tests.campaign.small import options, run
 

@@ -14,7 +14,7 @@ from campaign.report import write_report
 
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.version import simulated_source
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.target import get_target
 from tests.campaign.small import options, run
 

@@ -13,10 +13,10 @@ from campaign.problems import problem_of, target_of
 from campaign.suite import Case, Judge, expected_outputs, junk
 
 from autosched.errors import InputError
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.signature import output_specs
+from autosched.runtime.call.signature import output_specs
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.campaign.small import options, run

@@ -21,10 +21,10 @@ from campaign.work import float_operations, work_of
 from autosched import Func, Input, Pipeline, Var
 from autosched.analysis.bind import bind
 from autosched.lang.dtypes import float32, float64
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.simulated.version import simulated_source
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
 from tests.campaign.small import options, run

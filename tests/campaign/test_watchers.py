@@ -14,7 +14,7 @@ from campaign.sanitizer import TOOLS, cases_run, findings
 from autosched.lower.program import lower
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 from tests.campaign.small import context, options, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -17,7 +17,7 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.statements import simple_statement
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, BufferRead, Let, Memory, Store, Value, VarRef
-from autosched.runtime.host_compiler import find_compiler
+from autosched.runtime.compile.host_compiler import find_compiler
 
 Array = np.ndarray[Any, Any]
 FLAGS = ("-std=gnu11", "-O1", "-ffp-contract=off", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")

@@ -20,7 +20,7 @@ from autosched.lang.expr import Expr
 from autosched.lower.ir import Buffer, BufferRead, Let, LetIndex, Memory, Op, Store, VarRef
 from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.program import Program, lower
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

@@ -11,7 +11,7 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import Program, lower
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.target import get_target
 from tests.schedule.building import kernel, root, schedule
 from tests.schedule.weighted import one_kernel, weighted, weights

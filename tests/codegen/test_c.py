@@ -32,8 +32,8 @@ from autosched.codegen.c import CSource, print_c
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.host_compiler import find_compiler, kernel_flags
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots

@@ -14,8 +14,8 @@ from autosched import Func, Input, Param, Pipeline, Var, float16, float32, uint8
 from autosched.analysis.bind import bind
 from autosched.codegen.cuda import MAX_GRID_YZ, CudaKernel, grid_mapping, print_cuda
 from autosched.lower.program import Program, lower
-from autosched.runtime.nvrtc import have_nvrtc
-from autosched.runtime.nvrtc_pool import compile_many
+from autosched.runtime.compile.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots

@@ -24,7 +24,7 @@ from autosched.codegen.constant_division import (
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.codegen.prelude.templates import C_NAMES
 from autosched.lang.dtypes import ALL, DType, float16, float32, float64, int32, int64, uint8
-from autosched.runtime.host_compiler import compile_shared_library, have_compiler
+from autosched.runtime.compile.host_compiler import compile_shared_library, have_compiler
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "prove_division.py"
 MULTIPLY, RECIPROCAL, DIVIDE = DivisionMethod.MULTIPLY, DivisionMethod.RECIPROCAL, DivisionMethod.DIVIDE

@@ -11,7 +11,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.legality.validate import violations
 from autosched.target import get_target

@@ -10,7 +10,7 @@ import pytest
 
 from autosched.codegen.prelude import float_literal, int_literal, scalar_prelude
 from autosched.lang.dtypes import DType, float16, float32, float64, int32, int64, uint8, uint32, uint64
-from autosched.runtime.host_compiler import compile_shared_library, have_compiler
+from autosched.runtime.compile.host_compiler import compile_shared_library, have_compiler
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.program import lower
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

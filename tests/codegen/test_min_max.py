@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from autosched.codegen.prelude import scalar_prelude
-from autosched.runtime.host_compiler import find_compiler, gnu_version, have_compiler, kernel_flags
+from autosched.runtime.compile.host_compiler import find_compiler, gnu_version, have_compiler, kernel_flags
 
 pytestmark = [
     pytest.mark.skipif(not have_compiler("c"), reason="no compiler"),

@@ -11,8 +11,8 @@ from autosched import Func, Input, Pipeline, RDom, Var, argmax, argmin, interpre
 from autosched.analysis.bind import bind
 from autosched.lang.dtypes import DType, float16, float32, float64, int32
 from autosched.lower.program import lower
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

@@ -21,9 +21,9 @@ from autosched.codegen.cuda import print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, lower
-from autosched.runtime.emulated import _spec
+from autosched.runtime.backends.emulator import _spec
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.runtime.emulator import compile_emulated
-from autosched.runtime.nvrtc import compile_cubin
 from autosched.search.strategy import STRATEGIES
 from autosched.target import get_target
 from tests.schedule import building

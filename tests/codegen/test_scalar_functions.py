@@ -15,7 +15,7 @@ from autosched.codegen.prelude import float_literal, int_literal, scalar_prelude
 from autosched.codegen.prelude.templates import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from autosched.lang.dtypes import ALL, DType, float16, float32, float64
 from autosched.lang.random_bits import hash_u32_numpy
-from autosched.runtime.host_compiler import Language, compile_shared_library, have_compiler, kernel_flags
+from autosched.runtime.compile.host_compiler import Language, compile_shared_library, have_compiler, kernel_flags
 
 Array = NDArray[Any]
 

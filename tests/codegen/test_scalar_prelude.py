@@ -14,8 +14,8 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_functions,
 from autosched.codegen.prelude.templates import C_NAMES
 from autosched.errors import CompileError
 from autosched.lang.dtypes import ALL, DType, float32, float64, int32, int64, uint16, uint32
-from autosched.runtime.host_compiler import find_compiler, have_compiler
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.host_compiler import find_compiler, have_compiler
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 
 needs_compiler = pytest.mark.skipif(not have_compiler("c"), reason="no C compiler")
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")

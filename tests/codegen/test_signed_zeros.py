@@ -14,8 +14,8 @@ from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType, float16, float32, float64
 from autosched.lang.expr import Expr
 from autosched.lower.program import lower
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autosched.codegen.prelude import scalar_prelude, vector_math
 from autosched.host import has_vector_math
 from autosched.lang.dtypes import DType, float32, float64
-from autosched.runtime.host_compiler import compile_shared_library, find_compiler, gnu_version, have_compiler
+from autosched.runtime.compile.host_compiler import compile_shared_library, find_compiler, gnu_version, have_compiler
 
 Array = NDArray[Any]
 

@@ -14,8 +14,8 @@ import pytest
 
 from autosched import ScheduledPipeline
 from autosched.export import Exported
+from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.runtime.emulator.native import load_runtime, read_sources
-from autosched.runtime.host_compiler import find_compiler, kernel_flags
 
 Array = np.ndarray[Any, Any]
 

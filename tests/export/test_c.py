@@ -11,7 +11,7 @@ import pytest
 import autosched
 from autosched import ScheduledPipeline
 from autosched.apps import get_app
-from autosched.runtime.host_compiler import find_compiler, kernel_flags
+from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from tests.export.building import assert_same_bits, c_example, expected, results, run
 from tests.export.pipelines import ODD_SHAPES, odd, odd_inputs
 

@@ -15,8 +15,8 @@ from autosched import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.export import cuda_source
-from autosched.runtime.host_compiler import find_compiler
-from autosched.runtime.nvrtc import Cubin, have_nvrtc
+from autosched.runtime.compile.host_compiler import find_compiler
+from autosched.runtime.compile.nvrtc import Cubin, have_nvrtc
 from tests.export.building import (
     assert_same_bits,
     emulated_example,

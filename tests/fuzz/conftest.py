@@ -9,8 +9,8 @@ from tests.fuzz.witnesses import garbage
 
 @pytest.fixture(autouse=True)
 def _dirty_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.cpu.aligned_empty", garbage)
-    monkeypatch.setattr("autosched.runtime.emulated.aligned_empty", garbage)
+    monkeypatch.setattr("autosched.runtime.backends.cpu.aligned_empty", garbage)
+    monkeypatch.setattr("autosched.runtime.backends.emulator.aligned_empty", garbage)
 
 
 @pytest.fixture(autouse=True)

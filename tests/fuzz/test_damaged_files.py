@@ -14,9 +14,9 @@ import pytest
 
 from autosched.errors import AutoschedError, InputError
 from autosched.lower.program import lower
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.labels import open_labels
 from autosched.measure.problem import Problem
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.labels import open_labels
 from autosched.model.checkpoint import load_checkpoint, read_document, read_tensors, write_tensors
 from autosched.model.shipped import find_weights
 from autosched.schedule.io.serialise import load_schedule, save_schedule
@@ -254,7 +254,7 @@ def _nested(good: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("count", LARGE)
 def test_labels(count: int, run_files: Path, tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    from autosched.measure.export import export_parquet
+    from autosched.measure.store.parquet_export import export_parquet
 
     path = tmp_path / "l.parquet"
     with ResultsDatabase(run_files / "t.sqlite") as database:

@@ -17,7 +17,7 @@ from autosched.analysis.bind import bind
 from autosched.codegen.c import ENTRY, CSource, print_c
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
-from autosched.runtime.host_compiler import find_compiler, kernel_flags
+from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

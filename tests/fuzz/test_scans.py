@@ -10,7 +10,7 @@ import pytest
 
 from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.rfactor import apply_rfactors
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.kernel.row_scans import ScanWalk
 from autosched.schedule.sampling.random_schedule import sample_schedule

@@ -15,9 +15,9 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program, lower
 from autosched.lower.verify import verify
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.types import Schedule
 from tests.fuzz.pipelines import Case
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.golden.snapshot import SNAPSHOT, differences, digests, targets
 
 

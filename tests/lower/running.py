@@ -12,8 +12,8 @@ from autosched.codegen.cuda import print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.emulator.trace import Trace
 

@@ -17,7 +17,7 @@ from autosched.errors import ScheduleError
 from autosched.lower.ir import LetVector, Memory, walk
 from autosched.lower.passes.coalesce_accesses import coalesce_accesses
 from autosched.lower.program import lower
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.structural_hash import structural_hash
 from autosched.schedule.io.text import canonical_text, schedule_text

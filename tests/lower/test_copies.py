@@ -34,7 +34,7 @@ from autosched.lower.passes.coalesce_accesses import coalesce_accesses
 from autosched.lower.passes.insert_async_copies import insert_async_copies
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel, count_sites
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations

@@ -9,8 +9,8 @@ from autosched import interpret
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lower.ir import Alloc, For, LoopRole, walk
 from autosched.lower.program import lower
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
 from autosched.target import get_target

@@ -10,7 +10,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target

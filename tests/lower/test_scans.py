@@ -16,10 +16,10 @@ from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, walk
 from autosched.lower.program import Program, lower
 from autosched.lower.verify import verify
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.runtime.emulator import EmulatorError, ErrorKind
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.kernel.row_scans import ScanWalk
 from autosched.schedule.legality.validate import violations

@@ -13,7 +13,7 @@ from autosched.analysis.rewrites.cache_read import cache_name, cached_source, in
 from autosched.errors import ScheduleError
 from autosched.lower.ir import BufferRead, Memory, values_of, walk, walk_values
 from autosched.lower.program import lower
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate, violations

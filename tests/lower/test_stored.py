@@ -15,7 +15,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.errors import ScheduleError
 from autosched.lower.ir import Memory, Store, walk
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.kernel.tile_ownership import owned_box

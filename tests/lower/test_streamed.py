@@ -16,7 +16,7 @@ from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, walk
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations

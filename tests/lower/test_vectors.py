@@ -37,7 +37,7 @@ from autosched.lower.ir import If, LetVector, Memory, Stmt, StoreVector, walk
 from autosched.lower.passes.coalesce_accesses import coalesce_accesses, has_vectors
 from autosched.lower.program import Program, lower
 from autosched.lower.verify import verify
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule

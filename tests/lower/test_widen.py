@@ -13,7 +13,7 @@ from autosched.codegen.statements import simple_statement
 from autosched.lang.dtypes import DType, bool_, float32, int8, int16, int32, uint8, uint16, uint32
 from autosched.lower.ir import Buffer, BufferRead, ConstValue, Let, Memory, Op, Stmt, Store, Value, VarRef
 from autosched.lower.passes.promote_integers import promote_statements
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from tests.codegen.harness import call, compile_c
 
 INPUTS = (uint8, int8, uint16, int16, int32)
@@ -91,7 +91,9 @@ def function(name: str, body: tuple[Stmt, ...]) -> str:
 def test_random_expressions_keep_their_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     bodies = [random_body(rng) for _ in range(EXPRESSIONS)]
-    text = "".join(function(f"narrow{k}", b) + function(f"wide{k}", promote_statements(b)) for k, b in enumerate(bodies))
+    text = "".join(
+        function(f"narrow{k}", b) + function(f"wide{k}", promote_statements(b)) for k, b in enumerate(bodies)
+    )
     library = compile_c(text, tmp_path)
     inputs = []
     for d in INPUTS:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from autosched.errors import CacheError, CompileError, DeviceLostError, InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
+from autosched.measure.compile.content_keys import digest
+from autosched.measure.compile.single_flight import MadeElsewhere
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
-from autosched.measure.judging import interpreted
-from autosched.measure.keys import digest
 from autosched.measure.problem import Problem
-from autosched.measure.single_flight import MadeElsewhere
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.measure.result_check import interpreted
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.target import get_target
 
 PROBLEM = Problem.app("blur", small=True)

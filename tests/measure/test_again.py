@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import DatabaseError
-from autosched.measure.again import time_again
-from autosched.measure.comparison import Comparer
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compare.retime import retime_interleaved
 from autosched.measure.job import Timing
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.measure.store.database import ResultsDatabase
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.target import get_target
 from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, job
 from tests.measure.test_database import ok
@@ -24,25 +24,27 @@ RULE = RoundsRule(least=7, most=7)
 
 def test_times_of_a_pipeline_are_replaced_together(tmp_path: Path) -> None:
     backend = FaultyBackend(str(tmp_path))
-    with ResultsDatabase(tmp_path / "a.sqlite") as database, Comparer(backend, rule=RULE) as comparer:
+    with ResultsDatabase(tmp_path / "a.sqlite") as database, InterleavedComparison(backend, rule=RULE) as comparer:
         for candidate in (job("", 1), job("", 2), job("", 3, OTHER)):
             database.record(ok(candidate, backend.source, backend.generator, seconds=5.0))
-        assert list(time_again(database, backend, H200, comparer)) == [(PROBLEM, "")], "one by itself stays"
+        assert list(retime_interleaved(database, backend, H200, comparer)) == [(PROBLEM, "")], "one by itself stays"
         assert [r.seconds for r in database.rows()] == pytest.approx([1e-3, 2e-3, 5.0])
         rows = list(database.rows())
         assert [r.conditions.get("rounds") for r in rows] == [7, 7, None]
         assert rows[1].kernel_seconds == pytest.approx((5e-4, 15e-4)), "kernels keep their shares"
-        assert not list(time_again(database, backend, H200, comparer)), "once is enough"
+        assert not list(retime_interleaved(database, backend, H200, comparer)), "once is enough"
         database.record(ok(job("", 4), backend.source, backend.generator))
-        assert list(time_again(database, backend, H200, comparer)) == [(PROBLEM, "")], "but not beside a new one"
+        assert list(retime_interleaved(database, backend, H200, comparer)) == [(PROBLEM, "")], (
+            "but not beside a new one"
+        )
 
 
 def test_a_pipeline_that_fails_keeps_its_times(tmp_path: Path) -> None:
     backend = FaultyBackend(str(tmp_path))
-    with ResultsDatabase(tmp_path / "a.sqlite") as database, Comparer(backend, rule=RULE) as comparer:
+    with ResultsDatabase(tmp_path / "a.sqlite") as database, InterleavedComparison(backend, rule=RULE) as comparer:
         for candidate in (job("killed", 1), job("", 2), job("", 3, OTHER), job("", 4, OTHER)):
             database.record(ok(candidate, backend.source, backend.generator, seconds=5.0))
-        (failed, reason), (done, nothing) = time_again(database, backend, H200, comparer)
+        (failed, reason), (done, nothing) = retime_interleaved(database, backend, H200, comparer)
         assert (failed, done, nothing) == (PROBLEM, OTHER, "")
         assert "could not be timed in turns" in reason
         assert [r.seconds for r in database.rows()] == pytest.approx([5.0, 5.0, 3e-3, 4e-3])
@@ -50,10 +52,10 @@ def test_a_pipeline_that_fails_keeps_its_times(tmp_path: Path) -> None:
 
 def test_the_deadline_is_kept(tmp_path: Path) -> None:
     backend = FaultyBackend(str(tmp_path))
-    with ResultsDatabase(tmp_path / "a.sqlite") as database, Comparer(backend, rule=RULE) as comparer:
+    with ResultsDatabase(tmp_path / "a.sqlite") as database, InterleavedComparison(backend, rule=RULE) as comparer:
         for number in (1, 2):
             database.record(ok(job("", number), backend.source, backend.generator))
-        assert not list(time_again(database, backend, H200, comparer, deadline=time.monotonic() - 1))
+        assert not list(retime_interleaved(database, backend, H200, comparer, deadline=time.monotonic() - 1))
 
 
 def test_times_are_replaced_all_or_none(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from autosched.errors import InputError, MeasureError
-from autosched.measure.cluster import RayPool
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Status
 from autosched.measure.measurer import Measurer
 from autosched.measure.settings import MeasureSettings
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.workers.cluster import RayPool
 from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, baseline, job, notes
 
 ray = pytest.importorskip("ray")
@@ -82,7 +82,7 @@ def test_a_machine_with_another_device_is_refused(tmp_path: Path) -> None:
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="at least 1"):
         RayPool(FaultyBackend(str(tmp_path)), SETTINGS, machines=0)
-    monkeypatch.setattr("autosched.measure.cluster._START_S", 0.5)
+    monkeypatch.setattr("autosched.measure.workers.cluster._START_S", 0.5)
     with (
         pytest.raises(MeasureError, match="did not give 3 machines"),
         RayPool(FaultyBackend(str(tmp_path)), SETTINGS, machines=3, resources={"num_cpus": 1}),

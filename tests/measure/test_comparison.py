@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import MeasureError
-from autosched.measure.choose import backend_for
-from autosched.measure.comparison import Comparer
-from autosched.runtime.timing.rounds import RoundsRule
+from autosched.measure.backends.selection import backend_for
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.target import get_target
 from tests.measure.faulty import FaultyBackend, job, notes
 
@@ -17,7 +17,7 @@ RULE = RoundsRule(least=6, most=6)
 
 
 def test_a_process_is_started_when_needed_and_kept(tmp_path: Path) -> None:
-    with Comparer(FaultyBackend(str(tmp_path), devices=2), rule=RULE) as comparer:
+    with InterleavedComparison(FaultyBackend(str(tmp_path), devices=2), rule=RULE) as comparer:
         assert comparer.is_needed
         assert not notes(tmp_path)
         for _ in range(2):
@@ -30,11 +30,11 @@ def test_a_process_is_started_when_needed_and_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["refused", "killed", "loses_device"])
 def test_a_candidate_that_fails_ends_the_comparison_and_not_the_program(tmp_path: Path, fault: str) -> None:
-    with Comparer(FaultyBackend(str(tmp_path)), rule=RULE) as comparer:
+    with InterleavedComparison(FaultyBackend(str(tmp_path)), rule=RULE) as comparer:
         with pytest.raises(MeasureError, match="could not be timed in turns"):
             comparer.compare([job(), job(fault)])
         assert len(comparer.compare([job(number=1)]).seconds) == 6
 
 
 def test_simulated_times_need_no_repetition() -> None:
-    assert not Comparer(backend_for(get_target("h200"), "simulated")).is_needed
+    assert not InterleavedComparison(backend_for(get_target("h200"), "simulated")).is_needed

@@ -10,20 +10,20 @@ import pytest
 
 from autosched.errors import InputError, ScheduleError
 from autosched.host import Host
-from autosched.measure.comparison import Comparer
-from autosched.measure.cpu import CpuBackend, _ColdRunner
-from autosched.measure.cpu_source import cpu_source, target_of_labels
+from autosched.measure.backends.cpu import CpuBackend, _ColdRunner
+from autosched.measure.compare.interleaved_comparison import InterleavedComparison
+from autosched.measure.compile.single_flight import MadeElsewhere, once_each
 from autosched.measure.job import Job, Prepared, Status
-from autosched.measure.judging import first_difference, interpreted
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
+from autosched.measure.result_check import first_difference, interpreted
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.single_flight import MadeElsewhere, once_each
+from autosched.measure.store.cpu_labels import cpu_source, target_of_labels
 from autosched.random_pipelines.settings import SMALL
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.signature import output_specs
+from autosched.runtime.call.signature import output_specs
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.timing.host_arrays import HostArrays
-from autosched.runtime.timing.rounds import RoundsRule
+from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.candidates import Candidates
@@ -82,7 +82,7 @@ def test_a_processor_has_as_many_cores_as_openmp_has_threads(monkeypatch: pytest
 
 def test_candidates_are_timed_in_turns() -> None:
     jobs = [baseline(PROBLEM), sampled(PROBLEM, 1), sampled(PROBLEM, 2)]
-    with Comparer(BACKEND, rule=RoundsRule(least=7, most=9, most_seconds=0.1)) as comparer:
+    with InterleavedComparison(BACKEND, rule=RoundsRule(least=7, most=9, most_seconds=0.1)) as comparer:
         rounds = comparer.compare(jobs)
     assert 7 <= len(rounds.seconds) <= 9
     assert all(len(row) == 3 and min(row) > 0 for row in rounds.seconds)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autosched.host import read_host
-from autosched.measure import cpu_source
-from autosched.measure.cpu_source import processor_name, target_of_labels
+from autosched.measure.store import cpu_labels
+from autosched.measure.store.cpu_labels import processor_name, target_of_labels
 from autosched.target import cpu_target, get_target
 
 XEON = "measured:cpu Intel(R) Xeon(R) Processor [GenuineIntel 6 amx, 16 lanes, 2048 and 491520 KiB of cache] x1"
@@ -24,9 +24,9 @@ def test_labels_are_of_the_processor_that_they_describe() -> None:
 @pytest.mark.parametrize("name", ["AMD EPYC", "Odd [name, 8 lanes] x4", ""])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_labels_of_this_machine_are_of_its_target(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_source, "processor_name", lambda: name)
+    monkeypatch.setattr(cpu_labels, "processor_name", lambda: name)
     here = cpu_target(read_host(cores=threads))
-    found = target_of_labels(get_target("cpu"), cpu_source.cpu_source(threads))
+    found = target_of_labels(get_target("cpu"), cpu_labels.cpu_source(threads))
     assert found == here
     assert found.processor == here.processor
 

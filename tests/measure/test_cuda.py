@@ -11,14 +11,14 @@ import pytest
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
-from autosched.measure.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
-from autosched.measure.emit import compile_kernels, print_once
+from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
+from autosched.measure.compile.compile_candidate import compile_kernels, print_cached
+from autosched.measure.compile.content_keys import kernel_keys, schedule_text
 from autosched.measure.job import Job, Prepared
-from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
-from autosched.runtime.nvrtc import NvrtcOptions, have_nvrtc
+from autosched.runtime.compile.nvrtc import NvrtcOptions, have_nvrtc
 from autosched.runtime.timing.gpu_timer import shares
-from autosched.runtime.timing.rounds import RoundsRule
+from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
@@ -58,7 +58,7 @@ def test_shared_kernels_are_printed_as_alone(prepared: Prepared) -> None:
     for schedule in (*schedules, *schedules):
         keys = kernel_keys(bound, schedule_text(bound, schedule), H200)
         kernels = lower(bound, schedule).kernels
-        shared = [print_once(key, k.name, lambda k=k: k) for key, k in zip(keys, kernels, strict=True)]
+        shared = [print_cached(key, k.name, lambda k=k: k) for key, k in zip(keys, kernels, strict=True)]
         assert shared == [print_cuda(k) for k in kernels]
 
 
@@ -178,7 +178,7 @@ def test_on_a_real_gpu() -> None:
     candidate = backend.prepare(job)
     outputs = backend.outputs(candidate)
     timing = backend.time(candidate)
-    from autosched.measure.judging import first_difference, interpreted
+    from autosched.measure.result_check import first_difference, interpreted
 
     expected = interpreted(PROBLEM, 0)
     assert expected is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import DatabaseError
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
+from autosched.measure.store.database import ResultsDatabase
 from tests.measure.faulty import OTHER, job
 
 

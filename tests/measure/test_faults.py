@@ -19,12 +19,12 @@ import pytest
 
 from autosched.errors import DatabaseError, InputError, MeasureError
 from autosched.measure.backend import Backend
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, Result, Status, Timing
 from autosched.measure.measurer import Measurer
-from autosched.measure.pool import Event
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.task import Task
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.workers.pool import Event
+from autosched.measure.workers.task import Task
 from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, Note, baseline, job, notes
 
 SETTINGS = MeasureSettings(compile_processes=1, compile_timeout_s=60, time_limit_s=60)

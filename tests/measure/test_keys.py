@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autosched.measure.generator import Printer, fixed_schedules, generator_version
+from autosched.measure.compile.codegen_version import Printer, fixed_schedules, generator_version
+from autosched.measure.compile.content_keys import kernel_keys, schedule_text
 from autosched.measure.job import Job
-from autosched.measure.keys import kernel_keys, schedule_text
 from autosched.measure.problem import Problem
-from autosched.runtime.kernel_options import kernel_options
+from autosched.runtime.compile.host_compile_flags import kernel_options
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.legality.validate import validate
 from autosched.search.candidates import Candidates
@@ -76,13 +76,13 @@ def test_the_schedules_that_tell_the_version_are_legal() -> None:
 
 @pytest.mark.parametrize("printer", ["c", "cuda"])
 def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
     from autosched.schedule import policy
 
-    options = generator._options() if printer == "c" else ()
+    options = codegen_version._options() if printer == "c" else ()
     before = generator_version(printer)
     monkeypatch.setattr(policy, "NARROW_BYTES", 0)
-    assert generator._version.__wrapped__(printer, options) != before
+    assert codegen_version._version.__wrapped__(printer, options) != before
 
 
 @pytest.mark.parametrize(("name", "other"), [("LANES", (1024,)), ("SUMS_BYTES", 0)])
@@ -90,37 +90,37 @@ def test_the_version_for_c_changes_with_how_rows_add_up(
     name: str, other: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from autosched.lower.passes.cpu import strip_mine
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
 
     before = generator_version("c")
     monkeypatch.setattr(strip_mine, name, other)
-    assert generator._version.__wrapped__("c", generator._options()) != before
+    assert codegen_version._version.__wrapped__("c", codegen_version._options()) != before
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
     from autosched.lower.passes.cpu import unroll_and_jam
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
 
     before = generator_version("c")
     monkeypatch.setattr(unroll_and_jam, "ROWS", ())
-    assert generator._version.__wrapped__("c", generator._options()) != before
+    assert codegen_version._version.__wrapped__("c", codegen_version._options()) != before
 
 
 def test_the_version_changes_with_emitted_code(monkeypatch: object) -> None:
     from autosched.codegen.cuda import CudaKernel
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
 
     before = generator_version("cuda")
     original = CudaKernel.source
     changed = property(lambda kernel: original.fget(kernel) + "\n// another line")  # type: ignore[attr-defined]
     monkeypatch.setattr(CudaKernel, "source", changed)  # type: ignore[attr-defined]
-    assert generator._version.__wrapped__("cuda", ()) != before
+    assert codegen_version._version.__wrapped__("cuda", ()) != before
 
 
 def test_the_version_for_c_changes_with_how_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
 
     before = {printer: generator_version(printer) for printer in ("c", "cuda")}
-    monkeypatch.setattr(generator, "kernel_options", lambda gnu: (*kernel_options(gnu), "-O2"))
+    monkeypatch.setattr(codegen_version, "kernel_options", lambda gnu: (*kernel_options(gnu), "-O2"))
     assert generator_version("c") != before["c"]
     assert generator_version("cuda") == before["cuda"]

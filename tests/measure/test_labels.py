@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import DatabaseError, InputError
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.export import export_parquet
 from autosched.measure.job import Status
-from autosched.measure.labels import LabelFiles, open_labels
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.labels import LabelFiles, open_labels
+from autosched.measure.store.parquet_export import export_parquet
 from tests.measure.faulty import job
 from tests.measure.test_database import failed, ok
 

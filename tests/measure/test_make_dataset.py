@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import InputError
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.problem import Problem
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.measure.store.database import ResultsDatabase
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.random_pipelines.test_describe import script
 
 hydra = pytest.importorskip("hydra")

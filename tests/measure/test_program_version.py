@@ -8,13 +8,13 @@ import pytest
 
 from autosched.codegen import c
 from autosched.lower.program import lower
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.export import export_parquet
-from autosched.measure.generator import fixed_schedules, generator_version
+from autosched.measure.compile.codegen_version import fixed_schedules, generator_version
+from autosched.measure.compile.program_version import marked_version, program_version, without_addition
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
-from autosched.measure.labels import LabelFiles
 from autosched.measure.problem import Problem
-from autosched.measure.program_version import marked_version, program_version, without_addition
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.labels import LabelFiles
+from autosched.measure.store.parquet_export import export_parquet
 from autosched.search.roots import schedule_roots
 from autosched.target import Target, get_target
 
@@ -56,9 +56,9 @@ def test_the_version_of_the_generator_is_that_of_loops_without_dependences(monke
     plain = [c.print_c(p, guarded=False).text for p in programs]
     monkeypatch.setattr(c, "carries_dependence", lambda loop, bound: False)
     assert marked != plain == [c.print_c(p).text for p in programs]
-    from autosched.measure import generator
+    from autosched.measure.compile import codegen_version
 
-    assert generator._version.__wrapped__("c", generator._options()) == before
+    assert codegen_version._version.__wrapped__("c", codegen_version._options()) == before
 
 
 def test_old_times_count_where_the_text_is_the_same(tmp_path: Path) -> None:

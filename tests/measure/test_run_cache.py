@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autosched.lower.program import lower
-from autosched.measure import run_cache
-from autosched.measure.emit import _LOWERED, _PRINTED, emit
+from autosched.measure.compile import text_cache
+from autosched.measure.compile.compile_candidate import _LOWERED, _PRINTED, emit
+from autosched.measure.compile.text_cache import cached_text, enable_text_cache
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.measure.run_cache import share_in, shared
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 
@@ -21,7 +21,7 @@ from autosched.target import get_target
 @pytest.fixture(autouse=True)
 def nobody_else() -> Iterator[None]:
     yield
-    share_in(None)
+    enable_text_cache(None)
 
 
 def refuse() -> object:
@@ -29,34 +29,34 @@ def refuse() -> object:
 
 
 def test_values_are_found_by_others(tmp_path: Path) -> None:
-    assert shared("a", lambda: 1) == 1
-    share_in(tmp_path)
-    assert shared("a", lambda: {"x": 2}) == {"x": 2}
-    assert shared("a", refuse) == {"x": 2}
-    assert shared("b", lambda: 3) == 3
+    assert cached_text("a", lambda: 1) == 1
+    enable_text_cache(tmp_path)
+    assert cached_text("a", lambda: {"x": 2}) == {"x": 2}
+    assert cached_text("a", refuse) == {"x": 2}
+    assert cached_text("b", lambda: 3) == 3
     assert len(list(tmp_path.iterdir())) == 2, "nothing is left beside them"
 
 
 def test_where_nothing_can_be_kept_it_is_made_again(tmp_path: Path) -> None:
-    share_in(tmp_path / "gone")
-    assert [shared("a", lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+    enable_text_cache(tmp_path / "gone")
+    assert [cached_text("a", lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
 
 
 def test_the_latest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_cache, "MOST_KEPT", 3)
-    monkeypatch.setattr(run_cache, "_MADE", deque())
-    share_in(tmp_path)
+    monkeypatch.setattr(text_cache, "MOST_KEPT", 3)
+    monkeypatch.setattr(text_cache, "_MADE", deque())
+    enable_text_cache(tmp_path)
     for number in range(5):
-        shared(str(number), lambda n=number: n)  # type: ignore[misc]
+        cached_text(str(number), lambda n=number: n)  # type: ignore[misc]
     assert len(list(tmp_path.iterdir())) == 3
-    assert shared("4", refuse) == 4
-    assert shared("0", lambda: "again") == "again"
+    assert cached_text("4", refuse) == 4
+    assert cached_text("0", lambda: "again") == "again"
 
 
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
-    share_in(tmp_path)
+    enable_text_cache(tmp_path)
     with pytest.raises(AssertionError):
-        shared("a", refuse)
+        cached_text("a", refuse)
     assert not list(tmp_path.iterdir())
 
 
@@ -64,7 +64,7 @@ def test_kernels_are_lowered_and_printed_once(tmp_path: Path, monkeypatch: pytes
     problem, target = Problem.app("unsharp", small=True), get_target("h200")
     job = Job.of(problem, schedule_roots(problem.bind(), target), target)
     alone = emit(job)
-    share_in(tmp_path)
+    enable_text_cache(tmp_path)
     for process in range(2):
         _LOWERED.clear()
         _PRINTED.clear()
@@ -72,7 +72,7 @@ def test_kernels_are_lowered_and_printed_once(tmp_path: Path, monkeypatch: pytes
         assert found.kernels == alone.kernels
         if process == 0:
             monkeypatch.setattr("autosched.lower.program.lower_kernel", refuse)
-            monkeypatch.setattr("autosched.measure.emit.print_cuda", refuse)
+            monkeypatch.setattr("autosched.measure.compile.compile_candidate.print_cuda", refuse)
     assert len(list(tmp_path.iterdir())) == len(alone.kernels)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import CacheError
-from autosched.measure.single_flight import MadeElsewhere, once_each, once_in_batches
+from autosched.measure.compile.single_flight import MadeElsewhere, once_each, once_in_batches
 
 
 def key(item: str) -> str:
@@ -45,7 +45,7 @@ def another_process_at(item: str) -> Iterator[Callable[[], None]]:
     other = textwrap.dedent(
         """
         import sys
-        from autosched.measure.single_flight import once_each
+        from autosched.measure.compile.single_flight import once_each
         def make(item):
             print("has it", flush=True)
             sys.stdin.readline()
@@ -108,7 +108,7 @@ def test_keys_that_share_a_lock_are_made_together() -> None:
 
 def test_a_process_that_was_killed_holds_nothing() -> None:
     code = (
-        "import os, sys; from autosched.measure.single_flight import once_each;"
+        "import os, sys; from autosched.measure.compile.single_flight import once_each;"
         "once_each(['a'], lambda item: sys.argv[1], lambda item: os.kill(os.getpid(), 9))"
     )
     assert subprocess.run([sys.executable, "-c", code, key("a")], check=False).returncode == -9

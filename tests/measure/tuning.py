@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.measurer import Measurer
 from autosched.measure.settings import MeasureSettings
+from autosched.measure.store.database import ResultsDatabase
 from tests.measure.faulty import FaultyBackend, baseline, job
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.model.samples import Sample
 from autosched.random_pipelines import RandomPipelineSettings

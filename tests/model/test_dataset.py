@@ -12,7 +12,7 @@ from autosched.featurize import schema
 from autosched.featurize.describe import describe_kernel, described_points
 from autosched.featurize.model import Featurizer
 from autosched.featurize.structure import Spot, Structure
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.model import store as store_module
 from autosched.model.dataset import build_dataset

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from autosched.apps import get_app
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.search.analytical import analytical_model
 from tests.model.labelled import H200
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import InputError
-from autosched.measure.database import ResultsDatabase
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.version import simulated_source
+from autosched.measure.store.database import ResultsDatabase
 from autosched.model.rows import family_of, samples_from
 from tests.model.labelled import H200, samples
 

@@ -11,10 +11,10 @@ import pytest
 
 from autosched.errors import AutoschedError
 from autosched.host import read_host
-from autosched.measure.database import ResultsDatabase
-from autosched.measure.export import export_parquet
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
+from autosched.measure.store.database import ResultsDatabase
+from autosched.measure.store.parquet_export import export_parquet
 from autosched.model.checkpoint import load_checkpoint
 from autosched.model.samples import Sample
 from autosched.target import Target, cpu_target, get_target

@@ -15,7 +15,7 @@ from autosched.random_pipelines.expressions import expression
 from autosched.random_pipelines.graph import Graph
 from autosched.random_pipelines.settings import SMALL
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.search.roots import schedule_roots
 from autosched.target import get_target
 

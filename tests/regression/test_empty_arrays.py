@@ -79,9 +79,9 @@ def test_nothing_is_launched_or_compiled(target: str, strategy: str | None, monk
     def refuse(*arguments: object, **options: object) -> None:
         raise AssertionError("something is compiled")
 
-    monkeypatch.setattr("autosched.runtime.cpu.compile_shared_library", refuse)
+    monkeypatch.setattr("autosched.runtime.backends.cpu.compile_shared_library", refuse)
     monkeypatch.setattr("autosched.runtime.emulator.native.compile_shared_library", refuse)
-    monkeypatch.setattr("autosched.runtime.cuda.compile_many", refuse)
+    monkeypatch.setattr("autosched.runtime.backends.cuda.compile_many", refuse)
     for backend in ("cpu",) if target == "cpu" else ("cpu", "emulator", "interpreter"):
         kernel = found.compile(backend)
         assert kernel(inputs).shape == (4, 0) and kernel(inputs).dtype == np.float32

@@ -19,7 +19,7 @@ from autosched.featurize.schema import NAMES
 from autosched.report.measured import Measured, MeasuredCandidate
 from autosched.report.page import report_html, write_report
 from autosched.report.searched import how_found
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.modes.origin import Origin
 from tests.report.parsing import Page
@@ -35,7 +35,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise autosched.CompileError("no compiler in this test")
 
-    monkeypatch.setattr("autosched.runtime.nvrtc.nvrtc_version", missing)
+    monkeypatch.setattr("autosched.runtime.compile.nvrtc.nvrtc_version", missing)
 
 
 def scheduled(name: str, target: str = "h200", strategy: str = "roots") -> ScheduledPipeline:

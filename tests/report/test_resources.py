@@ -9,8 +9,8 @@ import pytest
 import autosched
 from autosched.apps import get_app
 from autosched.report.resources import compiled_resources, occupancy
-from autosched.runtime.executable import KernelInfo
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.backends.executable import KernelInfo
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.target import get_target
 
 H200 = get_target("h200")
@@ -41,7 +41,7 @@ def test_without_nvrtc_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     def missing() -> str:
         raise CompileError("NVRTC cannot be loaded: install it", log="ImportError: a long story")
 
-    monkeypatch.setattr("autosched.runtime.nvrtc.nvrtc_version", missing)
+    monkeypatch.setattr("autosched.runtime.compile.nvrtc.nvrtc_version", missing)
     found = compiled_resources(blur())
     assert found.note == "Registers and spills are not known: NVRTC cannot be loaded: install it"
     assert [k.block for k in found.kernels] and [k.registers for k in found.kernels] == [None, None]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from autosched.errors import LaunchError
-from autosched.runtime import nvrtc
-from autosched.runtime.launch_plan import Dim3
+from autosched.runtime.call.launch_plan import Dim3
+from autosched.runtime.compile import nvrtc
 
 
 @pytest.fixture

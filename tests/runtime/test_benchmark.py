@@ -12,15 +12,15 @@ import autosched
 from autosched import Func, Input, InputError, Param, Pipeline, Var, float32, int32
 from autosched.host import read_host
 from autosched.lang.dtypes import ALL, DType
-from autosched.runtime.benchmark import Benchmark, made_up, time_on_gpu, time_on_host
-from autosched.runtime.launch_plan import (
+from autosched.runtime.benchmark import Benchmark, synthetic_inputs, time_on_gpu, time_on_host
+from autosched.runtime.call.launch_plan import (
     BufferArgument,
     CompiledLaunches,
+    LaunchScalar,
     LaunchStep,
-    ScalarArgument,
     WorkspaceArgument,
 )
-from autosched.runtime.signature import ArraySpec, Call, CallSignature
+from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall
 from autosched.runtime.timing.statistics import StopRule
 from tests.runtime.timing.fake_gpu import FakeGpu
 
@@ -57,7 +57,7 @@ def test_compiled_backends(backend: str) -> None:
 
 
 def test_given_arrays_and_numbers_are_used(kernel: autosched.CompiledPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Call] = []
+    calls: list[KernelCall] = []
     monkeypatch.setattr(kernel._executable, "launch", lambda call, stream: calls.append(call))
     image = np.arange(16 * 24, dtype=np.float32).reshape(SHAPE)
     kernel.benchmark({"offset": 3.0}, seconds=0.01, image=image, gain=5)
@@ -92,10 +92,10 @@ class Stub:
 
     resources = ()
 
-    def call(self, call: Call) -> dict[str, Any]:
+    def call(self, call: KernelCall) -> dict[str, Any]:
         raise AssertionError("outputs are made beforehand")
 
-    def launch(self, call: Call, stream: object) -> None:
+    def launch(self, call: KernelCall, stream: object) -> None:
         assert stream is None and call.out is not None
         self.places.append((call.arrays["image"].ctypes.data, call.out["f"].ctypes.data))
         self.now += self.seconds
@@ -120,7 +120,7 @@ def test_runs_go_through_copies_that_fill_the_cache_twice(kernel: autosched.Comp
 @pytest.mark.parametrize("dtype", ALL, ids=repr)
 @pytest.mark.parametrize("shape", [(), (7,), (50, 40)])
 def test_made_up_arrays(dtype: DType, shape: tuple[int, ...]) -> None:
-    made = [made_up(ArraySpec("a", dtype, shape), np.random.default_rng(0)) for _ in range(2)]
+    made = [synthetic_inputs(ArraySpec("a", dtype, shape), np.random.default_rng(0)) for _ in range(2)]
     assert made[0].dtype == dtype.numpy and made[0].shape == shape
     np.testing.assert_array_equal(*made)
     assert made[0].min() >= 0
@@ -133,7 +133,7 @@ STEPS = (
     LaunchStep("first", (4, 1, 1), (32, 1, 1), 0, (BufferArgument("image"), WorkspaceArgument(0))),
     LaunchStep("nothing", (0, 1, 1), (32, 1, 1), 0, ()),
     LaunchStep(
-        "second", (4, 1, 1), (32, 1, 1), 0, (WorkspaceArgument(0), BufferArgument("f"), ScalarArgument("n", int32))
+        "second", (4, 1, 1), (32, 1, 1), 0, (WorkspaceArgument(0), BufferArgument("f"), LaunchScalar("n", int32))
     ),
 )
 

@@ -12,8 +12,15 @@ import torch
 
 from autosched.errors import InputError
 from autosched.lang.dtypes import ALL, DType, float16, float32, uint8
-from autosched.runtime.buffers import as_host_array, as_scalar, byte_range, empty_like_caller, like_caller, overlaps
-from autosched.runtime.foreign import Device, device_of, is_cupy, is_torch, on_gpu
+from autosched.runtime.call.buffers import (
+    as_host_array,
+    as_scalar,
+    byte_range,
+    empty_like_caller,
+    like_caller,
+    overlaps,
+)
+from autosched.runtime.call.frameworks import ArrayDevice, device_of, is_cupy, is_torch, on_gpu
 
 
 class DlpackOnly:
@@ -188,9 +195,9 @@ def test_an_output_outside_autograd_shares_memory() -> None:
 
 
 def test_devices_are_told_apart() -> None:
-    assert device_of(ZEROS) == device_of(torch.zeros(1)) == device_of(DlpackOnly(torch.zeros(1))) == Device("cpu")
-    assert device_of(memoryview(b"12")) == Device("cpu")
-    assert device_of(FakeGpuArray()) == Device("cuda", 1)
+    assert device_of(ZEROS) == device_of(torch.zeros(1)) == device_of(DlpackOnly(torch.zeros(1))) == ArrayDevice("cpu")
+    assert device_of(memoryview(b"12")) == ArrayDevice("cpu")
+    assert device_of(FakeGpuArray()) == ArrayDevice("cuda", 1)
     assert device_of([1]) is None
     assert on_gpu(FakeGpuArray())
     assert on_gpu(FakeGpuArray(kind=13))

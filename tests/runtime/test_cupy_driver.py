@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from autosched.errors import LaunchError
-from autosched.runtime.cupy_driver import CupyDriver, gpu_driver, gpu_problem
-from autosched.runtime.launcher import CudaModule, LaunchSequence
+from autosched.runtime.backends.cupy_driver import CupyDriver, gpu_driver, gpu_problem
+from autosched.runtime.call.launcher import CudaModule, LaunchSequence
 
 cupy = pytest.importorskip("cupy")
 

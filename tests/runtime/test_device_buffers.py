@@ -11,9 +11,9 @@ import torch
 
 from autosched.errors import InputError
 from autosched.lang.dtypes import float32
-from autosched.runtime import buffers
-from autosched.runtime.buffers import as_device_array, as_host_array, byte_range, cupy_view, like_caller, overlaps
-from autosched.runtime.foreign import Device, device_of, is_cupy
+from autosched.runtime.call import buffers
+from autosched.runtime.call.buffers import as_device_array, as_host_array, byte_range, cupy_view, like_caller, overlaps
+from autosched.runtime.call.frameworks import ArrayDevice, device_of, is_cupy
 
 cupy = pytest.importorskip("cupy")
 
@@ -43,7 +43,7 @@ def cuda_tensor() -> torch.Tensor:
 def test_a_cupy_array_is_taken_as_it_is() -> None:
     array = _gpu_array()
     assert as_device_array(array, "a", float32, (3, 4), role="output", device=0) is array
-    assert device_of(array) == Device("cuda", 0)
+    assert device_of(array) == ArrayDevice("cuda", 0)
     assert is_cupy(array)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import CacheError, CompileError
-from autosched.runtime.cache import DiskCache, cache_key, cache_usage, cached_kinds, clear_cache
+from autosched.runtime.compile.cache import DiskCache, cache_key, cache_usage, cached_kinds, clear_cache
 from autosched.settings import child_environment
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
@@ -164,7 +164,7 @@ def test_clearing_spares_files_that_are_not_ours(cache_dir: Path) -> None:
 WRITER = """
 import random, sys
 from pathlib import Path
-from autosched.runtime.cache import DiskCache
+from autosched.runtime.compile.cache import DiskCache
 
 worker, root, keys = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 cache = DiskCache("cubin", root=root)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.emulator import EmulatedKernel, EmulatorError, ErrorKind, ParamSpec, compile_emulated
-from autosched.runtime.host_compiler import have_compiler
 
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 

@@ -10,10 +10,10 @@ import pytest
 
 from autosched.codegen.prelude import scalar_prelude
 from autosched.errors import CompileError, InputError, LaunchError
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.emulator.kernel_text import read_kernel_text
-from autosched.runtime.host_compiler import have_compiler
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
 
 F32 = np.dtype(np.float32)
 

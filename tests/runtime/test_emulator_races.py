@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.emulator import EmulatedKernel, EmulatorError, ErrorKind, ParamSpec, compile_emulated
-from autosched.runtime.host_compiler import have_compiler
 
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 

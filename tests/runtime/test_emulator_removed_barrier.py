@@ -11,7 +11,7 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.lower.ir import Barrier, If, KernelIR, Stmt
 from autosched.lower.program import Program, lower
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.runtime.emulator import EmulatorError, ErrorKind
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import (

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from autosched.runtime.emulator import Footprint, ParamSpec, Trace, compile_emulated
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.runtime.emulator import ParamSpec, Trace, TraceFootprint, compile_emulated
 
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 
@@ -276,7 +276,7 @@ def test_counts_do_not_depend_on_thread_order_or_workers() -> None:
         trace = trace_loop(body, grid=40, seed=seed, workers=workers)
         for field in dataclasses.fields(Trace):
             mine, theirs = getattr(trace, field.name), getattr(reference, field.name)
-            if isinstance(mine, Footprint):
+            if isinstance(mine, TraceFootprint):
                 mine, theirs = dataclasses.astuple(mine), dataclasses.astuple(theirs)
             np.testing.assert_equal(mine, theirs)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.emulator import EmulatorError, ErrorKind, ParamSpec, Trace, compile_emulated
-from autosched.runtime.host_compiler import have_compiler
 
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 

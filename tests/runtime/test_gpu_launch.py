@@ -9,12 +9,12 @@ import pytest
 
 from autosched.errors import LaunchError
 from autosched.lang.dtypes import float32
-from autosched.runtime.buffers import as_device_array, empty_like_caller, like_caller
-from autosched.runtime.caller import caller_of
-from autosched.runtime.cupy_driver import gpu_driver
-from autosched.runtime.launch_plan import BufferArgument, LaunchStep, ScalarArgument, WorkspaceArgument
-from autosched.runtime.launcher import CudaModule, LaunchSequence
-from autosched.runtime.nvrtc import compile_cubin
+from autosched.runtime.backends.cupy_driver import gpu_driver
+from autosched.runtime.call.buffers import as_device_array, empty_like_caller, like_caller
+from autosched.runtime.call.caller_context import context_of
+from autosched.runtime.call.launch_plan import BufferArgument, LaunchScalar, LaunchStep, WorkspaceArgument
+from autosched.runtime.call.launcher import CudaModule, LaunchSequence
+from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.target import Target
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cache_dir")]
@@ -43,7 +43,7 @@ STEPS = (
         (COUNT // 256, 1, 1),
         (256, 1, 1),
         0,
-        (BufferArgument("a"), WorkspaceArgument(1024), ScalarArgument("s", float32)),
+        (BufferArgument("a"), WorkspaceArgument(1024), LaunchScalar("s", float32)),
     ),
     LaunchStep("turn", (COUNT // 256, 1, 1), (256, 1, 1), SHARED_BYTES, (WorkspaceArgument(1024), BufferArgument("b"))),
 )
@@ -102,7 +102,7 @@ def test_tensors_on_pytorchs_stream_and_in_its_graphs(numbers: np.ndarray[Any, A
     }
 
     def call() -> None:
-        sequence.run(pointers, {"s": 2.0}, device=0, caller=caller_of([a, b], gpu_driver(), 0))
+        sequence.run(pointers, {"s": 2.0}, device=0, caller=context_of([a, b], gpu_driver(), 0))
 
     with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):

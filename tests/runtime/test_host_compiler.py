@@ -13,15 +13,15 @@ import pytest
 
 from autosched.errors import CompileError
 from autosched.host import read_host
-from autosched.runtime import host_compiler
-from autosched.runtime.host_compiler import (
+from autosched.runtime.compile import host_compiler
+from autosched.runtime.compile.host_compile_flags import kernel_options
+from autosched.runtime.compile.host_compiler import (
     compile_shared_library,
     find_compiler,
     gnu_version,
     have_compiler,
     kernel_flags,
 )
-from autosched.runtime.kernel_options import kernel_options
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
 

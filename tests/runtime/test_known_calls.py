@@ -13,9 +13,9 @@ import torch
 import autosched
 from autosched import Func, Input, InputError, Param, Pipeline, Var, float32
 from autosched.codegen.cuda import print_cuda
-from autosched.runtime.buffers import cupy_view
-from autosched.runtime.known_calls import MOST_KNOWN, KnownCall, KnownCalls, forms_of
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.call.buffers import cupy_view
+from autosched.runtime.call.call_cache import MOST_KNOWN, ValidatedCall, ValidatedCalls, forms_of
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.test_api_cuda import EmulatedDevice
 
 SHAPE = (5, 64)
@@ -49,7 +49,7 @@ class TestOnAnEmulatedGpu:
     @pytest.fixture
     def checked(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """Names of the arrays that were checked."""
-        from autosched.runtime import cuda
+        from autosched.runtime.backends import cuda
 
         found: list[str] = []
         check = cuda.as_device_array
@@ -65,7 +65,7 @@ class TestOnAnEmulatedGpu:
     def kernel(self, monkeypatch: pytest.MonkeyPatch) -> autosched.CompiledPipeline:
         made = autosched.schedule(scaled(), {"image": SHAPE}, "h200", strategy="roots")
         device = EmulatedDevice(tuple(print_cuda(k) for k in made.program.kernels))
-        for module in ("cuda", "launcher"):
+        for module in ("backends.cuda", "call.launcher"):
             monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
         return made.compile("cuda")
 
@@ -156,8 +156,8 @@ def test_what_belongs_to_a_form() -> None:
 
 
 def test_calls_are_forgotten_all_at_once() -> None:
-    known = KnownCalls()
-    call = KnownCall(None, None, 1, as_torch=False)  # type: ignore[arg-type]
+    known = ValidatedCalls()
+    call = ValidatedCall(None, None, 1, as_torch=False)  # type: ignore[arg-type]
     for k in range(MOST_KNOWN):
         known.add(("inputs",), (k,), call)
     assert known.find((0,)) is call

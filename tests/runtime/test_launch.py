@@ -15,10 +15,10 @@ import torch
 import autosched
 from autosched import Func, Input, InputError, LaunchError, Param, Pipeline, Var, float32
 from autosched.codegen.cuda import print_cuda
-from autosched.runtime.buffers import cupy_view
-from autosched.runtime.caller import caller_of
-from autosched.runtime.nvrtc import have_nvrtc
-from autosched.runtime.streams import stream_handle
+from autosched.runtime.call.buffers import cupy_view
+from autosched.runtime.call.caller_context import context_of
+from autosched.runtime.call.cuda_streams import stream_handle
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.runtime.conftest import FakeDriver
 from tests.test_api_cuda import EmulatedDevice
 
@@ -59,7 +59,7 @@ class TestInHostMemory:
         np.testing.assert_array_equal(out, expected(stream=3.0))
 
     def test_no_output_is_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("autosched.runtime.executable.empty_like_caller", None)
+        monkeypatch.setattr("autosched.runtime.backends.executable.empty_like_caller", None)
         self.kernel.launch(image=picture(), out=np.zeros(SHAPE, np.float32))
         with pytest.raises(TypeError):
             self.kernel(image=picture())
@@ -116,7 +116,7 @@ class TestOnAnEmulatedGpu:
     def gpu(self, monkeypatch: pytest.MonkeyPatch) -> tuple[autosched.CompiledPipeline, StreamedDevice]:
         for_h200 = scheduled("h200")
         device = StreamedDevice(tuple(print_cuda(kernel) for kernel in for_h200.program.kernels))
-        for module in ("cuda", "launcher"):
+        for module in ("backends.cuda", "call.launcher"):
             monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
         return for_h200.compile("cuda"), device
 
@@ -211,7 +211,7 @@ def test_tensors_on_a_stream_of_our_choice(gpu: FakeDriver, monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "ExternalStream", lambda handle, device: (handle, device))
     monkeypatch.setattr(torch.cuda, "stream", entering)
     monkeypatch.setattr(torch, "empty", taking)
-    caller = caller_of([given], gpu, 1, 9)
+    caller = context_of([given], gpu, 1, 9)
     assert caller.stream.ptr == 9
     assert caller.graphs_own_memory
     assert caller.allocate(100).ptr == given.data_ptr()

@@ -8,9 +8,9 @@ import pytest
 
 from autosched.codegen.cuda import cuda_prelude
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.runtime import nvrtc
-from autosched.runtime.launch_bounds import with_room
-from autosched.runtime.nvrtc import NvrtcOptions, compile_cubin, have_nvrtc
+from autosched.runtime.call.launch_bounds import relax_launch_bounds
+from autosched.runtime.compile import nvrtc
+from autosched.runtime.compile.nvrtc import NvrtcOptions, compile_cubin, have_nvrtc
 
 pytestmark = [
     pytest.mark.usefixtures("cache_dir"),
@@ -31,10 +31,10 @@ ptxas info    : Used {2} registers
 
 def test_heads_of_kernels_are_all_that_changes() -> None:
     source = cuda_prelude() + KERNEL
-    changed = with_room(source)
+    changed = relax_launch_bounds(source)
     assert changed.replace("KERNEL(twice, 64, 1)(", "KERNEL(twice, 64)(") == source != changed
-    assert with_room(changed) == changed
-    assert with_room(cuda_prelude()) == cuda_prelude()
+    assert relax_launch_bounds(changed) == changed
+    assert relax_launch_bounds(cuda_prelude()) == cuda_prelude()
 
 
 def test_a_kernel_that_ptxas_makes_spill_does_so_no_longer() -> None:
@@ -59,7 +59,7 @@ def test_what_spills_less_is_kept(with_room_bytes: int, kept: bool, monkeypatch:
     monkeypatch.setattr(nvrtc, "_compile", compiler)
     for _ in range(2):  # the second time from the cache
         found = compile_cubin(cuda_prelude() + KERNEL, "sm_90", name="twice")
-        assert sources == [cuda_prelude() + KERNEL, with_room(cuda_prelude() + KERNEL)]
+        assert sources == [cuda_prelude() + KERNEL, relax_launch_bounds(cuda_prelude() + KERNEL)]
         assert found.has_room == kept
         assert found.code == (b"2" if kept else b"1")
         assert found.spill_bytes == (with_room_bytes if kept else 40)

@@ -10,17 +10,17 @@ import pytest
 
 from autosched.errors import InputError, LaunchError
 from autosched.lang.dtypes import float16, float32, int32, uint8
-from autosched.runtime.caller import Caller, caller_of
-from autosched.runtime.launch_plan import (
+from autosched.runtime.call.caller_context import CallerContext, context_of
+from autosched.runtime.call.launch_plan import (
     Binding,
     BufferArgument,
+    LaunchScalar,
     LaunchStep,
-    ScalarArgument,
     Signature,
     StepArgument,
     WorkspaceArgument,
 )
-from autosched.runtime.launcher import CudaModule, LaunchSequence
+from autosched.runtime.call.launcher import CudaModule, LaunchSequence
 
 CUBINS = {"blur_x": b"first cubin", "blur_y": b"second cubin"}
 STEPS = (
@@ -30,7 +30,7 @@ STEPS = (
         (8, 1, 1),
         (64, 1, 1),
         1024,
-        (WorkspaceArgument(256), BufferArgument("out", byte_offset=12), ScalarArgument("sigma", float32)),
+        (WorkspaceArgument(256), BufferArgument("out", byte_offset=12), LaunchScalar("sigma", float32)),
     ),
 )
 POINTERS = {"img": 0x1000, "out": 0x2000}
@@ -204,7 +204,7 @@ def test_launches_are_plain_while_the_caller_captures(gpu: Any) -> None:
 def test_a_framework_whose_graphs_own_memory_gets_a_fresh_piece_each_time(gpu: Any) -> None:
     stream = gpu.other_stream(9)
     stream.recording = []
-    caller = Caller(stream, lambda size: gpu.allocate(size, stream), graphs_own_memory=True)
+    caller = CallerContext(stream, lambda size: gpu.allocate(size, stream), graphs_own_memory=True)
     sequence = _sequence(gpu)
     for _ in range(2):
         sequence.run(POINTERS, SCALARS, caller=caller)
@@ -300,7 +300,7 @@ def test_scalars_take_their_kernels_type() -> None:
         (1, 1, 1),
         (1, 1, 1),
         0,
-        (ScalarArgument("a", uint8), ScalarArgument("b", int32), ScalarArgument("c", float16)),
+        (LaunchScalar("a", uint8), LaunchScalar("b", int32), LaunchScalar("c", float16)),
     )
     arguments = binding.arguments_of(step, 0)
     assert [argument.dtype for argument in arguments] == [np.uint8, np.int32, np.float16]
@@ -312,14 +312,14 @@ def test_scalars_take_their_kernels_type() -> None:
 def test_a_signature_names_what_is_taken_once() -> None:
     signature = Signature.of(STEPS * 2)
     assert signature.buffers == ("img", "out")
-    assert signature.scalars == (ScalarArgument("sigma", float32),)
+    assert signature.scalars == (LaunchScalar("sigma", float32),)
     same = [signature.key(Binding(POINTERS, {"sigma": float("nan")})) for _ in range(2)]
     assert same[0] == same[1]
 
 
 def test_the_caller_without_tensors_works_with_cupy(gpu: Any) -> None:
     gpu.stream = gpu.other_stream(5)
-    caller = caller_of([np.zeros(1)], gpu, 0)
+    caller = context_of([np.zeros(1)], gpu, 0)
     assert caller.stream.ptr == 5
     assert caller.allocate(100).ptr == gpu.memory[0].ptr
     assert not caller.graphs_own_memory
@@ -335,7 +335,7 @@ def test_the_caller_with_tensors_works_on_pytorchs_stream(gpu: Any, monkeypatch:
         return torch.zeros(size, dtype=dtype)
 
     monkeypatch.setattr(torch, "empty", empty)
-    caller = caller_of([np.zeros(1), torch.zeros(1)], gpu, 1)
+    caller = context_of([np.zeros(1), torch.zeros(1)], gpu, 1)
     assert caller.stream.ptr == 78
     assert caller.graphs_own_memory
     assert caller.allocate(100).ptr != 0

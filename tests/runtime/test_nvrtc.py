@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from autosched.errors import CompileError
-from autosched.runtime import nvrtc
-from autosched.runtime.nvrtc import Cubin, NvrtcOptions, compile_cubin, have_nvrtc, supported_archs
-from autosched.runtime.nvrtc_pool import compile_many
-from autosched.runtime.ptxas_log import KernelResources, parse_ptxas_log
+from autosched.runtime.compile import nvrtc
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions, compile_cubin, have_nvrtc, supported_archs
+from autosched.runtime.compile.nvrtc_pool import compile_many
+from autosched.runtime.compile.ptxas_log import KernelResources, parse_ptxas_log
 
 pytestmark = [
     pytest.mark.usefixtures("cache_dir"),

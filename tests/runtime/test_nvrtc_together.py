@@ -12,11 +12,11 @@ from autosched.codegen.cuda import cuda_prelude, print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
-from autosched.runtime import nvrtc
-from autosched.runtime.cache import DiskCache
-from autosched.runtime.nvrtc import NvrtcOptions, cached_cubin, compile_cubin, cubin_key, have_nvrtc
-from autosched.runtime.nvrtc_together import KernelSource, compile_together
-from autosched.runtime.ptxas_log import log_of_kernel
+from autosched.runtime.compile import nvrtc
+from autosched.runtime.compile.cache import DiskCache
+from autosched.runtime.compile.nvrtc import NvrtcOptions, cached_cubin, compile_cubin, cubin_key, have_nvrtc
+from autosched.runtime.compile.nvrtc_batch import KernelSource, compile_batch
+from autosched.runtime.compile.ptxas_log import log_of_kernel
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 
@@ -66,7 +66,7 @@ def test_machine_code_and_resources_are_those_of_each_alone(
     problem: Problem, programs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = sources_of(problem, 1)
-    together = compile_together(sources, "sm_90", OPTIONS)
+    together = compile_batch(sources, "sm_90", OPTIONS)
     assert programs[0] == ("together" if len(sources) > 1 else sources[0].name)
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "other"))
     for source, found in zip(sources, together, strict=True):
@@ -77,10 +77,10 @@ def test_machine_code_and_resources_are_those_of_each_alone(
 
 def test_each_is_in_the_cache_and_their_code_once(programs: list[str]) -> None:
     sources = [copies("one", 1), copies("two", 2), copies("three", 3)]
-    found = compile_together(sources, "sm_90", OPTIONS)
+    found = compile_batch(sources, "sm_90", OPTIONS)
     assert programs == ["together"]
     assert len({f.code for f in found}) == 1 and [list(f.kernels) for f in found] == [["one"], ["two"], ["three"]]
-    assert compile_together(sources[::-1], "sm_90", OPTIONS) == found[::-1]
+    assert compile_batch(sources[::-1], "sm_90", OPTIONS) == found[::-1]
     assert compile_cubin(sources[1].text, "sm_90", OPTIONS, name="two") == found[1]
     assert programs == ["together"]
     sizes = [entry.size_bytes for entry in DiskCache("cubin").entries()]
@@ -88,8 +88,8 @@ def test_each_is_in_the_cache_and_their_code_once(programs: list[str]) -> None:
 
 
 def test_only_what_is_missing_is_compiled(programs: list[str]) -> None:
-    first = compile_together([copies("one")], "sm_90", OPTIONS)
-    second = compile_together([copies("two"), copies("one"), copies("three"), copies("two")], "sm_90", OPTIONS)
+    first = compile_batch([copies("one")], "sm_90", OPTIONS)
+    second = compile_batch([copies("two"), copies("one"), copies("three"), copies("two")], "sm_90", OPTIONS)
     assert programs == ["one", "together"]
     assert second[1] == first[0] and second[0] == second[3]
     assert "one" not in [*second[0].kernels, *second[2].kernels]
@@ -97,11 +97,11 @@ def test_only_what_is_missing_is_compiled(programs: list[str]) -> None:
 
 def test_code_that_is_lost_is_compiled_again(programs: list[str]) -> None:
     sources = [copies("one"), copies("two")]
-    compile_together(sources, "sm_90", OPTIONS)
+    compile_batch(sources, "sm_90", OPTIONS)
     DiskCache("cubin").entries()[0].path.unlink()  # the largest: the code of both
     keys = [cubin_key(s.text, "sm_90", OPTIONS, s.name) for s in sources]
     assert [cached_cubin(key, "sm_90") for key in keys] == [None, None]
-    compile_together(sources, "sm_90", OPTIONS)
+    compile_batch(sources, "sm_90", OPTIONS)
     assert programs == ["together", "together"]
 
 
@@ -110,9 +110,9 @@ def test_a_kernel_whose_code_was_lost_is_found_once_it_was_compiled_with_others(
     for other in kernels[1:]:
         for entry in DiskCache("cubin").entries()[:1]:
             entry.path.unlink()
-        compile_together([kernels[0], other], "sm_90", OPTIONS)
+        compile_batch([kernels[0], other], "sm_90", OPTIONS)
     assert programs == ["together"] * 3
-    assert compile_together(kernels[:1], "sm_90", OPTIONS) and programs == ["together"] * 3
+    assert compile_batch(kernels[:1], "sm_90", OPTIONS) and programs == ["together"] * 3
 
 
 @pytest.mark.parametrize("with_room_bytes", [0, 48])
@@ -128,7 +128,7 @@ def test_one_that_spills_is_compiled_once_more_by_itself(with_room_bytes: int, m
 
     monkeypatch.setattr(nvrtc, "_compile", compiler)
     for _ in range(2):  # the second time from the cache
-        spills, other = compile_together([copies("crowded"), copies("other")], "sm_90", OPTIONS)
+        spills, other = compile_batch([copies("crowded"), copies("other")], "sm_90", OPTIONS)
         assert programs == ["together", "crowded"]
         assert (other.code, other.spill_bytes, other.kernels["other"].registers) == (b"both", 0, 18)
         assert spills.has_room == (with_room_bytes < 40)
@@ -139,13 +139,13 @@ def test_one_that_spills_is_compiled_once_more_by_itself(with_room_bytes: int, m
 def test_one_that_is_refused_is_named_and_the_others_are_compiled() -> None:
     wrong = KernelSource(copies("wrong").text.replace("LOAD(0, a, 3)", "nothing"), "wrong")
     with pytest.raises(CompileError, match=r"wrong\.cu"):
-        compile_together([copies("right"), wrong], "sm_90", OPTIONS)
+        compile_batch([copies("right"), wrong], "sm_90", OPTIONS)
     right = copies("right")
     assert cached_cubin(cubin_key(right.text, "sm_90", OPTIONS, "right"), "sm_90") is not None
 
 
 def test_with_line_information_each_is_a_file_of_its_own(programs: list[str]) -> None:
-    compile_together([copies("one"), copies("two")], "sm_90", NvrtcOptions())
+    compile_batch([copies("one"), copies("two")], "sm_90", NvrtcOptions())
     assert programs == ["one", "two"]
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from autosched.errors import CacheError, CompileError
-from autosched.runtime import shared_library
-from autosched.runtime.host_compiler import compile_shared_library
-from autosched.runtime.shared_library import load_function, load_library
+from autosched.runtime.compile import shared_library
+from autosched.runtime.compile.host_compiler import compile_shared_library
+from autosched.runtime.compile.shared_library import load_function, load_library
 
 
 def test_a_function_is_loaded_and_called() -> None:

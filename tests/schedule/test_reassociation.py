@@ -14,7 +14,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.agreement import comparison_for, same_bits, same_values
 from autosched.lang.expr import Expr
 from autosched.lower.program import lower
-from autosched.runtime.emulated import EmulatedExecutable
+from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.reassociation import reassociated_operators, shows_zero_signs
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.sampling.warp_reduction import Lanes

@@ -12,7 +12,7 @@ from autosched.analysis.bind import bind
 from autosched.apps.registry import load_apps
 from autosched.lower.program import lower
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind
 from autosched.search.roots import schedule_roots

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from autosched.featurize import schema
 from autosched.featurize.model import Featurizer
-from autosched.measure.labels import open_labels
+from autosched.measure.store.labels import open_labels
 from autosched.model.rows import samples_from
 from autosched.model.samples import Sample, by_problem
 from autosched.schedule.io.serialise import from_json

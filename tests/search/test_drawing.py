@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosched.measure.keys import schedule_text
+from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.search.candidates import Candidates, Mix
 from autosched.search.drawing import Drawer, Drawn, draw_in_processes

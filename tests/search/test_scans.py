@@ -15,7 +15,7 @@ from autosched.featurize.describe import describe_kernel
 from autosched.featurize.model import Featurizer
 from autosched.measure.simulated.simulate import simulate
 from autosched.report.prediction import predict
-from autosched.runtime.nvrtc import have_nvrtc
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanWalk, walk_of
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, StageId

@@ -13,7 +13,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import AnalyticalModel

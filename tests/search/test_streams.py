@@ -14,7 +14,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
-from autosched.runtime.nvrtc import compile_cubin, have_nvrtc
+from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.policy import MAX_UNROLL
 from autosched.schedule.types import Schedule

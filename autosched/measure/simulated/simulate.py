@@ -20,9 +20,9 @@ from autosched.measure.simulated.residency import resident_blocks
 from autosched.measure.simulated.timing import KernelTime, kernel_time
 from autosched.measure.simulated.traffic import L2State, Traffic, kernel_bytes, traffic_of
 from autosched.measure.simulated.work import KernelWork
-from autosched.runtime.cpu import scalar_arguments
-from autosched.runtime.nvrtc_pool import compile_many
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.backends.cpu import scalar_arguments
+from autosched.runtime.compile.nvrtc_pool import compile_many
+from autosched.runtime.compile.ptxas_log import KernelResources
 from autosched.schedule.io.serialise import to_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule

@@ -24,7 +24,7 @@ from autosched.measure.simulated.device import (
 )
 from autosched.measure.simulated.traffic import Traffic, written_words
 from autosched.measure.simulated.work import KernelWork, Phase
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.compile.ptxas_log import KernelResources
 
 UNITS = ("issue", "fp32", "fp64", "integer", "special", "l1", "l2", "dram", "atomic")
 """What can be busy; names of the parts of a time, beside ``latency`` and ``launch``."""

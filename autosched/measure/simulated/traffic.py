@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from autosched.measure.simulated.device import Device
 from autosched.measure.simulated.transactions import SECTOR_BYTES
 from autosched.measure.simulated.work import BufferWork, KernelWork
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.compile.ptxas_log import KernelResources
 
 LOCAL_WORD_BYTES = 4
 LOCAL_REQUEST_BYTES = 128

@@ -46,7 +46,7 @@ def simulation_version(target: Target) -> str:
     """Return eight hexadecimal digits that change with the code of the simulation or the target's numbers.
 
     Comments and documentation do not count, nor does what the code generator emits, which has a version of its own
-    (`autosched.measure.generator`).
+    (`autosched.measure.compile.codegen_version`).
     """
     found = hashlib.sha256(repr(target).encode())
     sources = [f for f in files(__package__).iterdir() if f.name.endswith(".py") and f.name != "version.py"]

@@ -15,9 +15,16 @@ from autosched.runtime.emulator.kernel import (
     compile_emulated,
     compile_emulated_kernels,
 )
-from autosched.runtime.emulator.trace import Footprint, Trace
+from autosched.runtime.emulator.trace import Trace, TraceFootprint
 
 __all__ = [
-    "EmulatedKernel", "EmulatorError", "ErrorKind", "Footprint", "GeneratedKernel", "ParamSpec", "Trace",
-    "compile_emulated", "compile_emulated_kernels",
+    "EmulatedKernel",
+    "EmulatorError",
+    "ErrorKind",
+    "GeneratedKernel",
+    "ParamSpec",
+    "Trace",
+    "TraceFootprint",
+    "compile_emulated",
+    "compile_emulated_kernels",
 ]  # fmt: skip

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from autosched.errors import InputError
+from autosched.runtime.compile.shared_library import load_library
 from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_kernel_text
 from autosched.runtime.emulator.launch import Launch, check_launch
 from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernels, emulator_prelude
 from autosched.runtime.emulator.trace import Trace
-from autosched.runtime.shared_library import load_library
 
 C_TYPES = {
     "bool": "unsigned char",

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from autosched.runtime.host_compiler import compile_shared_library
-from autosched.runtime.kernel_options import NO_IVOPTS
-from autosched.runtime.shared_library import load_library
+from autosched.runtime.compile.host_compile_flags import NO_IVOPTS
+from autosched.runtime.compile.host_compiler import compile_shared_library
+from autosched.runtime.compile.shared_library import load_library
 
 MAX_LOOP_DEPTH = 32
 """Serial loops that a traced kernel may nest (``AS_MAX_LOOP_DEPTH``)."""

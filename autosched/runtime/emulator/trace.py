@@ -49,7 +49,7 @@ BUFFER_COLUMNS = SITE_COLUMNS[5:]
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class TraceFootprint:
     """Distinct bytes touched; arrays of one shape, one entry for each site or buffer.
 
     Attributes:
@@ -112,9 +112,9 @@ class Trace:
     sectors: Counts
     wavefronts: Counts
     bank_conflicts: Counts
-    footprint: Footprint
+    footprint: TraceFootprint
     parameter_names: tuple[str, ...]
-    parameter_footprint: Footprint
+    parameter_footprint: TraceFootprint
 
     @property
     def global_load_sectors(self) -> int:
@@ -142,13 +142,13 @@ class Trace:
         return int(self.bank_conflicts.sum())
 
 
-def footprint_from_columns(columns: dict[str, Counts], scale: Counts, blocks: int) -> Footprint:
+def footprint_from_columns(columns: dict[str, Counts], scale: Counts, blocks: int) -> TraceFootprint:
     """Return the footprint held in the last four columns of a runtime table, scaled to bytes."""
 
     def scaled(name: str) -> Any:
         return columns[name] * scale
 
-    return Footprint(
+    return TraceFootprint(
         block_min=scaled("footprint_min"),
         block_mean=scaled("footprint_sum") / max(blocks, 1),
         block_max=scaled("footprint_max"),

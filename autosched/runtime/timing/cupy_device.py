@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.errors import DeviceLostError, LaunchError
-from autosched.runtime.cupy_driver import gpu_driver
-from autosched.runtime.gpu_driver import DeviceMemory, GpuDriver, Stream
+from autosched.runtime.backends.cupy_driver import gpu_driver
+from autosched.runtime.backends.gpu_driver import DeviceMemory, GpuDriver, Stream
 from autosched.runtime.timing.nvml import gpu_conditions
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def time_text(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return a duration with a unit that fits it and three digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * scale >= 1 or unit == "µs":

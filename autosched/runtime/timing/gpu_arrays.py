@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from autosched.runtime.gpu_driver import DeviceMemory
-from autosched.runtime.signature import ArraySpec
+from autosched.runtime.backends.gpu_driver import DeviceMemory
+from autosched.runtime.call.signature import ArraySpec
+from autosched.runtime.timing.cold_buffers import BufferRotation, plan_rotation
 from autosched.runtime.timing.gpu_device import GpuDevice
-from autosched.runtime.timing.rotation import Rotation, plan_rotation
 
 POISON = 0xA5
 """Byte that outputs and the workspace are filled with before a result is checked."""
@@ -39,7 +39,7 @@ class GpuArrays:
         self._output_bytes = {s.name: prod(s.shape) * s.dtype.numpy.itemsize for s in self._specs}
         sizes |= self._output_bytes
         free = int(device.free_bytes() * _MEMORY_SHARE)
-        self.rotation: Rotation = plan_rotation(sizes, device.cache_bytes, free)
+        self.rotation: BufferRotation = plan_rotation(sizes, device.cache_bytes, free)
         self._memory = device.allocate(max(self.rotation.total_bytes, 1))
         self._elsewhere_bytes = max(self.rotation.flush_bytes, device.cache_bytes)
         self._elsewhere = device.allocate(self._elsewhere_bytes)

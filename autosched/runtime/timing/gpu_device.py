@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.runtime.gpu_driver import DeviceMemory, GpuDriver, Stream
+from autosched.runtime.backends.gpu_driver import DeviceMemory, GpuDriver, Stream
 
 
 class GpuDevice(Hashable, Protocol):

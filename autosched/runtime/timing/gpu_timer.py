@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autosched.errors import LaunchError
-from autosched.runtime.graphs import BoundStep
+from autosched.runtime.call.cuda_graphs import BoundStep
 from autosched.runtime.timing.gpu_arrays import GpuArrays
 from autosched.runtime.timing.gpu_device import GpuDevice
-from autosched.runtime.timing.launches import Launches
 from autosched.runtime.timing.statistics import StopRule, collect
+from autosched.runtime.timing.timed_launches import Launches
 
 WARM_UP_S = 0.01
 """Rounds are run for that long before the first sample, so that code is loaded and clocks are up."""

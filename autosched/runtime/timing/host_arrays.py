@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host import Host
-from autosched.runtime.cpu import aligned_empty
-from autosched.runtime.signature import ArraySpec
-from autosched.runtime.timing.rotation import Rotation, plan_rotation
+from autosched.runtime.backends.cpu import aligned_empty
+from autosched.runtime.call.signature import ArraySpec
+from autosched.runtime.timing.cold_buffers import BufferRotation, plan_rotation
 
 POISON = 0xA5
 """Byte that outputs and scratch memory are filled with before a result is checked."""
@@ -38,7 +38,9 @@ class HostArrays:
         self._forms = {name: (a.dtype, a.shape) for name, a in inputs.items()}
         self._forms |= {s.name: (s.dtype.numpy, s.shape) for s in outputs}
         self._sizes = {name: prod(shape) * dtype.itemsize for name, (dtype, shape) in self._forms.items()}
-        self.rotation: Rotation = plan_rotation(self._sizes, host.last_level_bytes, host.memory_bytes // _MEMORY_SHARE)
+        self.rotation: BufferRotation = plan_rotation(
+            self._sizes, host.last_level_bytes, host.memory_bytes // _MEMORY_SHARE
+        )
         self._memory = aligned_empty(self.rotation.total_bytes)
         self._elsewhere = np.zeros(self.rotation.flush_bytes, np.uint8)
         self._scratch = aligned_empty(0)

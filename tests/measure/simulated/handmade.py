@@ -10,7 +10,7 @@ from autosched.measure.simulated.residency import resident_blocks
 from autosched.measure.simulated.timing import KernelTime, kernel_time
 from autosched.measure.simulated.traffic import L2State, traffic_of
 from autosched.measure.simulated.work import BufferWork, KernelWork, Phase
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.compile.ptxas_log import KernelResources
 from autosched.target import get_target
 
 H200 = get_target("h200")

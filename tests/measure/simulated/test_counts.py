@@ -11,8 +11,8 @@ from autosched.analysis.indices import index as ix
 from autosched.lower.ir import BufferRead, KernelIR, Let, LetIndex, Store, walk
 from autosched.lower.program import Program, lower
 from autosched.measure.simulated.count import SiteCounts, count_sites
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.emulator import Trace
-from autosched.runtime.host_compiler import have_compiler
 from autosched.search.strategy import STRATEGIES
 from tests.measure.simulated.programs import (
     H200,

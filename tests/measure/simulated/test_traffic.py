@@ -8,7 +8,7 @@ import pytest
 
 from autosched.measure.simulated.traffic import L2State, Traffic, kernel_bytes, read_bytes, traffic_of
 from autosched.measure.simulated.work import BufferWork, KernelWork, Phase
-from autosched.runtime.ptxas_log import KernelResources
+from autosched.runtime.compile.ptxas_log import KernelResources
 from tests.measure.simulated.handmade import DEVICE, MIB, cold_l2, streaming
 
 PLAIN = KernelResources(registers=32)

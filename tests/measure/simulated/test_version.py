@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from autosched.measure.backends.simulated import SimulatedBackend
 from autosched.measure.simulated import version
 from autosched.measure.simulated.version import other_simulation, simulated_source, simulation_version
-from autosched.measure.simulation import SimulatedBackend
 from autosched.target import get_target
 
 H200 = get_target("h200")

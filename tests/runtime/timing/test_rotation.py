@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosched.errors import LaunchError
-from autosched.runtime.timing.rotation import ALIGNMENT, MOST_COPIES, plan_rotation
+from autosched.runtime.timing.cold_buffers import ALIGNMENT, MOST_COPIES, plan_rotation
 
 MIB = 1 << 20
 SIZES = st.dictionaries(st.text("abc", min_size=1), st.integers(0, 64 * MIB), max_size=4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.errors import InputError
-from autosched.runtime.timing.rounds import Rounds, RoundsRule, take_rounds
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule, time_interleaved
 
 
 class Machine:
@@ -33,7 +33,7 @@ class Machine:
 
     def rounds(self, *seconds: float, rule: RoundsRule | None = None) -> Rounds:
         candidates = [self.candidate(s) for s in seconds]
-        return take_rounds(candidates, rule or RoundsRule(most_seconds=1e9), lambda: self.now)
+        return time_interleaved(candidates, rule or RoundsRule(most_seconds=1e9), lambda: self.now)
 
 
 def test_a_faster_candidate_wins_however_the_machine_drifts() -> None:

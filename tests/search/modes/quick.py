@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from autosched.measure.backend import Backend
-from autosched.measure.choose import backend_for
+from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.runtime.timing.statistics import StopRule

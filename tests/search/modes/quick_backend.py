@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from autosched.errors import CompileError
 from autosched.measure.backend import Backend, Outputs
-from autosched.measure.cpu import CpuBackend
+from autosched.measure.backends.cpu import CpuBackend
+from autosched.measure.compile.content_keys import kernel_keys
 from autosched.measure.job import Job, KernelRecord, Prepared, Timing
-from autosched.measure.keys import kernel_keys
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autosched.errors import MeasureError
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.runtime.timing.rounds import Rounds, RoundsRule
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.search.modes.finalists import Timed
 from autosched.target import get_target
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Status
-from autosched.measure.keys import digest
 from autosched.search.modes.champions import champion_of
 from autosched.search.modes.tuning_results import Outcome, TuningResults
 from autosched.search.modes.tuning_state import Champion, Drawn, TuningState, with_batch, with_champion

@@ -14,7 +14,7 @@ import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched.analysis.bind import bind
 from autosched.measure.problem import Problem
-from autosched.runtime.cache import clear_cache
+from autosched.runtime.compile.cache import clear_cache
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.modes.library import find_searched, find_tuned, keep_searched, keep_tuned

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from autosched.errors import InputError, MeasureError
-from autosched.measure.database import ResultsDatabase
+from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Status
-from autosched.measure.keys import digest
+from autosched.measure.store.database import ResultsDatabase
 from autosched.model.checkpoint import load_checkpoint
-from autosched.runtime.host_compiler import have_compiler
+from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.modes.finalists import NOISE
 from autosched.search.modes.tuning import Tuner
 from autosched.search.modes.tuning_reports import TuneReport

@@ -14,7 +14,7 @@ import autosched
 from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import CompileError
-from autosched.runtime import nvrtc
+from autosched.runtime.compile import nvrtc
 
 pytestmark = pytest.mark.skipif(not nvrtc.have_nvrtc(), reason="NVRTC is not installed, of which parts are taken away")
 

@@ -15,7 +15,7 @@ from autosched.featurize.describe import describe_kernel
 from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
 from autosched.reference import interpret
-from autosched.runtime.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
 from autosched.search.analytical import analytical_model

@@ -1,0 +1,94 @@
+"""The simulated device as a backend: for tests, and for machines without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autosched.measure.backend import Backend, Outputs
+from autosched.measure.compile.codegen_version import generator_version
+from autosched.measure.compile.compile_candidate import compile_kernels, emit
+from autosched.measure.compile.content_keys import digest
+from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.simulated.simulate import simulate
+from autosched.measure.simulated.version import simulated_source
+from autosched.runtime.compile.nvrtc import NvrtcOptions, check_compiler, nvrtc_version
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedBackend:
+    """Times from a model of a GPU that reads the generated code and no feature.
+
+    The simulation is done in the compile processes, so that it takes all cores; timing only hands its result on.
+
+    Attributes:
+        target: The GPU.
+    """
+
+    target: Target
+
+    @property
+    def source(self) -> str:
+        """Where its labels come from, with the version of the simulation."""
+        return simulated_source(self.target)
+
+    @property
+    def generator(self) -> str:
+        """Version of the code generator."""
+        return generator_version("cuda")
+
+    @property
+    def same_bits(self) -> bool:
+        """Nothing is computed, so nothing differs."""
+        return True
+
+    @property
+    def needs_quiet(self) -> bool:
+        """Simulated times do not depend on what else the cores do."""
+        return False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing is asked for."""
+        return {}
+
+    def benches(self) -> tuple[Backend, ...]:
+        """Return itself: it is one device."""
+        return (self,)
+
+    def check_machine(self) -> None:
+        """Check that NVRTC compiles for the target; any machine will do."""
+        check_compiler(self.target.arch)
+
+    def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
+        """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
+        emitted = emit(job)
+        # Into the cache, no text twice.
+        compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions(), wait=wait)
+        program = emitted.program()
+        found = simulate(
+            job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels
+        )
+        records = tuple(
+            KernelRecord(key, digest(kernel.source), registers, spilled)
+            for key, kernel, registers, spilled in zip(
+                emitted.keys, emitted.kernels, found.registers, found.spill_bytes, strict=True
+            )
+        )
+        timing = Timing(found.seconds, 0.0, found.kernel_seconds, found.registers, found.spill_bytes)
+        return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)
+
+    def outputs(self, prepared: Prepared) -> Outputs | None:
+        """Return None: nothing is computed."""
+        return None
+
+    def time(self, prepared: Prepared) -> Timing:
+        """Return the simulated time."""
+        timing: Timing = prepared.payload
+        return timing
+
+    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Return the simulated times: they are the same in every round."""
+        return Rounds((tuple(self.time(p).seconds for p in prepared),) * rule.least)

@@ -1,0 +1,4 @@
+"""Comparison of schedules by interleaved timing.
+
+Begin with `interleaved_comparison`.
+"""

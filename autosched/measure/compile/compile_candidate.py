@@ -1,0 +1,131 @@
+"""From a candidate to CUDA C and on to machine code, each kernel's text printed and compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
+from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.lower.ir import KernelIR
+from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
+from autosched.measure.compile.content_keys import kernel_keys
+from autosched.measure.compile.single_flight import once_in_batches
+from autosched.measure.compile.text_cache import cached_text
+from autosched.measure.job import Job
+from autosched.measure.problem import Problem
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions, cubin_key
+from autosched.runtime.compile.nvrtc_batch import MOST_TOGETHER, KernelSource, compile_batch
+from autosched.schedule.kernel import vector_access as rules
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.types import Kernel
+
+_MOST_PRINTED = 4096
+_PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+_MOST_COMPILED = 256
+_COMPILED: dict[str, Cubin] = {}
+"""Machine code of the last schedules' kernels by `autosched.runtime.compile.nvrtc.cubin_key`: some 16 MB."""
+_LOWERED: dict[tuple[Problem, tuple[RFactor | HorizontalFusion, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
+"""Lowered kernels of the last problem: its candidates come one after the other, and share many."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedProgram:
+    """A candidate as CUDA C.
+
+    Attributes:
+        problem: Its problem.
+        outline: Its program, except for the kernels.
+        keys: What each kernel computes, by `autosched.measure.compile.content_keys.kernel_keys`.
+        kernels: The text of each.
+    """
+
+    problem: Problem
+    outline: ProgramLayout
+    keys: tuple[str, ...]
+    kernels: tuple[CudaKernel, ...]
+
+    def program(self) -> Program:
+        """Return the program with its kernels lowered, those that schedules of the last problem share once."""
+        kernels = (_lowered(self.problem, self.outline, number) for number in range(len(self.keys)))
+        return Program(**vars(self.outline), kernels=tuple(kernels))
+
+
+def emit(job: Job) -> EmittedProgram:
+    """Return a candidate as CUDA C.
+
+    Raises:
+        ScheduleError: If its schedule is not legal.
+        CompileError: If a kernel's code breaks a rule of its own.
+    """
+    bound = job.problem.bind()
+    schedule = job.read_schedule()
+    validate(bound, schedule, job.target)
+    found = outline(bound, schedule)
+    keys = tuple(kernel_keys(bound, job.schedule, job.target))
+
+    lowered = (partial(_lowered, job.problem, found, number) for number in range(len(keys)))
+    kernels = tuple(print_cached(*k) for k in zip(keys, found.labels, lowered, strict=True))
+    return EmittedProgram(job.problem, found, keys, kernels)
+
+
+def _lowered(problem: Problem, of: ProgramLayout, number: int) -> KernelIR:
+    """Return a kernel as it was lowered for another schedule of a problem with the same reductions in pieces."""
+    if any(known != problem for known, _ in _LOWERED):
+        _LOWERED.clear()
+    known = _LOWERED.setdefault((problem, of.schedule.rewrites), {})
+    key = of.schedule.kernels[number], of.labels[number]
+    found = known.get(key)
+    if found is None:
+        found = known[key] = lower_kernel_of(of, number)
+    return found
+
+
+def print_cached(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaKernel:
+    """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
+
+    Args:
+        key: Says what it computes; see `autosched.measure.compile.content_keys.kernel_keys`.
+        label: Its name.
+        lowered: Lowers it.
+    """
+    name = key, label, rules.VECTORS
+    found = _PRINTED.get(name)
+    if found is None:
+        if len(_PRINTED) >= _MOST_PRINTED:
+            _PRINTED.clear()
+        found = _PRINTED[name] = cached_text(f"printed {name}", lambda: print_cuda(lowered()))
+    return found
+
+
+def compile_kernels(
+    kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions, *, wait: bool = True
+) -> list[Cubin]:
+    """Return the kernels compiled, those of one text once, however many processes ask for it.
+
+    Args:
+        kernels: Their texts.
+        arch: Architecture, such as ``sm_90``.
+        options: What NVRTC is told.
+        wait: Whether to wait for those that another process is compiling.
+
+    Raises:
+        MadeElsewhere: If another process is compiling one and this one does not wait; all others are compiled.
+        CompileError: If NVRTC is missing or refuses one.
+        CacheError: If the cache cannot be written.
+    """
+    keys = [cubin_key(k.source, arch, options, k.name) for k in kernels]
+    fresh = {key: KernelSource(k.source, k.name) for key, k in zip(keys, kernels, strict=True) if key not in _COMPILED}
+    made = once_in_batches(
+        list(fresh),
+        lambda key: key,
+        lambda batch: compile_batch([fresh[key] for key in batch], arch, options),
+        at_once=1 if options.lineinfo else MOST_TOGETHER,
+        wait=wait,
+    )
+    compiled = {key: _COMPILED[key] for key in keys if key not in fresh} | dict(zip(fresh, made, strict=True))
+    if len(_COMPILED) + len(fresh) > _MOST_COMPILED:
+        _COMPILED.clear()
+    _COMPILED.update(compiled)
+    return [compiled[key] for key in keys]

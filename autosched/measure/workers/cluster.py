@@ -1,0 +1,220 @@
+"""Measuring on many machines with Ray: each machine of the cluster does what one machine does alone.
+
+An optional extra (``pip install 'autosched[ray]'``): on one machine `autosched.measure.workers.pool.LocalPool` does the
+same with less. A machine that is lost takes nothing with it: what it was at is given to another.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+from autosched.errors import AutoschedError, InputError, MeasureError
+from autosched.measure.backend import Backend
+from autosched.measure.job import Fatal
+from autosched.measure.problem import Problem
+from autosched.measure.settings import MeasureSettings
+from autosched.measure.workers.pool import Event, LocalPool
+from autosched.measure.workers.task import Task
+
+_WAIT_S = 1.0
+_START_S = 300.0
+
+
+class Machine:
+    """One machine of the cluster; becomes a Ray actor.
+
+    Args:
+        backend: What to measure on.
+        settings: Processes and time limits of this machine.
+    """
+
+    def __init__(self, backend: Backend, settings: MeasureSettings) -> None:
+        self._pool = LocalPool(backend, settings)
+
+    def start(self) -> None:
+        """Start the processes.
+
+        Raises:
+            InputError: If the machine has another device than labels say.
+            CompileError: If it has no compiler.
+        """
+        self._pool.__enter__()
+
+    def submit(self, task: Task) -> None:
+        """Take a task."""
+        self._pool.submit(task)
+
+    def next(self) -> Event | None:
+        """Return the next result, or None if there is none for a while."""
+        try:
+            found = self._pool.results.get(timeout=_WAIT_S)
+        except queue.Empty:
+            return None
+        return Fatal(str(found)) if isinstance(found, BaseException) else found
+
+    def close(self) -> None:
+        """End all processes."""
+        self._pool.__exit__()
+
+
+@dataclass
+class _Link:
+    """This program's end of a machine.
+
+    Attributes:
+        actor: The machine.
+        tasks: What it was given and has not answered.
+        lost: Whether it is gone.
+    """
+
+    actor: Any
+    tasks: list[Task] = field(default_factory=list)
+    lost: bool = False
+
+
+class RayPool:
+    """Tasks are done by the machines of a Ray cluster; see `autosched.measure.workers.pool.Pool`.
+
+    Args:
+        backend: What to measure on; all machines must have the device that it names.
+        settings: Processes and time limits of each machine.
+        machines: How many machines.
+        resources: What Ray is asked for, for each: ``num_cpus``, ``num_gpus``, ``resources``.
+        address: Of the cluster; the one this program is connected to, or a new one here, when left out.
+
+    Raises:
+        MeasureError: If Ray is not installed, or the machines cannot be had.
+        InputError: If a machine has another device.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        settings: MeasureSettings,
+        *,
+        machines: int,
+        resources: Mapping[str, Any] | None = None,
+        address: str | None = None,
+    ) -> None:
+        if machines < 1:
+            raise InputError(f"machines is {machines}: give at least 1")
+        self.results: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._ray = _load_ray()
+        if not self._ray.is_initialized():
+            self._ray.init(address=address, log_to_driver=False)
+        options = {"num_cpus": settings.compile_processes, **(resources or {})}
+        remote = self._ray.remote(Machine).options(max_concurrency=3, scheduling_strategy="SPREAD", **options)
+        self._links = [_Link(remote.remote(backend, settings)) for _ in range(machines)]
+        self._link_of: dict[Problem, _Link] = {}
+        self._baseline_of: dict[Problem, Task] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=partial(self._take, link), daemon=True) for link in self._links]
+
+    def __enter__(self) -> Self:
+        started = [link.actor.start.remote() for link in self._links]
+        try:
+            self._ray.get(started, timeout=_START_S)
+        except self._ray.exceptions.GetTimeoutError as error:
+            self._end()
+            raise MeasureError(
+                f"the cluster did not give {len(self._links)} machines in {_START_S:g} s: ask for fewer or smaller ones"
+            ) from error
+        except self._ray.exceptions.RayError as error:
+            self._end()
+            raise _cause(error) from error
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all machines; what they were at is lost, what is in ``results`` stays."""
+        self._stop.set()
+        self._end()
+        for thread in self._threads:
+            thread.join()
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """Return what does nothing: other machines measure."""
+        return nullcontext()
+
+    def submit(self, task: Task) -> None:
+        """Take a task; its result appears in ``results``."""
+        problem = task.job.problem
+        with self._lock:
+            if task.is_baseline:
+                self._baseline_of[problem] = task
+            self._send(task)
+
+    def _send(self, task: Task) -> None:
+        """Give a task to the machine of its problem, or to the least busy one, which has to know the baseline, too."""
+        problem = task.job.problem
+        link = self._link_of.get(problem)
+        if link is None:
+            left = [other for other in self._links if not other.lost]
+            if not left:
+                return  # the run is about to end with the loss of the last one
+            link = self._link_of[problem] = min(left, key=lambda other: len(other.tasks))
+            baseline = self._baseline_of.get(problem)
+            if baseline is not None and not task.is_baseline:
+                link.actor.submit.remote(Task(baseline.job, is_baseline=True, is_recorded=False))
+        link.tasks.append(task)
+        link.actor.submit.remote(task)  # answers come from `next`, failures too
+
+    def _take(self, link: _Link) -> None:
+        """Hand on what a machine finds, until it or the run ends."""
+        while not self._stop.is_set():
+            try:
+                found: Event | None = self._ray.get(link.actor.next.remote())
+            except self._ray.exceptions.RayError as error:
+                if not self._stop.is_set():
+                    self._give_to_others(link, error)
+                return
+            if isinstance(found, tuple):
+                with self._lock:
+                    if found[0] not in link.tasks:
+                        continue  # a baseline that was given again for its result alone
+                    link.tasks.remove(found[0])
+            if found is not None:
+                self.results.put(found)
+
+    def _give_to_others(self, link: _Link, error: Exception) -> None:
+        """Let other machines do what a lost one had not finished."""
+        with self._lock:
+            link.lost = True
+            if all(other.lost for other in self._links):
+                self.results.put(Fatal(f"the last machine of the cluster is lost: {error}"))
+                return
+            self._link_of = {problem: of for problem, of in self._link_of.items() if of is not link}
+            for task in link.tasks:
+                self._send(task)
+            link.tasks.clear()
+
+    def _end(self) -> None:
+        for link in self._links:
+            if not link.lost:
+                closed = link.actor.close.remote()
+                self._ray.wait([closed], timeout=_WAIT_S)
+            self._ray.kill(link.actor)
+
+
+def _load_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MeasureError(f"Ray cannot be imported ({error}): pip install 'autosched[ray]'") from error
+    return ray
+
+
+def _cause(error: Exception) -> AutoschedError:
+    """Return the error of ours that a machine could not start for, or one that says what Ray says."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, AutoschedError):
+        return cause
+    return MeasureError(f"a machine of the cluster does not start: {error}")

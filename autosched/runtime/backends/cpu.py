@@ -1,0 +1,83 @@
+"""Run a lowered pipeline on the CPU through the C backend."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.c import ENTRY, CSource, print_c
+from autosched.lang.expr import Scalar
+from autosched.lower.program import Program
+from autosched.runtime.compile.host_compiler import compile_shared_library
+from autosched.runtime.compile.shared_library import load_function
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ALIGN = 64
+
+
+class CpuExecutable:
+    """A pipeline compiled by the system's C compiler.
+
+    Args:
+        program: The lowered pipeline.
+
+    Raises:
+        CompileError: If there is no compiler, or it refuses the code.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.source: CSource = print_c(program)
+        self._scratch = threading.local()
+        self._entry: Any = None
+        if not program.kernels:  # of arrays without elements
+            return
+        self.library = compile_shared_library(self.source.text, "c")
+        self._entry = load_function(self.library, ENTRY, parameters=2)
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
+        """Compute the outputs in place.
+
+        Args:
+            inputs: Checked C-contiguous arrays by name.
+            outputs: Arrays to fill, by public name.
+            scalars: Values of the pipeline's run-time parameters.
+        """
+        if self._entry is None:
+            return
+        base = self._workspace().ctypes.data
+        address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
+        address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}
+        address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
+        arrays = (ctypes.c_void_p * max(len(self.source.arrays), 1))(*(address[n] for n in self.source.arrays))
+        values = scalar_arguments(self.program, scalars)
+        held = [values[name] for name, _ in self.source.scalars]
+        pointers = (ctypes.c_void_p * max(len(held), 1))(*(v.ctypes.data for v in held))
+        self._entry(arrays, pointers)
+
+    def _workspace(self) -> Array:
+        """Return this thread's scratch memory: kept between calls, since fresh pages cost more than many kernels."""
+        found: Array | None = getattr(self._scratch, "memory", None)
+        if found is None:
+            found = self._scratch.memory = aligned_empty(self.program.workspace_bytes)
+        return found
+
+
+def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[str, Array]:
+    """Return run-time parameters as one-element arrays of the type they are passed in, by identifier."""
+    found: dict[str, Array] = {}
+    for p in program.bound.scalars:
+        value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
+        found[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
+    return found
+
+
+def aligned_empty(size: int) -> Array:
+    """Return uninitialised bytes at an aligned address."""
+    raw = np.empty(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start : start + size]

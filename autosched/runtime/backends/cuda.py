@@ -1,0 +1,312 @@
+"""Compile a lowered pipeline with NVRTC and launch it on the GPU where the caller's arrays lie."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
+from autosched.errors import CompileError
+from autosched.lang.dtypes import float32
+from autosched.lower.program import Program, ProgramLayout
+from autosched.runtime.backends.cupy_driver import gpu_driver
+from autosched.runtime.backends.executable import KernelInfo
+from autosched.runtime.backends.gpu_driver import Stream
+from autosched.runtime.call.buffers import as_device_array, empty_like_caller, like_caller
+from autosched.runtime.call.call_cache import Form, ValidatedCall, ValidatedCalls, forms_of
+from autosched.runtime.call.caller_context import CallerContext, context_of
+from autosched.runtime.call.cuda_streams import stream_handle
+from autosched.runtime.call.frameworks import device_of, is_torch, on_gpu
+from autosched.runtime.call.launch_plan import (
+    Argument,
+    BufferArgument,
+    CompiledLaunches,
+    LaunchScalar,
+    LaunchStep,
+    StepArgument,
+    WorkspaceArgument,
+)
+from autosched.runtime.call.launcher import LaunchSequence
+from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall, check_no_overlap
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions
+from autosched.runtime.compile.nvrtc_pool import compile_many
+
+_ONE_PROCESS_UP_TO = 16
+"""Kernels compiled in this process: they take less time than another process does to load the compiler."""
+
+
+class CudaExecutable:
+    """A pipeline compiled for one GPU architecture; needs a GPU only when it is called.
+
+    Args:
+        program: The lowered pipeline.
+        signature: What it takes and returns.
+        arch: Architecture, such as ``sm_90``.
+        fast_math: Approximate division and elementary functions.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses a kernel.
+    """
+
+    def __init__(self, program: Program, signature: CallSignature, arch: str, *, fast_math: bool = False) -> None:
+        self.arch = arch
+        self._signature = signature
+        self._program = program
+        self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
+        self.cubins: Mapping[str, Cubin] = dict(
+            zip(
+                (k.name for k in self._kernels),
+                _compile(self._kernels, arch, NvrtcOptions(fast_math=fast_math)),
+                strict=True,
+            )
+        )
+        self._fast_math = fast_math
+        self._alignments = alignments(program, self._kernels)
+        self._lock = threading.Lock()
+        self._known = ValidatedCalls()
+        self._sequence: LaunchSequence | None = None
+        self._for_any_alignment: CudaExecutable | None = None
+
+    @property
+    def resources(self) -> tuple[KernelInfo, ...]:
+        """The kernels with the registers and local memory that ptxas gave them."""
+        return tuple(_info(k, self.cubins[k.name]) for k in self._kernels)
+
+    @property
+    def launches(self) -> CompiledLaunches:
+        """What is launched on arrays that are aligned for every vector, as whole allocations are."""
+        return CompiledLaunches(
+            {name: cubin.code for name, cubin in self.cubins.items()},
+            tuple(launch_steps(self._program, self._kernels)),
+            self._program.workspace_bytes,
+        )
+
+    def call(self, call: KernelCall) -> dict[str, Any]:
+        """Launch the pipeline on the caller's current stream; see `Executable`.
+
+        Inputs in host memory are copied to the GPU. Where all are, outputs come back in host memory; else they are
+        made on the GPU, and the call returns before they are computed.
+        """
+        inputs = forms_of(call.arrays.values())
+        if call.out is None and inputs:
+            device = self._known.device_of(inputs)
+            if device is not None:
+                call = replace(call, out=self._made(call, device))
+        if self._run_known(inputs, call, None):
+            return call.out or {}
+        with _Arrays(self._signature, call, upload=True) as arrays:
+            self._run(arrays, call, inputs)
+            return arrays.results()
+
+    def launch(self, call: KernelCall, stream: object) -> None:
+        """Launch the pipeline on a stream, on arrays that all lie on the GPU; see `Executable`."""
+        handle = None if stream is None else stream_handle(stream)
+        inputs = forms_of(call.arrays.values())
+        if self._run_known(inputs, call, handle):
+            return
+        with _Arrays(self._signature, call, upload=False, stream=handle) as arrays:
+            self._run(arrays, call, inputs)
+
+    def graph(self, call: KernelCall) -> tuple[Callable[[object], None], dict[str, Any]]:
+        """Capture one call on arrays that all lie on the GPU, without running it.
+
+        Returns:
+            A function that launches the graph on a stream, None for the caller's current one; and the outputs.
+        """
+        with _Arrays(self._signature, call, upload=False) as arrays:
+            sequence = self._launches(arrays.pointers)
+            keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
+            graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
+            return lambda stream: graph.launch(arrays.stream(stream)), arrays.results()
+
+    def _run_known(self, inputs: Form | None, call: KernelCall, stream: int | None) -> bool:
+        """Launch a call that was checked before; returns whether it was."""
+        known = self._known.find(_key(inputs, call.out, call))
+        if known is not None:
+            known.run(gpu_driver(), stream)
+        return known is not None
+
+    def _run(self, arrays: _Arrays, call: KernelCall, inputs: Form | None) -> None:
+        sequence = self._launches(arrays.pointers)
+        prepared = sequence.prepare(arrays.pointers, call.scalars)
+        sequence.run_prepared(prepared, arrays.device, arrays.caller)
+        key = _key(inputs, arrays.returned, call)
+        if inputs is not None and key is not None:
+            as_torch = any(is_torch(a) for a in (*call.arrays.values(), *arrays.returned.values()))
+            self._known.add(inputs, key, ValidatedCall(sequence, prepared, arrays.device, as_torch))
+
+    def _made(self, call: KernelCall, device: int) -> dict[str, Any]:
+        """Return new outputs for inputs that lie on a GPU."""
+        with gpu_driver().on_device(device):
+            return {s.name: empty_like_caller(call.example, s.dtype, s.shape) for s in self._signature.outputs}
+
+    def _launches(self, pointers: Mapping[str, int]) -> LaunchSequence:
+        """Return the launches for arrays at some addresses.
+
+        Whole allocations are aligned for every vector; a part of one may not be. For those the kernels are compiled
+        once more, at the first such call, to access one element at a time.
+        """
+        with self._lock:
+            if any(pointers[name] % aligned for name, aligned in self._alignments.items()):
+                if self._for_any_alignment is None:
+                    self._for_any_alignment = CudaExecutable(
+                        self._program.without_vectors(), self._signature, self.arch, fast_math=self._fast_math
+                    )
+                return self._for_any_alignment._launches(pointers)
+            if self._sequence is None:
+                plan = self.launches
+                self._sequence = LaunchSequence(plan.cubins, plan.steps, workspace_bytes=plan.workspace_bytes)
+            return self._sequence
+
+
+class _Arrays:
+    """A call's arrays on one GPU, as a context in which that GPU is the current one."""
+
+    def __init__(self, signature: CallSignature, call: KernelCall, *, upload: bool, stream: int | None = None) -> None:
+        self._signature = signature
+        self._call = call
+        self._upload = upload
+        self._stream = stream
+        self._driver = gpu_driver()
+        self.device = _device(call, self._driver.current_device())
+        self._context = self._driver.on_device(self.device)
+
+    def __enter__(self) -> _Arrays:
+        self._context.__enter__()
+        try:
+            self._given: list[object] = [*self._call.arrays.values(), *(self._call.out or {}).values()]
+            self.caller = self.caller_now()
+            # arrays of other frameworks are made safe to use on the stream that is current while they are taken
+            with nullcontext() if self._stream is None else self._driver.on_stream(self.caller.stream):
+                self._take()
+        except BaseException:
+            self._context.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.__exit__(None, None, None)
+
+    def _take(self) -> None:
+        call, signature = self._call, self._signature
+        self._example = next((a for a in self._given if on_gpu(a)), None)
+        # Only where all are in host memory: a copy beside a caller's own stream would have to be ordered with it.
+        upload = self._upload and self._example is None
+        self.inputs = {
+            s.name: as_device_array(call.arrays[s.name], s.name, s.dtype, s.shape, device=self.device, upload=upload)
+            for s in signature.inputs
+        }
+        self.returned = call.out or {s.name: self._empty(s) for s in signature.outputs}
+        self.outputs = {
+            s.name: as_device_array(self.returned[s.name], s.name, s.dtype, s.shape, role="output", device=self.device)
+            for s in signature.outputs
+        }
+        check_no_overlap(self.inputs, self.outputs)
+
+    def caller_now(self) -> CallerContext:
+        """Return the caller with the stream that was asked for, or else the one that is current now."""
+        return context_of(self._given, self._driver, self.device, self._stream)
+
+    def stream(self, stream: object) -> Stream:
+        """Return a stream of any framework on the GPU of the arrays, or the one that is current now for None."""
+        if stream is None:
+            return self.caller_now().stream
+        return self._driver.foreign_stream(stream_handle(stream), self.device)
+
+    def _empty(self, spec: ArraySpec) -> Any:
+        if self._example is not None:
+            return empty_like_caller(self._example, spec.dtype, spec.shape)
+        import cupy
+
+        return cupy.empty(spec.shape, dtype=spec.dtype.numpy)
+
+    @property
+    def pointers(self) -> dict[str, int]:
+        """Address of every array by name."""
+        return {name: int(a.data.ptr) for name, a in (*self.inputs.items(), *self.outputs.items())}
+
+    def results(self) -> dict[str, Any]:
+        """Return the outputs where and as the caller wants them."""
+        example = self._call.example
+        if self._call.out is not None or self._example is not None or example is None:
+            return self.returned
+        return {name: like_caller(array, example) for name, array in self.returned.items()}
+
+
+def alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
+    """Return what the address of each of the caller's arrays must be a multiple of, where vectors ask for something."""
+    public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
+    found: dict[str, int] = {}
+    for p in (p for k in kernels for p in k.params):
+        if p.aligned > 1 and p.name in public:
+            found[public[p.name]] = max(found.get(public[p.name], 1), p.aligned)
+    return found
+
+
+def launch_steps(program: ProgramLayout, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
+    """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
+    arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
+    arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}
+    arguments |= {slot.buffer.name: WorkspaceArgument(slot.offset) for slot in program.workspace}
+    public = {program.names[p.name]: p.name for p in program.bound.scalars}
+
+    def argument(p: KernelParam) -> Argument:
+        if p.kind == "step":
+            return StepArgument()
+        if p.kind != "scalar":
+            return arguments[p.name]
+        as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
+        return LaunchScalar(public[p.name], float32 if as_float else p.dtype)
+
+    return [
+        LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params), k.launches)
+        for k in kernels
+    ]
+
+
+def _device(call: KernelCall, current: int) -> int:
+    """Return the GPU on which the caller's arrays lie; the current one if none does."""
+    for value in (*call.arrays.values(), *(call.out or {}).values()):
+        device = device_of(value)
+        if device is not None and device.kind == "cuda":
+            return device.index
+    return current
+
+
+def _key(inputs: Form | None, outputs: Mapping[str, Any] | None, call: KernelCall) -> Form | None:
+    """Return what tells a call from others, or None if some of its arrays are looked at anew each time."""
+    made = None if inputs is None or not outputs else forms_of(outputs.values())
+    # bytes, since a NaN is not equal to itself and 0.0 is equal to -0.0
+    return None if made is None else (inputs, made, *((n, v.dtype, v.tobytes()) for n, v in call.scalars.items()))
+
+
+def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+    printed = list(kernels)
+    if not printed:  # of arrays without elements
+        return []
+    processes = 1 if len(printed) <= _ONE_PROCESS_UP_TO else None
+    names = [k.name for k in printed]
+    cubins: list[Cubin] = []
+    for result in compile_many([k.source for k in printed], arch, options, names=names, processes=processes):
+        if isinstance(result, CompileError):
+            raise result
+        cubins.append(result)
+    return cubins
+
+
+def _info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
+    used = cubin.kernels[kernel.name]
+    return KernelInfo(
+        kernel.name,
+        kernel.grid,
+        kernel.block,
+        kernel.shared_bytes,
+        registers=used.registers,
+        stack_bytes=used.stack_bytes,
+        spill_bytes=used.spill_bytes,
+    )

@@ -1,0 +1,77 @@
+"""Run a lowered pipeline's CUDA text in the emulator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.lower.program import Program
+from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.emulator import GeneratedKernel, ParamSpec, compile_emulated_kernels
+
+Array = np.ndarray[Any, Any]
+
+
+class EmulatedExecutable:
+    """A pipeline whose CUDA kernels run on the host, thread by thread, with every access checked.
+
+    Args:
+        program: The lowered pipeline.
+        seed: Decides the order of threads; a correct kernel gives the same result for all.
+
+    Raises:
+        CompileError: If there is no C++ compiler, or it refuses the code.
+    """
+
+    def __init__(self, program: Program, *, seed: int = 0) -> None:
+        self.program = program
+        self.seed = seed
+        printed = [print_cuda(kernel) for kernel in program.kernels]
+        helpers = scalar_prelude(called_scalar_functions("\n".join(kernel.body for kernel in printed)))
+        compiled = compile_emulated_kernels([_generated(kernel) for kernel in printed], helpers)
+        self._kernels = list(zip(printed, compiled, strict=True))
+        self._lock = threading.Lock()  # launches take all processors anyway
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
+        """Compute the outputs in place.
+
+        Args:
+            inputs: Checked C-contiguous arrays by name.
+            outputs: Arrays to fill, by public name.
+            scalars: Values of the pipeline's run-time parameters.
+
+        Raises:
+            EmulatorError: If a kernel does what CUDA does not define.
+        """
+        program = self.program
+        workspace = aligned_empty(program.workspace_bytes)
+        values: dict[str, Any] = {a.buffer.name: inputs[n] for n, a in program.inputs.items()}
+        values |= {a.buffer.name: outputs[n] for n, a in program.outputs.items()}
+        for slot in program.workspace:
+            dtype = slot.buffer.dtype.numpy
+            values[slot.buffer.name] = workspace[slot.offset :][: slot.buffer.count * dtype.itemsize].view(dtype)
+        values |= {name: value[0] for name, value in scalar_arguments(program, scalars).items()}
+        with self._lock:
+            for printed, kernel in self._kernels:
+                for step in range(printed.launches):
+                    arguments = [step if p.kind == "step" else values[p.name] for p in printed.params]
+                    kernel.launch(
+                        printed.grid, printed.block, printed.shared_bytes, arguments, self.seed,
+                        single_writer=not printed.is_ordered,
+                    )  # fmt: skip
+
+
+def _generated(kernel: CudaKernel) -> GeneratedKernel:
+    return GeneratedKernel(kernel.body, kernel.name, [_spec(p) for p in kernel.params], kernel.site_depths)
+
+
+def _spec(p: KernelParam) -> ParamSpec:
+    as_float = p.kind == "scalar" and p.dtype.name == "float16"  # half-precision parameters are passed as floats
+    dtype = np.dtype(np.float32) if as_float else p.dtype.numpy
+    kind = "scalar" if p.kind == "step" else p.kind
+    return ParamSpec(cast(Literal["in", "out", "scalar"], kind), dtype, p.name, p.count)

@@ -1,0 +1,4 @@
+"""The path of a call: arrays in, launches, arrays out.
+
+Begin with `compiled`, whose `CompiledPipeline` users call.
+"""

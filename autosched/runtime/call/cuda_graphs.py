@@ -1,0 +1,100 @@
+"""Launches that repeat: remembered with everything bound, and as CUDA graphs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autosched.runtime.backends.gpu_driver import GpuDriver, Stream
+from autosched.runtime.call.launch_plan import LaunchStep, StepArgument
+
+
+@dataclass(slots=True)
+class BoundStep:
+    """A kernel's launches with everything known: the kernel on its device, and the arguments' values at first."""
+
+    step: LaunchStep
+    function: Any
+    arguments: tuple[Any, ...]
+
+    def launches(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the arguments of each launch."""
+        if self.step.launches == 1:
+            yield self.arguments
+            return
+        numbered = [isinstance(a, StepArgument) for a in self.step.arguments]
+        for n in range(self.step.launches):
+            number = np.int32(n)
+            yield tuple(number if own else a for own, a in zip(numbered, self.arguments, strict=True))
+
+
+@dataclass(slots=True)
+class RecentCall:
+    """A call that came before.
+
+    Attributes:
+        bound: Its launches.
+        graph: The same launches as a graph, once it has been captured.
+    """
+
+    bound: tuple[BoundStep, ...]
+    graph: Any = None
+
+
+class RecentCalls:
+    """The calls that came last, least recently used out first; not safe across threads.
+
+    Args:
+        capacity: How many are remembered.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._calls: OrderedDict[Hashable, RecentCall] = OrderedDict()
+
+    def find(self, key: Hashable) -> RecentCall | None:
+        """Return the call of a key, or None if it is not remembered."""
+        call = self._calls.get(key)
+        if call is not None:
+            self._calls.move_to_end(key)
+        return call
+
+    def add(self, key: Hashable, call: RecentCall) -> None:
+        """Remember a call, and forget the one that was not used for longest."""
+        self._calls[key] = call
+        if len(self._calls) > self._capacity:
+            self._calls.popitem(last=False)
+
+
+class CapturedGraph:
+    """A pipeline's launches for fixed arrays and parameters, to be repeated with one call.
+
+    Keep it until its last launch is done: with it go its intermediate arrays.
+
+    Args:
+        graph: The driver's graph.
+        driver: The driver.
+        device: Number of the GPU it runs on.
+        keep_alive: What it reads and writes; kept as long as the graph.
+    """
+
+    def __init__(self, graph: Any, driver: GpuDriver, device: int, keep_alive: object) -> None:
+        self._graph = graph
+        self._driver = driver
+        self._device = device
+        self._keep_alive = keep_alive
+        self._lock = threading.Lock()
+
+    def launch(self, stream: Stream | None = None) -> None:
+        """Launch everything on a stream, the caller's current one when left out.
+
+        Raises:
+            LaunchError: If the driver refuses.
+        """
+        with self._lock, self._driver.on_device(self._device):  # a graph's launches must not race
+            self._driver.launch_graph(self._graph, stream or self._driver.current_stream())

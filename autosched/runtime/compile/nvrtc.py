@@ -1,0 +1,343 @@
+"""Compile generated CUDA C to a cubin with NVRTC; needs neither a GPU nor a driver."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from autosched.errors import CompileError
+from autosched.runtime.call.launch_bounds import relax_launch_bounds
+from autosched.runtime.compile.cache import DiskCache, cache_key
+from autosched.runtime.compile.compiler_diagnostics import refused_source
+from autosched.runtime.compile.ptxas_log import KernelResources, parse_ptxas_log
+
+logger = logging.getLogger(__name__)
+
+_CUBINS = DiskCache("cubin", suffix=".cubin")
+_LOGS = DiskCache("nvrtc-log", suffix=".txt")
+_ARCH = re.compile(r"sm_(\d+)[a-z]?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FIRST_WITH_CACHE = (12, 9)
+_NOTHING = 'extern "C" __global__ void nothing() {}'
+_ELSEWHERE = b"together "
+"""An entry of the cache that is no code: before the key of the code of several sources, of which one is this."""
+_ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
+
+
+@dataclass(frozen=True, slots=True)
+class NvrtcOptions:
+    """Options of a compilation; all are part of the cache key.
+
+    Registers are limited by each kernel's launch bounds, which overrule the compiler's own option; where the compiler
+    spills all the same, it may be told to leave less of them free (`autosched.runtime.call.launch_bounds`).
+
+    Debug code (``-G``) is not among them on purpose: mixed with optimised code in one process it
+    corrupts later kernels. Line information costs nothing at run time and serves profilers.
+
+    Attributes:
+        fast_math: Allow approximate division, square root and functions, and flush denormals.
+        fmad: Contract a multiplication and an addition into one rounding.
+        lineinfo: Record source lines in the cubin.
+        room: Compile generated code that spills a second time, with room for more registers.
+    """
+
+    fast_math: bool = False
+    fmad: bool = True
+    lineinfo: bool = True
+    room: bool = True
+
+    def as_flags(self) -> tuple[str, ...]:
+        """Return the options as the command lines of NVRTC and nvcc spell them."""
+        flags = ["-std=c++17", f"-fmad={str(self.fmad).lower()}"]
+        if self.fast_math:
+            flags.append("-use_fast_math")
+        if self.lineinfo:
+            flags.append("-lineinfo")
+        return tuple(flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Compiled kernels of one source.
+
+    Attributes:
+        code: The cubin itself.
+        arch: Architecture it is for, e.g. "sm_90".
+        kernels: Resources of every kernel, by name.
+        log: What NVRTC and ptxas wrote.
+    """
+
+    code: bytes
+    arch: str
+    kernels: Mapping[str, KernelResources]
+    log: str
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `relax_launch_bounds` of the source was compiled, as the source as it is would spill more."""
+        return self.log.startswith(_ROOM.partition("{}")[0])
+
+    @property
+    def spill_bytes(self) -> int:
+        """Bytes of registers that a thread stores to local memory and reads back, all kernels together."""
+        return sum(r.spill_bytes for r in self.kernels.values())
+
+
+def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *, name: str = "kernel") -> Cubin:
+    """Compile CUDA C source, or take the result of an earlier compilation from the on-disk cache.
+
+    Generated code that spills registers is compiled a second time, with room for more of them, and kept so if it then
+    spills less (`NvrtcOptions.room`).
+
+    Args:
+        source: CUDA C++17 that includes nothing.
+        arch: Architecture to compile for, e.g. "sm_90".
+        options: How to compile; the defaults when left out.
+        name: C identifier that names the source in logs and in line information.
+
+    Raises:
+        CompileError: If NVRTC is missing, does not know `arch`, or refuses the source.
+        CacheError: If the cache directory cannot be written.
+    """
+    options = options or NvrtcOptions()
+    key = cubin_key(source, arch, options, name)
+    cached = cached_cubin(key, arch)
+    if cached is not None:
+        return cached
+    found = with_fewest_spills(compile_program(source, arch, options, name), source, arch, options, name)
+    store(key, found)
+    return found
+
+
+def compile_program(source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
+    """Compile CUDA C source as it is; the cache is neither read nor written. See `compile_cubin`."""
+    return _cubin(*_compile(source, arch, options, name), arch)
+
+
+def with_fewest_spills(found: Cubin, source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
+    """Return the code of a source, or that with room for more registers if that spills less; see `compile_cubin`."""
+    roomy = relax_launch_bounds(source) if options.room else source
+    if found.spill_bytes and roomy != source:
+        other = compile_program(roomy, arch, options, name)
+        if other.spill_bytes < found.spill_bytes:
+            return replace(other, log=_ROOM.format(found.spill_bytes) + other.log)
+    return found
+
+
+def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
+    """Return the cache key of a compilation.
+
+    Raises:
+        CompileError: If NVRTC is missing or does not know `arch`.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a C identifier")
+    _check_arch(arch)
+    compiler = [nvrtc_version(), _library_size()]
+    return cache_key(source=source, arch=arch, options=asdict(options), name=name, nvrtc=compiler)
+
+
+def cached_cubin(key: str, arch: str) -> Cubin | None:
+    """Return the cached result of a compilation, or None."""
+    code, log = _CUBINS.get_bytes(key), _LOGS.get_bytes(key)
+    if code is not None and code.startswith(_ELSEWHERE):
+        code = _CUBINS.get_bytes(code.removeprefix(_ELSEWHERE).decode())
+        if code is None:
+            _CUBINS.discard(key)  # else it would hide what is compiled in its place
+    return None if code is None or log is None else _cubin(code, log.decode(), arch)
+
+
+def store(key: str, found: Cubin, together: str | None = None) -> None:
+    """Put the result of a compilation into the on-disk cache.
+
+    Args:
+        key: From `cubin_key`.
+        found: The result.
+        together: Key under which its code is, if it is that of several sources (`store_code`).
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    _LOGS.put(key, found.log.encode())
+    _CUBINS.put(key, found.code if together is None else _ELSEWHERE + together.encode())  # last: now it is complete
+
+
+def store_code(keys: Sequence[str], code: bytes) -> str:
+    """Put the code of several sources into the on-disk cache; return its key.
+
+    Args:
+        keys: Those of the sources.
+        code: Their code.
+
+    Raises:
+        CacheError: If the cache directory cannot be written.
+    """
+    together = cache_key(together=list(keys))
+    _CUBINS.put(together, code)
+    return together
+
+
+@lru_cache(maxsize=1)
+def nvrtc_version() -> str:
+    """Return NVRTC's version, e.g. "13.0".
+
+    Raises:
+        CompileError: If NVRTC cannot be loaded.
+    """
+    with _usable():
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC does not tell its version: {status}")
+    return f"{major}.{minor}"
+
+
+@lru_cache(maxsize=1)
+def supported_archs() -> tuple[int, ...]:
+    """Return the compute capabilities that the installed NVRTC compiles for, 90 meaning 9.0.
+
+    Raises:
+        CompileError: If NVRTC cannot be loaded.
+    """
+    nvrtc_version()
+    with _usable():
+        from cuda.bindings import nvrtc
+
+        status, archs = nvrtc.nvrtcGetSupportedArchs()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC does not tell the architectures it supports: {status}")
+    return tuple(archs)
+
+
+def load_nvrtc() -> None:
+    """Load the compiler (half a second), which the first compilation does otherwise.
+
+    Raises:
+        CompileError: If NVRTC or cuda.core, through which it is called, cannot be loaded.
+    """
+    nvrtc_version()
+    with _usable():
+        import cuda.core  # noqa: F401
+
+
+def check_compiler(arch: str) -> None:
+    """Check that kernels can be compiled for an architecture, by compiling one that does nothing.
+
+    The packages may be there in part, or in versions that do not fit: PyTorch brings NVRTC and its bindings, and not
+    cuda.core, through which it is called.
+
+    Raises:
+        CompileError: If they cannot, with what to install.
+    """
+    load_nvrtc()
+    _check_arch(arch)
+    _compile_nothing(arch)
+
+
+def have_nvrtc() -> bool:
+    """Return whether kernels can be compiled, for the latest architecture that NVRTC has."""
+    try:
+        load_nvrtc()
+        check_compiler(f"sm_{max(supported_archs())}")
+    except CompileError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def _compile_nothing(arch: str) -> None:
+    found = compile_program(_NOTHING, arch, NvrtcOptions(), "nothing")
+    if not found.code:
+        raise CompileError(
+            f"NVRTC {nvrtc_version()} makes no code for {arch}: install the package nvidia-cuda-nvrtc again"
+        )
+
+
+@lru_cache(maxsize=1)
+def _library_size() -> int:
+    """Return the size of the NVRTC library, which tells apart releases of one version number."""
+    with _usable():
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    return Path(path).stat().st_size if path else 0
+
+
+def _check_arch(arch: str) -> None:
+    match = _ARCH.fullmatch(arch)
+    if not match:
+        raise CompileError(f"{arch!r} is not an architecture: write it as sm_90")
+    if int(match[1]) not in supported_archs():
+        known = ", ".join(f"sm_{number}" for number in supported_archs())
+        raise CompileError(
+            f"NVRTC {nvrtc_version()} does not compile for {arch}, only for {known}: "
+            "for an older GPU install the extra cuda12, pip install 'autosched[cuda12]'; for a newer one upgrade "
+            "the package nvidia-cuda-nvrtc"
+        )
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Turn whatever keeps the compiler's packages from working into one error that says what to install."""
+    try:
+        yield
+    except Exception as error:  # packages that are missing, or of versions that do not fit, fail in ways of their own
+        raise CompileError(
+            "NVRTC, the CUDA compiler library, cannot be used: install the extra nvrtc, pip install 'autosched[nvrtc]' "
+            "(to launch kernels too, autosched[cuda13], or cuda12 for a driver of CUDA 12); compiling needs no GPU",
+            log=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[bytes, str]:
+    load_nvrtc()
+    written = io.StringIO()
+    try:
+        code = _compiled_code(source, arch, options, name, written)
+    except Exception as error:
+        if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
+            with _usable():
+                raise
+        flags = (f"-arch={arch}", "-minimal", *options.as_flags())
+        raise refused_source(f"NVRTC {nvrtc_version()}", f"{name}.cu", source, _clean(str(error)), flags) from error
+    logger.debug("compiled %s.cu for %s, %d bytes", name, arch, len(code))
+    return code, _clean(written.getvalue())
+
+
+def _compiled_code(source: str, arch: str, options: NvrtcOptions, name: str, log: io.StringIO) -> bytes:
+    """Return what cuda.core makes of a source; whatever its packages raise passes through."""
+    from cuda.core import Program, ProgramOptions
+
+    program_options = ProgramOptions(
+        name=f"{name}.cu",
+        arch=arch,
+        std="c++17",
+        minimal=True,  # no textures and no runtime API, which we do not use: 5 to 7 ms of 26 to 140, the same code
+        fma=options.fmad,
+        use_fast_math=options.fast_math or None,
+        lineinfo=options.lineinfo or None,
+        ptxas_options="-v",
+        no_cache=_has_own_cache() or None,
+    )
+    return bytes(Program(source, "c++", program_options).compile("cubin", logs=log).code)
+
+
+def _has_own_cache() -> bool:
+    """Return whether NVRTC keeps what it compiled where there is a driver; what it finds again has no log of ptxas."""
+    return tuple(int(part) for part in nvrtc_version().split(".")) >= _FIRST_WITH_CACHE
+
+
+def _clean(log: str) -> str:
+    """Return a log without the NUL characters that end NVRTC's strings."""
+    return log.replace("\0", "").strip()
+
+
+def _cubin(code: bytes, log: str, arch: str) -> Cubin:
+    return Cubin(code=code, arch=arch, kernels=parse_ptxas_log(log), log=log)

@@ -1,0 +1,211 @@
+"""Compile many sources at a time, in processes that may hang or crash without losing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from autosched.errors import CacheError, CompileError
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions, cached_cubin, compile_cubin, cubin_key
+from autosched.settings import child_environment, settings
+
+_WORTH_A_PROCESS = 4
+"""Below this many sources, starting a process costs more than it saves."""
+
+_EXIT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    source: str
+    arch: str
+    options: NvrtcOptions
+    name: str
+    key: str
+
+    def as_json(self) -> bytes:
+        fields = {"source": self.source, "arch": self.arch, "options": asdict(self.options), "name": self.name}
+        return json.dumps(fields).encode()
+
+
+def compile_many(
+    sources: Sequence[str],
+    arch: str,
+    options: NvrtcOptions | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    processes: int | None = None,
+    timeout_s: float | None = None,
+) -> list[Cubin | CompileError]:
+    """Compile sources in parallel processes; one that fails does not stop the others.
+
+    Args:
+        sources: CUDA C++ texts; equal ones are compiled once.
+        arch: Architecture to compile for, e.g. "sm_90".
+        options: How to compile; the defaults when left out.
+        names: A C identifier for each source, as in `compile_cubin`.
+        processes: How many compile at a time; from the settings when left out.
+        timeout_s: Time for one source in seconds. Given one, even a single source is compiled in
+            another process, since a compiler that hangs can only be killed.
+
+    Returns:
+        For each source, in order, its cubin or the error that it met (refused, crashed, timed out).
+
+    Raises:
+        CompileError: If NVRTC is missing or does not know `arch`.
+        CacheError: If the cache directory cannot be written.
+    """
+    options = options or NvrtcOptions()
+    names = names or ["kernel"] * len(sources)
+    requests = [
+        _Request(source, arch, options, name, cubin_key(source, arch, options, name))
+        for source, name in zip(sources, names, strict=True)
+    ]
+    results: dict[str, Cubin | CompileError] = {}
+    missing: dict[str, _Request] = {}
+    for request in requests:
+        if request.key not in results and request.key not in missing:
+            cubin = cached_cubin(request.key, arch)
+            if cubin is None:
+                missing[request.key] = request
+            else:
+                results[request.key] = cubin
+    processes = min(processes or settings().compile_jobs, len(missing))
+    if timeout_s is None and (processes < 2 or len(missing) < _WORTH_A_PROCESS):
+        results |= {key: _compile_here(request) for key, request in missing.items()}
+    elif missing:
+        results |= _compile_in_processes(list(missing.values()), processes, timeout_s)
+    return [results[request.key] for request in requests]
+
+
+def _compile_here(request: _Request) -> Cubin | CompileError:
+    try:
+        return compile_cubin(request.source, request.arch, request.options, name=request.name)
+    except CompileError as error:
+        return error
+
+
+def _compile_in_processes(
+    requests: list[_Request], processes: int, timeout_s: float | None
+) -> dict[str, Cubin | CompileError]:
+    waiting: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+    for request in requests:
+        waiting.put(request)
+    results: dict[str, Cubin | CompileError] = {}
+    stop = threading.Event()
+
+    def work() -> None:
+        with _Worker() as worker:
+            while not stop.is_set():
+                try:
+                    request = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                results[request.key] = worker.compile(request, timeout_s)
+
+    with ThreadPoolExecutor(processes) as threads:
+        futures = [threads.submit(work) for _ in range(processes)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:  # an interrupt, too, must not wait for the whole queue
+            stop.set()
+            raise
+    return results
+
+
+class _Worker:
+    """One compiler process, started when first needed and again after a crash."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[bytes, bytes] | None = None
+        self._ready = False
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed on exit
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end(_EXIT_TIMEOUT_S)
+        self._stderr.close()
+
+    def compile(self, request: _Request, timeout_s: float | None) -> Cubin | CompileError:
+        connection = self._connection or self._start()
+        try:
+            if not self._ready:
+                connection.recv_bytes()  # a slow start is not the source's fault
+                self._ready = True
+            connection.send_bytes(request.as_json())
+            if not connection.poll(timeout_s):
+                self._end(0)
+                return CompileError(
+                    f"NVRTC did not compile {request.name}.cu for {request.arch} in {timeout_s:g} s and was stopped",
+                    source=request.source,
+                )
+            answer = json.loads(connection.recv_bytes())
+        except (EOFError, OSError):
+            exit_code = self._end(_EXIT_TIMEOUT_S)
+            return CompileError(
+                f"the compiler process ended on {request.name}.cu for {request.arch} (exit code {exit_code})",
+                source=request.source,
+                log=self._last_words(),
+            )
+        return _result(request, answer)
+
+    def _start(self) -> Connection[bytes, bytes]:
+        self._stderr.seek(0)
+        self._stderr.truncate()
+        ours, theirs = Pipe()
+        # -P: a file in the current directory must not shadow a module; sys.path comes along instead
+        paths = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "autosched.runtime.compile.nvrtc_worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                env=child_environment(PYTHONPATH=paths),
+            )
+        self._connection = ours
+        return ours
+
+    def _end(self, patience_s: float) -> int | None:
+        """Let the process leave, or kill it when patience is over; return its exit code."""
+        connection, self._connection = self._connection, None
+        process, self._process = self._process, None
+        self._ready = False
+        if connection is None or process is None:
+            return None
+        connection.close()  # its end of file tells the process to leave
+        try:
+            return process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def _last_words(self) -> str:
+        self._stderr.seek(0)
+        return self._stderr.read()[-4000:].decode(errors="replace").strip()
+
+
+def _result(request: _Request, answer: dict[str, str]) -> Cubin | CompileError:
+    if answer.get("kind") == "cache":
+        raise CacheError(answer["message"])
+    if answer:
+        return CompileError(answer["message"], source=request.source, log=answer["log"])
+    cubin = cached_cubin(request.key, request.arch)
+    if cubin is None:
+        return CompileError(f"the cubin of {request.name}.cu left the cache before it was read: compile it again")
+    return cubin
