@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.featurize.accesses import AccessGroup, AccessTable
-from autosched.featurize.nests import Ints
+from autosched.featurize.accesses.accesses import AccessGroup, AccessTable
+from autosched.featurize.regions.nest_geometry import Ints
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import (
     COMPARISONS,

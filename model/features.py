@@ -16,11 +16,11 @@ from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
 from autosched.featurize.algorithm import algorithm_features
-from autosched.featurize.describe import Params, describe_kernel, described_points
-from autosched.featurize.in_steps import Repeated, in_steps
-from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation, PipelineTables
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import MAX_BATCH, Featurizer, SketchFeaturizer
+from autosched.featurize.scaling.step_scaling import Repeated, scaling_for
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import Params, describe_kernel, described_points
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation, PipelineTables
 from autosched.model.network import ALGORITHM
 from autosched.model.prior import Prior, prior_for
 from autosched.schedule.io.serialise import from_json
@@ -37,7 +37,7 @@ Rewrites = tuple[RFactor | HorizontalFusion, ...]
 class _Described(NamedTuple):
     """A kernel; ``steps`` if it computes a reduction in steps, of which structure and parameters are one."""
 
-    structure: Structure
+    structure: KernelSketch
     params: Params
     steps: Repeated | None = None
 
@@ -77,7 +77,7 @@ class StageTable:
     """Algorithm features of a pipeline's stages, and which rows belong to a kernel's.
 
     Args:
-        bound: The pipeline; for kernels with copies of sources the one that has them (`KernelModel.bound`).
+        bound: The pipeline; for kernels with copies of sources the one that has them (`SketchFeaturizer.bound`).
         tables: What its kernels share, if that is there, so that accesses are not worked out again.
     """
 
@@ -86,7 +86,7 @@ class StageTable:
         self._row = {stage: k for k, stage in enumerate(found)}
         self.features: Singles = np.stack([a.reshape(ALGORITHM) for a in found.values()]).astype(np.float32)
 
-    def rows_of(self, model: KernelModel) -> Ints:
+    def rows_of(self, model: SketchFeaturizer) -> Ints:
         """Return the row of each stage and each inlined Func of a kernel, ``int64[rows]``."""
         stages = [*model.rows, *(StageId(f) for f in model.inlined)]
         return np.array([self._row[s] for s in stages], np.int64)
@@ -173,7 +173,7 @@ def featurize_problem(
 
 
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
-    steps, step = in_steps(bound, kernel) or (None, kernel)
+    steps, step = scaling_for(bound, kernel) or (None, kernel)
     bound = bound if steps is None else steps.bound
     structure, params = describe_kernel(bound, step)
     return _Described(structure, (*params, *described_points(bound, step)), steps)
@@ -193,7 +193,7 @@ def _featurized(
     steps = next(iter(wanted.values())).steps  # alone, if it has some
     if steps is not None:
         featurizer = Featurizer(steps.bound, featurizer.target)
-    groups: dict[Structure, list[tuple[str, Params]]] = {}
+    groups: dict[KernelSketch, list[tuple[str, Params]]] = {}
     for key, (structure, params, _) in wanted.items():
         groups.setdefault(structure, []).append((key, params))
     models = [featurizer.model(s) for s in groups]
@@ -224,7 +224,7 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
         raise ScheduleError("the analytical model gives no finite time for a kernel; its parts are wrong")
 
 
-def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) -> str:
+def kernel_key(structure: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
     """Return a hash of a kernel that is the same in every process, and another with other splits or joins."""
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
@@ -237,6 +237,6 @@ def kernel_key(structure: Structure, params: Params, rewrites: Rewrites = ()) ->
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _loops_of(spot: Spot) -> str:
+def _loops_of(spot: ComputeLocation) -> str:
     """Return a text that tells apart which of its host's loops enclose a Member."""
     return f"{spot.enclosing}{'each term' if spot.each_term else ''}"

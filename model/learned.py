@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.model import KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.model.bounds import believed
 from autosched.model.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.features import StageTable
@@ -48,7 +48,7 @@ class LearnedModel:
         self._path = checkpoint.path
         self._trust = checkpoint.settings.trust
         self._network = copy.deepcopy(checkpoint.network).double().eval()
-        self._stages: WeakKeyDictionary[KernelModel, Ints] = WeakKeyDictionary()
+        self._stages: WeakKeyDictionary[SketchFeaturizer, Ints] = WeakKeyDictionary()
         self._pipelines: dict[int, _Embedded] = {}
 
     @property
@@ -98,14 +98,14 @@ class LearnedModel:
         )  # fmt: skip
         return self._network.predicted(batch, self._network.encoder.stacked(table.embedding[stage], batch.schedule))
 
-    def _rows(self, model: KernelModel, table: _Embedded) -> Ints:
+    def _rows(self, model: SketchFeaturizer, table: _Embedded) -> Ints:
         found = self._stages.get(model)
         if found is None:
             found = self._stages[model] = table.stages.rows_of(model)
         return found
 
     @torch.no_grad()
-    def _embedded(self, model: KernelModel) -> _Embedded:
+    def _embedded(self, model: SketchFeaturizer) -> _Embedded:
         """Return the embedded stages of a pipeline; with copies of other sources it is another one."""
         key = id(model.bound)
         if key not in self._pipelines:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.model.gpu_parts import BUSY, CHAINS, GPU_PARTS, LOADS, PORT, gpu_parts
 from autosched.search.analytical import COMPONENTS, AnalyticalModel
 from autosched.search.analytical_cpu import ALONE, OF_MEMORY, CpuModel

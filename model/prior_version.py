@@ -15,9 +15,9 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.featurize import schema
-from autosched.featurize.model import Featurizer
-from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import Host
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
@@ -101,7 +101,7 @@ def _made_up(out: Func, target: Target, params: Sequence[int], width: int = 60) 
     featurizer = Featurizer(bound, target)
     name = next(iter(bound.outputs.values()))
     stages = tuple(StageId(name, s.number) for s in bound.funcs[name].stages)
-    model = featurizer.model(Structure(stages, inlined=frozenset(bound.funcs) - {name}))
+    model = featurizer.model(KernelSketch(stages, inlined=frozenset(bound.funcs) - {name}))
     found = featurizer.evaluate([model], [np.tile(np.array(params, np.int64), (KERNELS, 1))])
     rng = np.random.default_rng(0)
     features = rng.integers(1, 1000, found.features.shape).astype(np.float64)

@@ -16,8 +16,8 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.featurize.model import KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation, PipelineTables
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation, PipelineTables
 from autosched.model.learned import load_model
 from autosched.search.analytical import analytical_model
 from autosched.search.cost import CostModel, Floats
@@ -36,7 +36,7 @@ class Collecting:
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
-        self.asked: list[tuple[KernelModel, Floats]] = []
+        self.asked: list[tuple[SketchFeaturizer, Floats]] = []
 
     def cost(self, found: BatchEvaluation) -> Floats:
         for model, first, end in zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False):
@@ -44,8 +44,8 @@ class Collecting:
         return self.model.cost(found)
 
 
-def grouped(asked: list[tuple[KernelModel, Floats]]) -> tuple[list[KernelModel], list[Floats]]:
-    groups: dict[KernelModel, list[Floats]] = {}
+def grouped(asked: list[tuple[SketchFeaturizer, Floats]]) -> tuple[list[SketchFeaturizer], list[Floats]]:
+    groups: dict[SketchFeaturizer, list[Floats]] = {}
     for model, row in asked:
         groups.setdefault(model, []).append(row)
     return list(groups), [np.array(rows) for rows in groups.values()]

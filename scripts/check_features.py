@@ -15,7 +15,8 @@ those of a tile, against a sample of blocks that stands for the whole grid, corn
 middle for the rest. With ``--vectors`` the form that searches use, with a thread's accesses joined, is compared with
 kernels lowered so: stores in interior blocks must be equal; of loads, the compiler joins more than the text shows, so
 that the error is printed. Comparisons are of three classes: ``exact``; ``approximate``, where an address is not known
-exactly (see `autosched.featurize.memory`); ``border``, where the middle block runs code with clamps and guards.
+exactly (see `autosched.featurize.accesses.memory_traffic`); ``border``, where the middle block runs code with clamps
+and guards.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ from feature_counts import (
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
-from autosched.featurize.accesses import AccessTable
-from autosched.featurize.memories import GLOBAL
-from autosched.featurize.model import Evaluation, Featurizer, KernelModel
-from autosched.featurize.nests import middle_block
+from autosched.featurize.accesses.accesses import AccessTable
+from autosched.featurize.featurizer import Evaluation, Featurizer, SketchFeaturizer
+from autosched.featurize.regions.memory_kinds import GLOBAL
+from autosched.featurize.regions.nest_geometry import middle_block
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.search.analytical import AnalyticalModel
@@ -242,7 +243,7 @@ class Checker:
         return {name: float(rows[INDEX[f"num_{name.replace(' ', '_mem_')}_per_block"]]) for name in TOTALS}
 
     def _block(
-        self, what: str, traced: Traced, position: int, model: KernelModel, found: Evaluation, trace: Any,
+        self, what: str, traced: Traced, position: int, model: SketchFeaturizer, found: Evaluation, trace: Any,
         params: np.ndarray[Any, Any],
     ) -> None:  # fmt: skip
         """Compare one block, every warp and access by itself."""
@@ -274,7 +275,7 @@ class Checker:
                     self.tally.error(f"{label}, {kind}", mine[q], true[q])
 
 
-def _describe(model: KernelModel, params: np.ndarray[Any, Any]) -> str:
+def _describe(model: SketchFeaturizer, params: np.ndarray[Any, Any]) -> str:
     s = model.structure
     loops = {p: f"{p.enclosing}{' each term' if p.each_term else ''}" for p in s.spots}
     spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{loops[p]})" for p in s.spots)

@@ -32,7 +32,7 @@ from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.apps.tolerance import Tolerance
 from autosched.codegen.prelude import called_scalar_functions, vector_math
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
 from autosched.search.analytical import analytical_model

@@ -20,8 +20,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.c import ENTRY, print_c
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lang.expr import Scalar
 from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.measure.store.labels import open_labels

@@ -15,8 +15,8 @@ from autosched.analysis.identifiers import component_label
 from autosched.analysis.indices import index as ix
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.featurize.memories import REGISTER
-from autosched.featurize.model import Evaluation, KernelModel
+from autosched.featurize.featurizer import Evaluation, SketchFeaturizer
+from autosched.featurize.regions.memory_kinds import REGISTER
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.global_layout import global_arrays
 from autosched.lower.ir import If
@@ -94,7 +94,7 @@ def counted(trace: Any) -> dict[tuple[str, bool], dict[str, float]]:
 
 
 def predicted(
-    model: KernelModel, found: Evaluation, names: Mapping[str, str]
+    model: SketchFeaturizer, found: Evaluation, names: Mapping[str, str]
 ) -> dict[tuple[str, bool], dict[str, float]]:
     """Return the same of the one candidate of an evaluation, with whether the accesses are ``exact``."""
     bound = model.bound

@@ -28,7 +28,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import AutoschedError
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.measure.simulated import KernelBreakdown, Simulated, simulate
 from autosched.measure.simulated.count import count_kernel

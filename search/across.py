@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
-from autosched.featurize.grid import Grid
+from autosched.featurize.regions.grid import BlockGrid
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.legality.warp_reductions import SHUFFLED_BYTES
@@ -60,7 +60,7 @@ def with_long_rows(settings: SearchSettings) -> SearchSettings:
     return replace(settings, vector_threads=(*settings.vector_threads, *LONG_ROWS))
 
 
-def with_whole_rows(bound: BoundPipeline, func: str, grid: Grid, vector: int, tilings: Ints) -> Ints:
+def with_whole_rows(bound: BoundPipeline, func: str, grid: BlockGrid, vector: int, tilings: Ints) -> Ints:
     """Return the tilings in which a block has all points that share what lanes add up, if there are any; else all.
 
     So sums of rows can be computed in the blocks that read them, each once.

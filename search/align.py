@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from math import gcd
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.accesses import AccessGroup
-from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import Spot, Structure, storage_order
+from autosched.featurize.accesses.accesses import AccessGroup
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, storage_order
 from autosched.schedule.kernel.vector_access import max_vector_length
 from autosched.schedule.policy import array_strides
 from autosched.schedule.types import TileAlignment
 
 
-def alignments(model: KernelModel, func: str) -> list[TileAlignment]:
+def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
     """Return the alignments to try for a BLOCK Member: those of most of the arrays in global memory that it reads.
 
     Args:
@@ -33,14 +33,14 @@ def alignments(model: KernelModel, func: str) -> list[TileAlignment]:
     return [aligned for aligned, _ in votes.most_common(1)]
 
 
-def with_alignment(structure: Structure, func: str, aligned: TileAlignment | None) -> Structure:
+def with_alignment(structure: KernelSketch, func: str, aligned: TileAlignment | None) -> KernelSketch:
     """Return a structure with another alignment of one Member."""
 
-    def changed(s: Spot) -> Spot:
+    def changed(s: ComputeLocation) -> ComputeLocation:
         return s._replace(aligned=aligned) if s.func == func else s
 
     spots = tuple(map(changed, structure.spots))
-    return Structure(structure.stages, spots, structure.inlined, structure.near, structure.far)
+    return KernelSketch(structure.stages, spots, structure.inlined, structure.near, structure.far)
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:

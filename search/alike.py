@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.expressions.hash_consing import node_key
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.expr import children, postorder
 
 Known = TypeVar("Known")
@@ -31,7 +31,7 @@ class Alike(Generic[Known]):
             for name, func in bound.funcs.items()
         }
 
-    def shared(self, structure: Structure, functions: dict[str, int], own: Known) -> Known:
+    def shared(self, structure: KernelSketch, functions: dict[str, int], own: Known) -> Known:
         """Return what is known of a structure.
 
         Args:

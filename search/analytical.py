@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.search.analytical_cpu import CpuModel
 from autosched.target import Target
 

@@ -58,9 +58,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import has_vector_math
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.lower.passes.cpu.strip_mine import LANES as STRIPS
@@ -123,7 +123,7 @@ class CpuModel:
 
     target: Target
     vector_math: bool = field(default_factory=has_vector_math)
-    _known: WeakKeyDictionary[KernelModel, KernelWork] = field(
+    _known: WeakKeyDictionary[SketchFeaturizer, KernelWork] = field(
         default_factory=WeakKeyDictionary, init=False, compare=False, repr=False
     )
     _stages: KnownWork = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -279,7 +279,7 @@ class CpuModel:
         found: Floats = np.maximum(np.add.reduceat(np.hypot(*of_step), start) - together, 0)
         return found
 
-    def _work(self, model: KernelModel) -> KernelWork:
+    def _work(self, model: SketchFeaturizer) -> KernelWork:
         if model not in self._known:
             self._known[model] = KernelWork(model, self._stages)
         return self._known[model]

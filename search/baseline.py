@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator
 from autosched.search.ranked import Ranked

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.footprint import Boxes
-from autosched.featurize.growing import Gathered
-from autosched.featurize.kinds import THREAD
-from autosched.featurize.memories import GLOBAL
-from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.featurize.rows import NestRows
+from autosched.featurize.accesses.footprint import Boxes
+from autosched.featurize.regions.memory_kinds import GLOBAL
+from autosched.featurize.regions.nest_arrays import NestArrays
+from autosched.featurize.tables.descriptor_tables import THREAD
+from autosched.featurize.tables.growable_table import TableRows
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ def _order(found: BatchEvaluation) -> Ints:
     return np.where(several, several[:, ::-1].cumsum(axis=1)[:, ::-1], 0)
 
 
-def _extents(kinds: Gathered) -> Floats:
+def _extents(kinds: TableRows) -> Floats:
     """Return the elements of each source along its dimensions, ``float64[A, Q]``, those beyond a row included."""
     strides = kinds["strides"].astype(np.float64)
     whole = kinds["array_bytes"] / kinds["itemsize"]
@@ -69,7 +69,7 @@ def _extents(kinds: Gathered) -> Floats:
     return found
 
 
-def _points_of_block(nests: NestRows) -> Ints:
+def _points_of_block(nests: NestArrays) -> Ints:
     """Return the box around the points that a block evaluates, ``int64[R, D]``."""
     dims = nests.points.shape[1]
     by_loops = (np.abs(nests.loops[:, :, 1 : 1 + dims]) * nests.loops[:, :, :1]).sum(axis=1)

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 
 Floats = NDArray[np.float64]
 

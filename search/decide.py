@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
-from autosched.featurize.structure import Structure, lane_sizes, thread_order, vector_dim
+from autosched.featurize.sketch.sketch import KernelSketch, innermost_dim, lane_sizes, thread_order
 from autosched.schedule.kernel.vector_access import max_vector_length
 from autosched.schedule.types import Level
 from autosched.search.across import has_lanes, in_whole_warps, with_long_rows, with_whole_rows
@@ -40,14 +40,14 @@ class Decider:
 
     evaluator: Evaluator
     places: Places = field(init=False)
-    _extents: dict[tuple[Structure, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
-    _tilings: dict[Structure, list[Params]] = field(init=False, default_factory=dict)
-    _tile_lists: dict[Structure, TileOptions] = field(init=False, default_factory=dict)
+    _extents: dict[tuple[KernelSketch, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
+    _tilings: dict[KernelSketch, list[Params]] = field(init=False, default_factory=dict)
+    _tile_lists: dict[KernelSketch, TileOptions] = field(init=False, default_factory=dict)
     _member_tilings: dict[tuple[str, tuple[int, ...], bool], list[Params]] = field(init=False, default_factory=dict)
-    _provisional: dict[Structure, Params] = field(init=False, default_factory=dict)
-    _blocks: dict[tuple[Structure, Params], list[Option]] = field(init=False, default_factory=dict)
-    _pieces: dict[tuple[Structure, Params, bool], Piece] = field(init=False, default_factory=dict)
-    _buckets: dict[tuple[Structure, int], Ints] = field(init=False, default_factory=dict)
+    _provisional: dict[KernelSketch, Params] = field(init=False, default_factory=dict)
+    _blocks: dict[tuple[KernelSketch, Params], list[Option]] = field(init=False, default_factory=dict)
+    _pieces: dict[tuple[KernelSketch, Params, bool], Piece] = field(init=False, default_factory=dict)
+    _buckets: dict[tuple[KernelSketch, int], Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.places = Places(self.evaluator.featurizer)
@@ -170,8 +170,8 @@ class Decider:
         return func.undefined or (not is_shared(func) and any(f is not None for f in func.fixed))
 
     def _settled(
-        self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
-    ) -> list[Structure]:
+        self, state: State, func: str, changed: Sequence[tuple[KernelSketch, Piece]], kept: Iterable[Piece]
+    ) -> list[KernelSketch]:
         """Return the new structures of kernels with the status of what they read brought up to date.
 
         Args:
@@ -190,7 +190,7 @@ class Decider:
             settled.append(self.places.status(structure, state.levels, func, elsewhere))
         return settled
 
-    def _piece(self, structure: Structure, params: Params, tiled: bool) -> Piece:
+    def _piece(self, structure: KernelSketch, params: Params, tiled: bool) -> Piece:
         """Return the one object for a kernel, as it remembers what it looks like."""
         key = structure, params, tiled
         found = self._pieces.get(key)
@@ -199,7 +199,7 @@ class Decider:
         return found
 
     def _settled_pieces(
-        self, state: State, func: str, changed: Sequence[tuple[Structure, Piece]], kept: Iterable[Piece]
+        self, state: State, func: str, changed: Sequence[tuple[KernelSketch, Piece]], kept: Iterable[Piece]
     ) -> tuple[Piece, ...]:
         settled = self._settled(state, func, changed, kept)
         return tuple(self._piece(s, p.params, p.tiled) for s, (_, p) in zip(settled, changed, strict=True))
@@ -220,7 +220,7 @@ class Decider:
             for params in self.tilings(structures[0])
         ]
 
-    def _untiled(self, structure: Structure) -> Params:
+    def _untiled(self, structure: KernelSketch) -> Params:
         """Return the tiles that stand for those of a root kernel until they are decided."""
         found = self._provisional.get(structure)
         if found is None:
@@ -284,7 +284,7 @@ class Decider:
             return piece.params[layout.root_serial][position] > 1
         return True
 
-    def with_threads(self, piece: Piece, structure: Structure, func: str, threads: Params) -> Params:
+    def with_threads(self, piece: Piece, structure: KernelSketch, func: str, threads: Params) -> Params:
         """Return the parameters of a kernel that has one more BLOCK Member."""
         before, after = self.places.layout(piece.structure), self.places.layout(structure)
         params = list(piece.params[: before.root_serial.stop])
@@ -316,7 +316,7 @@ class Decider:
         untiled = [state.pieces[k] for k in self.replaced(state, decision)]
         return TileOptions(decision.func, untiled[0].structure, [untiled[0].params]) if untiled else []
 
-    def tilings(self, structure: Structure) -> list[Params]:
+    def tilings(self, structure: KernelSketch) -> list[Params]:
         """Return the tilings of a root kernel that keep the multiprocessors busy, the best balanced first."""
         bare = self.places.bare(structure)
         if bare not in self._tilings:
@@ -347,7 +347,7 @@ class Decider:
         if found is None:
             source = cached_source(name)
             func = insert_cache_reads(self.bound, [] if source is None else [source]).funcs[name]
-            vector = func.dims.index(vector_dim(func) or func.dims[-1]) if func.dims else 0
+            vector = func.dims.index(innermost_dim(func) or func.dims[-1]) if func.dims else 0
             longest = max_vector_length(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
             table = in_whole_warps(self.bound, vector, table)
@@ -371,7 +371,7 @@ class Decider:
         func = self.bound.funcs[decision.func]
         if func.is_output or self._written_at_large(func):
             return
-        wanted: dict[Structure, dict[Params, Piece]] = {}
+        wanted: dict[KernelSketch, dict[Params, Piece]] = {}
         for state in states:
             readers = [p for p in state.pieces if func.name in self.places.reads(p.structure)]
             if len(readers) == 1:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.mainloop_step import with_one_step
-from autosched.featurize.build import planned_kernel
-from autosched.featurize.model import MAX_BATCH, Featurizer, KernelModel
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import MAX_BATCH, Featurizer, SketchFeaturizer
+from autosched.featurize.sketch.kernel_from_sketch import planned_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.alike import Alike
 from autosched.search.cost import CostModel, Floats, all_comparable, features_read
@@ -75,14 +75,14 @@ class Verdict(NamedTuple):
 Verdicts = dict[Params, Verdict]
 
 
-class _Known(dict[Structure, Verdicts]):
+class _Known(dict[KernelSketch, Verdicts]):
     """Verdicts by structure; those of structures that other ways have, too, are theirs."""
 
     def __init__(self, alike: Alike[Verdicts] | None, bound: BoundPipeline) -> None:
         self._alike = alike
         self._functions = {} if alike is None else alike.functions(bound)
 
-    def __missing__(self, structure: Structure) -> Verdicts:
+    def __missing__(self, structure: KernelSketch) -> Verdicts:
         own: Verdicts = {}
         found = self[structure] = own if self._alike is None else self._alike.shared(structure, self._functions, own)
         return found
@@ -111,7 +111,7 @@ class Evaluator:
     model: CostModel
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
-    uneven: dict[Structure, str] = field(default_factory=dict)
+    uneven: dict[KernelSketch, str] = field(default_factory=dict)
     like: InitVar[Evaluator | None] = None
     alike: InitVar[Alike[Verdicts] | None] = None
     featurizer: Featurizer = field(init=False)
@@ -128,11 +128,11 @@ class Evaluator:
         read = features_read(self.model)
         self._wanted = None if read is None else read | PRUNED_BY
 
-    def kernel_model(self, structure: Structure) -> KernelModel:
+    def kernel_model(self, structure: KernelSketch) -> SketchFeaturizer:
         """Return the model of a structure."""
         return self.featurizer.model(structure)
 
-    def known(self, structure: Structure, params: Params) -> Verdict:
+    def known(self, structure: KernelSketch, params: Params) -> Verdict:
         """Return what was found for a kernel that has been evaluated."""
         found = self._known[structure][params]
         if math.isnan(found.cost):
@@ -140,23 +140,23 @@ class Evaluator:
             found = self._known[structure][params]
         return found
 
-    def judged(self, structure: Structure) -> Mapping[Params, Verdict]:
+    def judged(self, structure: KernelSketch) -> Mapping[Params, Verdict]:
         """Return what was found for kernels of a structure; those that were pruned at once cost NaN."""
         return self._known[structure]
 
-    def may_stay(self, structure: Structure, params: Params) -> bool:
+    def may_stay(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
         return not (structure.spots or structure.inlined) or not self._known[structure][params].reason
 
-    def evaluate(self, wanted: Iterable[tuple[Structure, Params]], *, prune: bool = False) -> None:
+    def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         """Work out the verdicts of kernels, those with one structure together.
 
         Args:
             wanted: The kernels.
             prune: Whether those that need not be looked at further are not costed.
         """
-        fresh: dict[Structure, dict[Params, None]] = {}
-        last: Structure | None = None
+        fresh: dict[KernelSketch, dict[Params, None]] = {}
+        last: KernelSketch | None = None
         known: dict[Params, Verdict] = {}
         for structure, params in wanted:
             self.counts.asked += 1
@@ -164,7 +164,7 @@ class Evaluator:
                 last, known = structure, self._known[structure]
             if params not in known or (not prune and math.isnan(known[params].cost)):
                 fresh.setdefault(structure, {})[params] = None
-        models: list[KernelModel] = []
+        models: list[SketchFeaturizer] = []
         tables: list[list[Params]] = []
         room = MAX_BATCH
         for structure, new in fresh.items():
@@ -185,7 +185,7 @@ class Evaluator:
         if models:
             self._evaluate(models, tables, prune)
 
-    def early_reason(self, structure: Structure, params: Params) -> str:
+    def early_reason(self, structure: KernelSketch, params: Params) -> str:
         """Return why a kernel is pruned, as far as that follows from how it is laid out; it is not costed."""
         model = self.kernel_model(structure)
         if model.overflow:
@@ -193,7 +193,7 @@ class Evaluator:
         layout = model.tables.lay_out([model], [np.array([params], np.int64)])
         return REASONS[early_reasons(layout, self.settings, self.target)[0]]
 
-    def _evaluate(self, models: Sequence[KernelModel], tables: Sequence[list[Params]], prune: bool) -> None:
+    def _evaluate(self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], prune: bool) -> None:
         shared = models[0].tables
         apart = [k for k, m in enumerate(models) if m.tables is not shared]
         if apart:  # copies of sources have tables of their own
@@ -222,7 +222,7 @@ class Evaluator:
         self._remember(models, tables, all_comparable(costs), codes)
 
     def _remember(
-        self, models: Sequence[KernelModel], tables: Sequence[list[Params]], costs: Floats, codes: Ints
+        self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], costs: Floats, codes: Ints
     ) -> None:
         """Take over costs and reasons of the kernels of some structures, in their order."""
         kernels = [(self._known[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
@@ -231,7 +231,7 @@ class Evaluator:
                 self.counts.pruned[REASONS[code]] += 1
             known[row] = Verdict(cost, REASONS[code])
 
-    def is_sound(self, structure: Structure, params: Params) -> bool:
+    def is_sound(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether a kernel that has been evaluated passes the checks that are too dear for every candidate."""
         func = self.uneven.get(structure)
         if func is None:
@@ -247,7 +247,7 @@ class Evaluator:
         self.counts.seconds["pruning"] += time.perf_counter() - started
         return not reason
 
-    def _uneven_reason(self, model: KernelModel, func: str, params: Params) -> str:
+    def _uneven_reason(self, model: SketchFeaturizer, func: str, params: Params) -> str:
         """Return whether the scalar checks, which know every index exactly, keep a THREAD Member in registers.
 
         That depends on what lies between it and the root alone, on the points of each thread, and on how tiles lie to
@@ -255,8 +255,8 @@ class Evaluator:
         """
         s, layout = model.structure, model.layout
         inside = frozenset(p.func for p in s.spots) | s.inlined
-        way = self.featurizer.tables.demands.on_the_way(func, inside) | {func}
-        part = Structure(s.stages, tuple(p for p in s.spots if p.func in way), s.inlined & way)
+        way = self.featurizer.tables.demands.funcs_between(func, inside) | {func}
+        part = KernelSketch(s.stages, tuple(p for p in s.spots if p.func in way), s.inlined & way)
         serial = params[layout.root_serial]
         tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))
         members = tuple(n for name, where in layout.members if name in way for n in params[where])

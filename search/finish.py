@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autosched.featurize.build import build_kernel
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate import Evaluator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.featurize.structure import Spot
+from autosched.featurize.sketch.sketch import ComputeLocation
 from autosched.schedule.types import Level
 from autosched.search.align import with_alignment
 from autosched.search.decide import Decider
@@ -27,7 +27,7 @@ class Held:
     """
 
     level: Level
-    spot: Spot | None = None
+    spot: ComputeLocation | None = None
     tilings: tuple[Params, ...] = ()
 
 

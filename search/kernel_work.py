@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import inner_order
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.sketch.sketch import inner_order
 from autosched.schedule.policy import array_strides
 from autosched.search.lane_work import LaneWork, LaneWorks
 from autosched.search.nearest_cache import accesses_lost, may_meet, ways_of
@@ -34,7 +34,7 @@ class KernelWork:
         known: See `LaneWorks`.
     """
 
-    def __init__(self, model: KernelModel, known: KnownWork):
+    def __init__(self, model: SketchFeaturizer, known: KnownWork):
         self._model = model
         self._works = LaneWorks(model, known)
         self._facts = model.facts

@@ -9,9 +9,9 @@ from math import gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.accesses import AccessGroup, Row
-from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import spot_storage
+from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.sketch.sketch import spot_storage
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.lower.passes.cpu.unroll_by_period import MOST_PHASES
 from autosched.search.align import array_in_memory
@@ -26,7 +26,7 @@ Moves = dict[str, int]
 """How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
 
 
-def index_step(row: Row, moves: Moves) -> int:
+def index_step(row: AccessRow, moves: Moves) -> int:
     """Return how far an index, times its quotient, moves from a lane to the next."""
     return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
 
@@ -87,7 +87,7 @@ class LaneAccesses:
         model: The kernel's structure.
     """
 
-    def __init__(self, model: KernelModel) -> None:
+    def __init__(self, model: SketchFeaturizer) -> None:
         self._model = model
 
     def step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.alike import alike, alike_rows
-from autosched.featurize.kinds import THREAD
-from autosched.featurize.model import KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.tables.descriptor_tables import THREAD
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
+from autosched.featurize.tables.unique import unique_inverse, unique_rows
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.lower.passes.cpu.unroll_and_jam import ROWS
 from autosched.search.block_reads import read_by_blocks
@@ -102,7 +102,7 @@ class LaneRows:
         return any_of
 
 
-def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWork]) -> LaneRows:
+def lane_rows(found: BatchEvaluation, work_of: Callable[[SketchFeaturizer], KernelWork]) -> LaneRows:
     """Return the nests of a batch.
 
     Args:
@@ -127,7 +127,7 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[KernelModel], KernelWor
 
     def along(lane: Ints) -> tuple[Floats, Floats, Bools]:
         """Return the work, and what points share, of nests whose lanes go along these dimensions."""
-        keys, _, which = alike((structure * len(rows) + local) * dims + lane)
+        keys, _, which = unique_inverse((structure * len(rows) + local) * dims + lane)
         nest = [(works[k // dims // len(rows)], k // dims % len(rows), k % dims) for k in keys.tolist()]
         work = np.stack([w.work(row, at) for w, row, at in nest])[which]
         far = [w.evenly_far(row, at) for w, row, at in nest]
@@ -245,7 +245,7 @@ def _taken_together(
     together, less = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
     fits = iterations[:, None] % ROWS == 0  # [R, ROWS]
     chosen = np.flatnonzero(fits.any(axis=1))
-    _, firsts, which = alike_rows(np.stack([*nests, *dims], axis=1)[chosen])
+    _, firsts, which = unique_rows(np.stack([*nests, *dims], axis=1)[chosen])
     for k, first in enumerate(chosen[firsts].tolist()):
         (structure, row), (lane, dim) = nests[:, first].tolist(), (int(d[first]) for d in dims)
         spared = works[structure].spared_by_rows(row, lane, dim)
@@ -272,7 +272,7 @@ def _lost(works: list[KernelWork], nests: Ints, together: Floats) -> Floats:
     some = np.flatnonzero(np.array([w.may_meet for w in works])[nests[:, 0]])
     if len(some):
         keys = np.concatenate([nests, together.astype(np.int64)[:, None]], axis=1)[some]
-        _, firsts, which = alike_rows(keys)
+        _, firsts, which = unique_rows(keys)
         lost = [works[structure].accesses_lost(*nest) for structure, *nest in keys[firsts].tolist()]
         found[some] = np.array(lost)[which]
     return found

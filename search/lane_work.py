@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass
 from math import ceil, prod
 
 from autosched.analysis.bound_pipeline import BoundStage
-from autosched.featurize.accesses import AccessGroup, Points, StageAccesses
-from autosched.featurize.model import KernelModel
+from autosched.featurize.accesses.accesses import AccessGroup, Points, StageAccesses
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.lang.dtypes import float16
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.schedule.kernel.thread_fusion import is_private_tile
@@ -140,7 +140,7 @@ class LaneWorks:
         known: Work of expressions that was worked out before, by the ``id`` of their stage; more is added.
     """
 
-    def __init__(self, model: KernelModel, known: KnownWork):
+    def __init__(self, model: SketchFeaturizer, known: KnownWork):
         self._model = model
         self._accesses = LaneAccesses(model)
         self._known = known
@@ -473,7 +473,7 @@ class LaneWorks:
                 found.high = max(found.high, high if high <= FEW_LANES else 0)
 
 
-def level_of(model: KernelModel, stage: StageId) -> Level:
+def level_of(model: SketchFeaturizer, stage: StageId) -> Level:
     """Return where a stage of a kernel is computed."""
     spot = model.structure.spot(stage.func)
     return Level.ROOT if spot is None else spot.level

@@ -8,9 +8,9 @@ import numpy as np
 
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Level, Schedule
 from autosched.search.align import alignments, with_alignment
@@ -78,8 +78,8 @@ class Mutator:
             return None
 
     def _with_other_tiles(
-        self, structure: Structure, params: Params, rng: np.random.Generator
-    ) -> tuple[Structure, Params] | None:
+        self, structure: KernelSketch, params: Params, rng: np.random.Generator
+    ) -> tuple[KernelSketch, Params] | None:
         tilings = self._decider.tilings(structure)
         if not tilings:
             return None
@@ -87,8 +87,8 @@ class Mutator:
         return structure, (*tilings[int(rng.integers(len(tilings)))][:root], *params[root:])
 
     def _with_other_memory(
-        self, structure: Structure, params: Params, rng: np.random.Generator
-    ) -> tuple[Structure, Params] | None:
+        self, structure: KernelSketch, params: Params, rng: np.random.Generator
+    ) -> tuple[KernelSketch, Params] | None:
         """Return a kernel with a tile in shared memory that begins elsewhere, or a copy of a source more or less."""
         blocks = [s.func for s in structure.spots if s.level is Level.BLOCK]
         ways = [("align", func) for func in blocks]
@@ -98,14 +98,16 @@ class Mutator:
             return None
         way, name = ways[int(rng.integers(len(ways)))]
         if way == "drop":
-            left = Structure(structure.stages, tuple(s for s in structure.spots if s.func != name), structure.inlined)
+            left = KernelSketch(
+                structure.stages, tuple(s for s in structure.spots if s.func != name), structure.inlined
+            )
             return left, self._decider.with_threads(Piece(structure, params, tiled=True), left, name, ())
         found = self._aligned(structure, params, name)
         if way == "copy":
             found = self._stager.variants((structure, params), name)
         return found[int(rng.integers(len(found)))] if found else None
 
-    def _aligned(self, structure: Structure, params: Params, func: str) -> list[tuple[Structure, Params]]:
+    def _aligned(self, structure: KernelSketch, params: Params, func: str) -> list[tuple[KernelSketch, Params]]:
         """Return a kernel with all other alignments of a Member that are worth a try."""
         spot = structure.spot(func)
         if spot is None:
@@ -114,7 +116,7 @@ class Mutator:
         ordered = sorted(others, key=repr)
         return [(self._decider.places.one(with_alignment(structure, func, a)), params) for a in ordered]
 
-    def _built(self, structure: Structure, params: Params) -> Kernel:
+    def _built(self, structure: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of a structure, no Member with more threads than it has points."""
         model = self.evaluator.kernel_model(structure)
         row = np.array([params], np.int64)

@@ -13,8 +13,8 @@ from math import gcd
 
 import numpy as np
 
-from autosched.featurize.accesses import AccessGroup
-from autosched.featurize.model import KernelModel
+from autosched.featurize.accesses.accesses import AccessGroup
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.schedule.types import StageId
 from autosched.search.align import array_in_memory
@@ -40,14 +40,14 @@ def ways_of(processor: str) -> int:
     return WAYS.get(processor, USUAL_WAYS)
 
 
-def may_meet(model: KernelModel) -> bool:
+def may_meet(model: SketchFeaturizer) -> bool:
     """Whether rows of some array that a kernel accesses in memory fall on few sets."""
     groups = (g for stage in model.rows for a in [model.accesses_of(stage)] for g in (*a.loads, *a.stores))
     return any(_sets(model, g) <= MOST_SETS for g in groups if _in_memory(model, g))
 
 
 def accesses_lost(
-    model: KernelModel, works: LaneWorks, stage: StageId, lane: str, dim: str, rows: int, ways: int
+    model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str, rows: int, ways: int
 ) -> float:  # fmt: skip
     """Return what an evaluation of a stage waits for lines that the first-level cache has lost, in missed accesses.
 
@@ -71,8 +71,14 @@ def accesses_lost(
 
 
 def _sets_walked(
-    model: KernelModel, works: LaneWorks, stage: StageId, groups: Sequence[AccessGroup], lane: str, dim: str, rows: int
-) -> Counter[int]:  # fmt: skip
+    model: SketchFeaturizer,
+    works: LaneWorks,
+    stage: StageId,
+    groups: Sequence[AccessGroup],
+    lane: str,
+    dim: str,
+    rows: int,
+) -> Counter[int]:
     """Return how many rows that lanes walk fall on each set."""
     walked: set[tuple[str, int, int]] = set()
     for group in groups:
@@ -83,18 +89,18 @@ def _sets_walked(
     return Counter(at % PERIOD // CACHE_LINE for *_, at in walked)
 
 
-def _in_memory(model: KernelModel, group: AccessGroup) -> bool:
+def _in_memory(model: SketchFeaturizer, group: AccessGroup) -> bool:
     return model.structure.spot(group.source) is None  # inputs have no place in a kernel
 
 
-def _sets(model: KernelModel, group: AccessGroup) -> int:
+def _sets(model: SketchFeaturizer, group: AccessGroup) -> int:
     """Return on how many sets the rows of an array fall that lie side by side, one in each of its dimensions."""
     size, strides, _ = array_in_memory(model.bound, group)
     apart = [s * size for s in strides if s * size >= CACHE_LINE]
     return min((PERIOD // gcd(PERIOD, a) for a in apart), default=PERIOD)
 
 
-def _begun(model: KernelModel, works: LaneWorks, group: AccessGroup, dim: str, rows: int) -> set[int]:
+def _begun(model: SketchFeaturizer, works: LaneWorks, group: AccessGroup, dim: str, rows: int) -> set[int]:
     """Return where the rows begin that accesses walk, in bytes from some place that is the same for all."""
     size, strides, _ = array_in_memory(model.bound, group)
     across = np.array(strides, np.int64) * size

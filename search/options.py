@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import Level
 from autosched.search.state import Params, Piece
 
@@ -46,7 +46,7 @@ class TileOptions(Sequence[Option]):
     """
 
     func: str
-    structure: Structure
+    structure: KernelSketch
     tilings: Sequence[Params]
     _made: dict[int, Option] = field(init=False, repr=False, compare=False, default_factory=dict)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.indices import index as ix
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Columns, Spot, Structure, columns
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, TileColumns, columns
 from autosched.schedule.tilings import fusable_roots
 from autosched.schedule.types import Level, StageId
 from autosched.search.effort import inlined_before
@@ -33,14 +33,14 @@ class Places:
 
     featurizer: Featurizer
     _order: dict[str, int] = field(default_factory=dict)
-    _roots: dict[str, list[Structure]] = field(default_factory=dict)
-    _reads: dict[Structure, frozenset[str]] = field(default_factory=dict)
-    _layouts: dict[Structure, Columns] = field(default_factory=dict)
-    _bare: dict[Structure, Structure] = field(default_factory=dict)
-    _one: dict[Structure, Structure] = field(default_factory=dict)
-    _uneven: dict[tuple[Structure, str], bool] = field(default_factory=dict)
-    _next: dict[tuple[Structure, str, str], tuple[Structure, ...]] = field(default_factory=dict)
-    _settled: dict[tuple[Structure, frozenset[str], frozenset[str]], Structure] = field(default_factory=dict)
+    _roots: dict[str, list[KernelSketch]] = field(default_factory=dict)
+    _reads: dict[KernelSketch, frozenset[str]] = field(default_factory=dict)
+    _layouts: dict[KernelSketch, TileColumns] = field(default_factory=dict)
+    _bare: dict[KernelSketch, KernelSketch] = field(default_factory=dict)
+    _one: dict[KernelSketch, KernelSketch] = field(default_factory=dict)
+    _uneven: dict[tuple[KernelSketch, str], bool] = field(default_factory=dict)
+    _next: dict[tuple[KernelSketch, str, str], tuple[KernelSketch, ...]] = field(default_factory=dict)
+    _settled: dict[tuple[KernelSketch, frozenset[str], frozenset[str]], KernelSketch] = field(default_factory=dict)
     _brought: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
@@ -67,24 +67,24 @@ class Places:
             found = self._brought[func] = frozenset(reached)
         return found
 
-    def one(self, structure: Structure) -> Structure:
+    def one(self, structure: KernelSketch) -> KernelSketch:
         """Return the one object that stands for all equal structures, so that comparing them is cheap."""
         return self._one.setdefault(structure, structure)
 
-    def bare(self, structure: Structure) -> Structure:
+    def bare(self, structure: KernelSketch) -> KernelSketch:
         """Return a structure without what is not placed yet."""
         if structure not in self._bare:
-            self._bare[structure] = self.one(Structure(structure.stages, structure.spots, structure.inlined))
+            self._bare[structure] = self.one(KernelSketch(structure.stages, structure.spots, structure.inlined))
         return self._bare[structure]
 
-    def layout(self, structure: Structure) -> Columns:
+    def layout(self, structure: KernelSketch) -> TileColumns:
         """Return the columns of a structure's parameters."""
         found = self._layouts.get(structure)
         if found is None:
             found = self._layouts[structure] = columns(self.bound, structure)
         return found
 
-    def reads(self, structure: Structure) -> frozenset[str]:
+    def reads(self, structure: KernelSketch) -> frozenset[str]:
         """Return the Funcs that a kernel's nests read, inlined ones looked through."""
         found = self._reads.get(structure)
         if found is None:
@@ -95,13 +95,13 @@ class Places:
         return found
 
     @staticmethod
-    def inside(structure: Structure) -> set[str]:
+    def inside(structure: KernelSketch) -> set[str]:
         """Return the Funcs that a kernel computes."""
         return {structure.func, *(s.func for s in structure.spots), *structure.inlined}
 
     def _after(
-        self, structure: Structure, step: str, func: str, make: Callable[[], Iterable[Structure]]
-    ) -> tuple[Structure, ...]:
+        self, structure: KernelSketch, step: str, func: str, make: Callable[[], Iterable[KernelSketch]]
+    ) -> tuple[KernelSketch, ...]:
         key = structure, step, func
         if key not in self._next:
             self._next[key] = tuple(map(self.one, make()))
@@ -111,44 +111,47 @@ class Places:
         """Whether a Func may be substituted into its consumers."""
         return func.is_pure and not func.is_output and not func.undefined and bool(func.consumers)
 
-    def root_structures(self, func: BoundFunc) -> list[Structure]:
+    def root_structures(self, func: BoundFunc) -> list[KernelSketch]:
         """Return a kernel for each group of stages that share one."""
         found = self._roots.get(func.name)
         if found is None:
             groups = [tuple(StageId(func.name, s.number) for s in g) for g in fusable_roots(func)]
             brought = self._brought_by(func.name)
-            found = self._roots[func.name] = [self.one(Structure(stages, (), brought)) for stages in groups]
+            found = self._roots[func.name] = [self.one(KernelSketch(stages, (), brought)) for stages in groups]
         return found
 
-    def inlined(self, structure: Structure, func: str) -> Structure:
+    def inlined(self, structure: KernelSketch, func: str) -> KernelSketch:
         """Return a kernel with a Func inlined."""
         s = structure
         more = self._brought_by(func) | {func}
-        return self._after(s, "inline", func, lambda: [Structure(s.stages, s.spots, s.inlined | more, s.near, s.far)])[
-            0
-        ]
-
-    def at_block(self, structure: Structure, func: str) -> Structure:
-        """Return a kernel that computes a Func once per block."""
         return self._after(
-            structure, "block", func, lambda: [self._with(structure, Spot(func, Level.BLOCK, structure.stages[0]))]
+            s, "inline", func, lambda: [KernelSketch(s.stages, s.spots, s.inlined | more, s.near, s.far)]
         )[0]
 
-    def at_thread(self, structure: Structure, func: str) -> tuple[Structure, ...]:
+    def at_block(self, structure: KernelSketch, func: str) -> KernelSketch:
+        """Return a kernel that computes a Func once per block."""
+        return self._after(
+            structure,
+            "block",
+            func,
+            lambda: [self._with(structure, ComputeLocation(func, Level.BLOCK, structure.stages[0]))],
+        )[0]
+
+    def at_thread(self, structure: KernelSketch, func: str) -> tuple[KernelSketch, ...]:
         """Return kernels that compute a Func inside one thread, from the outermost place to the innermost."""
         return self._after(structure, "thread", func, lambda: self._thread_places(structure, func))
 
-    def _thread_places(self, structure: Structure, func: str) -> Iterator[Structure]:
+    def _thread_places(self, structure: KernelSketch, func: str) -> Iterator[KernelSketch]:
         host = self._common_host(structure, func)
         if host is not None:
             stage, innermost = host
-            yield self._with(structure, Spot(func, Level.THREAD, stage))
+            yield self._with(structure, ComputeLocation(func, Level.THREAD, stage))
             if self._varies_with_terms(structure, func, *host):
-                yield self._with(structure, Spot(func, Level.THREAD, stage, each_term=True))
+                yield self._with(structure, ComputeLocation(func, Level.THREAD, stage, each_term=True))
             for enclosing in range(1, innermost.points + 1):
-                yield self._with(structure, Spot(func, Level.THREAD, stage, enclosing))
+                yield self._with(structure, ComputeLocation(func, Level.THREAD, stage, enclosing))
 
-    def _varies_with_terms(self, structure: Structure, func: str, host: StageId, innermost: _Around) -> bool:
+    def _varies_with_terms(self, structure: KernelSketch, func: str, host: StageId, innermost: _Around) -> bool:
         """Whether a thread needs other points of a Func for each term of a host, and all of them in these loops."""
         if not innermost.in_terms:
             return False
@@ -162,16 +165,16 @@ class Places:
             if g.source == func
         )
 
-    def _with(self, s: Structure, spot: Spot) -> Structure:
+    def _with(self, s: KernelSketch, spot: ComputeLocation) -> KernelSketch:
         inlined = s.inlined | self._brought_by(spot.func)
-        return Structure(s.stages, self._ordered((*s.spots, spot)), inlined, s.near, s.far)
+        return KernelSketch(s.stages, self._ordered((*s.spots, spot)), inlined, s.near, s.far)
 
-    def _ordered(self, spots: Sequence[Spot]) -> tuple[Spot, ...]:
+    def _ordered(self, spots: Sequence[ComputeLocation]) -> tuple[ComputeLocation, ...]:
         if not self._order:
             self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
         return tuple(sorted(spots, key=lambda s: self._order[s.func]))
 
-    def _common_host(self, structure: Structure, func: str) -> tuple[StageId, _Around] | None:
+    def _common_host(self, structure: KernelSketch, func: str) -> tuple[StageId, _Around] | None:
         """Return the innermost stage whose thread holds all readers of a Func, and its loops that enclose them all."""
         model = self.featurizer.model(self.bare(structure))
         chains = []
@@ -192,7 +195,7 @@ class Places:
                 return stage, min(a for a in (*found, around) if a is not None)
         return None
 
-    def reads_unevenly(self, structure: Structure, func: str) -> bool:
+    def reads_unevenly(self, structure: KernelSketch, func: str) -> bool:
         """Whether a THREAD Member may be read at indices that unrolling does not make constant.
 
         That is certain not to be where all indices on the way are affine with the same coefficients.
@@ -214,8 +217,8 @@ class Places:
         return self._uneven[key]
 
     def status(
-        self, structure: Structure, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
-    ) -> Structure:
+        self, structure: KernelSketch, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
+    ) -> KernelSketch:
         """Return a structure with its undecided sources sorted into near ones and far ones.
 
         Args:
@@ -230,7 +233,9 @@ class Places:
             self._settled[key] = self.one(self._with_status(structure, undecided, elsewhere))
         return self._settled[key]
 
-    def _with_status(self, structure: Structure, undecided: frozenset[str], elsewhere: frozenset[str]) -> Structure:
+    def _with_status(
+        self, structure: KernelSketch, undecided: frozenset[str], elsewhere: frozenset[str]
+    ) -> KernelSketch:
         inside = self.inside(structure)
         near: set[str] = set()
         far: set[str] = set()
@@ -238,4 +243,4 @@ class Places:
             consumers = self.bound.funcs[name].consumers
             only_here = all(c in inside and c not in elsewhere for c in consumers)
             (near if only_here else far).add(name)
-        return Structure(structure.stages, structure.spots, structure.inlined, frozenset(near), frozenset(far))
+        return KernelSketch(structure.stages, structure.spots, structure.inlined, frozenset(near), frozenset(far))

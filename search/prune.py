@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.batch import Batch, Items
-from autosched.featurize.kinds import BLOCK, THREAD
-from autosched.featurize.layout import Layout
-from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.candidate_layout import CandidateLayout
+from autosched.featurize.tables.candidate_batch import Batch, RaggedRows
+from autosched.featurize.tables.descriptor_tables import BLOCK, THREAD
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.policy import is_unrolled, unrolls_reduction
 from autosched.schedule.tilings import MAX_UNROLLED_LOADS
 from autosched.search.settings import SearchSettings
@@ -48,7 +48,7 @@ def reasons_of(found: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     return np.where(early > 0, early, late_reasons(found, s))
 
 
-def early_reasons(found: Layout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+def early_reasons(found: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     """Return what `reasons_of` does, as far as it follows from how candidates are laid out."""
     g = found.geometry
     small, serial = _register_tiles(found, s)
@@ -83,7 +83,7 @@ def _every(batch: Batch, nests: Bools) -> Bools:
     return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
 
 
-def _register_tiles(found: Layout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+def _register_tiles(found: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
     """Return whether what threads hold is small enough, and their own loops short enough."""
     nests, batch = found.geometry.nests, found.batch
     level = nests.kinds["level"]
@@ -96,7 +96,7 @@ def _register_tiles(found: Layout | BatchEvaluation, s: SearchSettings) -> tuple
     return _every(batch, ~inside | fits), _every(batch, short)
 
 
-def _unrolled_loads(found: Layout | BatchEvaluation) -> Ints:
+def _unrolled_loads(found: CandidateLayout | BatchEvaluation) -> Ints:
     """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
     nests = found.geometry.nests
     kinds = nests.kinds
@@ -118,7 +118,7 @@ def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
     needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
     again = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
     idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes
-    items = Items.of([len(p.inlined) for p in batch.plans], batch.structure)
+    items = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.structure)
     if len(items.flat):
         trivial = np.concatenate([p.inlined for p in batch.plans])[items.flat, 3] > 0
         row = batch.nests.count[items.candidate] + np.arange(len(items.flat)) - items.start[items.candidate]

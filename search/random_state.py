@@ -14,8 +14,8 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from autosched.featurize.build import planned_kernel
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.kernel_from_sketch import planned_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Level, Schedule, TileAlignment
 from autosched.search.align import with_alignment
@@ -57,7 +57,7 @@ class RandomStates:
     offered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     _decider: Decider = field(init=False)
-    _reasons: dict[tuple[Structure, Params], str] = field(init=False, default_factory=dict)
+    _reasons: dict[tuple[KernelSketch, Params], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self, decider: Decider | None) -> None:
         self._decider = decider or Decider(self.evaluator)

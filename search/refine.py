@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
 from autosched.search.cost import comparable

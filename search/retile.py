@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autosched.featurize.build import build_kernel
-from autosched.featurize.structure import Columns, Structure
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch, TileColumns
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.align import alignments, with_alignment
 from autosched.search.cost import comparable
@@ -65,7 +65,7 @@ class Retiler:
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def descend(
-        self, structure: Structure, params: Params, *, vectors: bool = False, far: bool = False
+        self, structure: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False
     ) -> Asking[Kernel]:
         """Return the kernel that no small change of the root's tiles alone and no change of one Member's makes cheaper.
 
@@ -103,12 +103,12 @@ class Retiler:
         cheaper.sort(key=lambda found: (found[0], found[1][1]))
         return next((v for _, v in cheaper if self.is_legal(*v)), now)
 
-    def is_legal(self, structure: Structure, params: Params) -> bool:
+    def is_legal(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether a kernel passes all checks, the dear ones too."""
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
 
-    def _root_variants(self, structure: Structure, params: Params, layout: Columns, far: bool) -> list[Kernel]:
+    def _root_variants(self, structure: KernelSketch, params: Params, layout: TileColumns, far: bool) -> list[Kernel]:
         """Return tiles of the root near its own, with the threads that Members have now, as far as regions allow.
 
         If none is near, as the root has tiles that no search tries, they are all tiles that are tried.
@@ -125,7 +125,7 @@ class Retiler:
         return [(structure, tuple(r)) for r in rows.tolist()]
 
     def _member_variants(
-        self, structure: Structure, func: str, where: slice, params: Params, vectors: bool
+        self, structure: KernelSketch, func: str, where: slice, params: Params, vectors: bool
     ) -> list[Kernel]:
         """Return all threads of a Member, with its tile as it is and with one that begins at other columns."""
         found: list[Kernel] = []
@@ -137,7 +137,7 @@ class Retiler:
             found += [(other, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
         return found
 
-    def _alignments(self, structure: Structure, func: str) -> list[Structure]:
+    def _alignments(self, structure: KernelSketch, func: str) -> list[KernelSketch]:
         spot = structure.spot(func)
         if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
             return [structure]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.alike import distinct
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.tables.unique import distinct
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
 from autosched.search.options import Option, TileOptions
@@ -151,7 +151,7 @@ class Sampler:
     evaluator: Evaluator
     decider: Decider
     rng: np.random.Generator
-    _tiles: dict[Structure, Table] = field(default_factory=dict)
+    _tiles: dict[KernelSketch, Table] = field(default_factory=dict)
 
     def table(self, options: Sequence[Option]) -> Table:
         """Return the table of some options; states with the same untiled kernel share it."""

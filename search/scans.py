@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.featurize.grid import Grid
-from autosched.featurize.model import KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.regions.grid import BlockGrid
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, in_step, step_count
 from autosched.search.analytical import LAUNCH_SECONDS
 from autosched.search.cost import CostModel, Floats
@@ -29,7 +29,7 @@ BARRIER_SECONDS = 0.4e-6
 """Least time of a step within a block: a load from global memory comes back before the next barrier. Assumed."""
 
 
-def scan_stage(bound: BoundPipeline, model: KernelModel) -> BoundStage | None:
+def scan_stage(bound: BoundPipeline, model: SketchFeaturizer) -> BoundStage | None:
     """Return the scan over rows that a kernel of one step computes, with all its steps; None if it computes none.
 
     Args:
@@ -69,7 +69,7 @@ def _repeated(once: Floats, steps: int, launched: Bools, target: Target) -> Floa
     return np.where(launched, once * steps, within)
 
 
-def shares_rows(scan: BoundStage, grid: Grid, params: Ints) -> Bools:
+def shares_rows(scan: BoundStage, grid: BlockGrid, params: Ints) -> Bools:
     """Return whether blocks share the rows of a scan, ``bool[N]``, for tiles ``int64[N, columns]``."""
     _, blocks = grid.blocks(params)
     inside = in_step(scan)
@@ -78,7 +78,7 @@ def shares_rows(scan: BoundStage, grid: Grid, params: Ints) -> Bools:
 
 
 def with_scan_tilings(
-    scan: BoundStage, grid: Grid, vector: int, table: Ints, chosen: Ints, target: Target
+    scan: BoundStage, grid: BlockGrid, vector: int, table: Ints, chosen: Ints, target: Target
 ) -> Ints:  # fmt: skip
     """Return the tilings of a scan to try, ``int64[N, 2 * dims]``: whole rows, and for launches whole warps.
 

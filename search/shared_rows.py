@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.accesses import AccessGroup
-from autosched.featurize.model import KernelModel
+from autosched.featurize.accesses.accesses import AccessGroup
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
 from autosched.lower.passes.cpu.unroll_and_jam import (
     LEAST_LOADS,
@@ -31,7 +31,7 @@ SPARED = ("unit", "wide", "near", "arithmetic", "divisions")
 
 
 def spared_by_rows(
-    model: KernelModel, works: LaneWorks, stage: StageId, lane: str, dim: str, operations: float
+    model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str, operations: float
 ) -> Floats | None:  # fmt: skip
     """Return what each evaluation of a stage is spared where rows of lanes are taken together.
 
@@ -72,7 +72,7 @@ def spared_by_rows(
 
 
 def _loads_near_lanes(
-    model: KernelModel, works: LaneWorks, stage: StageId, lane: str
+    model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str
 ) -> list[tuple[AccessGroup, int]] | None:  # fmt: skip
     """Return a stage's loads and how far apart lanes load; None where its rows cannot be taken together."""
     bound, access = model.bound, model.accesses_of(stage)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level
 from autosched.search.align import alignments, with_alignment
 from autosched.search.decide import Decider
@@ -79,7 +79,7 @@ class Stager:
         moved, moved_before = (sectors_moved(self.evaluator, *k) for k in (found, without))
         return moved * cost < moved_before * before
 
-    def _places(self, structure: Structure, source: str, once: frozenset[str]) -> list[tuple[str, Structure]]:
+    def _places(self, structure: KernelSketch, source: str, once: frozenset[str]) -> list[tuple[str, KernelSketch]]:
         """Return what may stand in shared memory for a source, and the kernel without it.
 
         A copy of it, or what is computed from it: an inlined Func that reads nothing else of the kernel and that only
@@ -91,10 +91,10 @@ class Stager:
             func = self.decider.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
             if source in read and not read & inside and inside.issuperset(func.consumers):
-                found.append((name, Structure(structure.stages, structure.spots, structure.inlined - {name})))
+                found.append((name, KernelSketch(structure.stages, structure.spots, structure.inlined - {name})))
         return found
 
-    def sources(self, structure: Structure) -> list[str]:
+    def sources(self, structure: KernelSketch) -> list[str]:
         """Return what a kernel reads from global memory several times at a point, what it reads most often first."""
         model = self.evaluator.kernel_model(structure)
         inside = {structure.func, *(s.func for s in structure.spots)}
@@ -110,7 +110,7 @@ class Stager:
         """Return a kernel with a copy of a source, for all threads that may fill it, aligned or not."""
         return self._at_block(kernel, kernel[0], cache_name(source))
 
-    def _at_block(self, kernel: Kernel, structure: Structure, name: str) -> list[Kernel]:
+    def _at_block(self, kernel: Kernel, structure: KernelSketch, name: str) -> list[Kernel]:
         """Return a kernel with one more BLOCK Member, for all threads that may fill it, aligned or not.
 
         Args:
@@ -121,8 +121,8 @@ class Stager:
         source = cached_source(name)
         copied = structure.staged if source is None else structure.staged | {source}
         order = list(insert_cache_reads(self.decider.bound, copied).funcs)
-        spots = (*structure.spots, Spot(name, Level.BLOCK, structure.stages[0]))
-        plain = Structure(
+        spots = (*structure.spots, ComputeLocation(name, Level.BLOCK, structure.stages[0]))
+        plain = KernelSketch(
             structure.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), structure.inlined
         )  # fmt: skip
         found: list[Kernel] = []
@@ -135,7 +135,7 @@ class Stager:
                 found.append((other, self._with_threads(kernel, other, name, threads)))
         return found
 
-    def _with_threads(self, kernel: Kernel, structure: Structure, name: str, threads: Params) -> Params:
+    def _with_threads(self, kernel: Kernel, structure: KernelSketch, name: str, threads: Params) -> Params:
         return self.decider.with_threads(Piece(*kernel, tiled=True), structure, name, threads)
 
     def _cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:

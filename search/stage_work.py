@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundStage
-from autosched.featurize.accesses import Points
+from autosched.featurize.accesses.accesses import Points
 from autosched.lang.dtypes import float16
 from autosched.lang.expr import (
     Binary,

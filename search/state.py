@@ -10,8 +10,8 @@ from operator import mul
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.alike import alike_rows
-from autosched.featurize.structure import Columns, Structure
+from autosched.featurize.sketch.sketch import KernelSketch, TileColumns
+from autosched.featurize.tables.unique import unique_rows
 from autosched.schedule.types import Level
 
 Ints = NDArray[np.int64]
@@ -30,13 +30,13 @@ class Piece:
         sources: The Funcs that it reads, once this was asked for (`Decider.replaced`).
     """
 
-    structure: Structure
+    structure: KernelSketch
     params: Params
     tiled: bool
     layers: dict[int, int] = field(default_factory=dict, repr=False)
     sources: frozenset[str] | None = field(default=None, repr=False)
 
-    def layer(self, layout: Callable[[Structure], Columns], depth: int) -> int:
+    def layer(self, layout: Callable[[KernelSketch], TileColumns], depth: int) -> int:
         """Return a hash of what the kernel looks like down to a depth (see `layer_key`)."""
         found = self.layers.get(depth)
         if found is None:
@@ -65,7 +65,7 @@ class State:
     parent: State | None = field(default=None, repr=False)
 
 
-def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
+def layer_key(piece: Piece, layout: TileColumns, depth: int) -> tuple[object, ...]:
     """Return what a kernel looks like down to a depth, as `autosched.schedule.io.structural_hash` layers it.
 
     Depth 0 is the placement, 1 adds which loops have more than one iteration, 2 the extents of the blocks' tiles, 3 the
@@ -84,13 +84,13 @@ def layer_key(piece: Piece, layout: Columns, depth: int) -> tuple[object, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _placement(s: Structure) -> tuple[int, int]:
+def _placement(s: KernelSketch) -> tuple[int, int]:
     """Return hashes of what a kernel computes where, and of the loops that its Members are in."""
     where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.spots), s.inlined))
     return where, hash(tuple((p.enclosing, p.each_term) for p in s.spots))
 
 
-def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:
+def alike_tilings(tilings: Ints, layout: TileColumns, depth: int) -> Ints:
     """Return a number for each tiling of one kernel, the same for those with equal `layer_key`.
 
     Args:
@@ -105,14 +105,14 @@ def alike_tilings(tilings: Ints, layout: Columns, depth: int) -> Ints:
     layers = [tilings > 1, threads * serial, threads, tilings][: max(depth, 0)]
     if not layers:
         return np.zeros(len(tilings), np.int64)
-    _, first, which = alike_rows(np.concatenate(layers, axis=1))
+    _, first, which = unique_rows(np.concatenate(layers, axis=1))
     number = np.empty_like(first)
     number[np.argsort(first)] = np.arange(len(first))
     found: Ints = number[which]
     return found
 
 
-def state_key(state: State, layout: Callable[[Structure], Columns], depth: int) -> int:
+def state_key(state: State, layout: Callable[[KernelSketch], TileColumns], depth: int) -> int:
     """Return a number for the decisions made and what a state's kernels look like, whatever their order.
 
     Args:

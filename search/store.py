@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level
 from autosched.search.cost import comparable
@@ -113,7 +113,7 @@ class Storer:
         best = self.stager.staged_kernel(Piece(*cheapest, tiled=True))
         return best if evaluator.known(best.structure, best.params).cost < (1 - LEAST_GAIN) * now else None
 
-    def _as_it_is(self, structure: Structure, reader: Piece, own: Piece) -> list[Params]:
+    def _as_it_is(self, structure: KernelSketch, reader: Piece, own: Piece) -> list[Params]:
         """Return the tiles of the reader with the threads of the Member that are predicted to be fastest, if any."""
         evaluator, decider, name = self.retiler.evaluator, self.retiler.decider, own.structure.func
         ones = (1,) * len(evaluator.bound.funcs[name].dims)
@@ -126,11 +126,11 @@ class Storer:
         legal = [p for p in tried if not evaluator.known(structure, p).reason]
         return sorted(legal, key=lambda p: comparable(evaluator.known(structure, p).cost))[:1]
 
-    def _with_stored(self, reader: Structure, own: Structure) -> Structure:
+    def _with_stored(self, reader: KernelSketch, own: KernelSketch) -> KernelSketch:
         """Return a kernel that computes and stores a Func instead of copying or reading it."""
         spots = [s for s in reader.spots if s.func != cache_name(own.func)]
-        spots.append(Spot(own.func, Level.BLOCK, reader.stages[0], stored=True))
+        spots.append(ComputeLocation(own.func, Level.BLOCK, reader.stages[0], stored=True))
         copied = (source for s in spots if (source := cached_source(s.func)) is not None)
         order = list(insert_cache_reads(self.retiler.decider.bound, copied).funcs)
         spots.sort(key=lambda s: order.index(s.func))
-        return Structure(reader.stages, tuple(spots), reader.inlined | own.inlined)
+        return KernelSketch(reader.stages, tuple(spots), reader.inlined | own.inlined)

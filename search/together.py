@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import TypeVar
 
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.search.evaluate import Evaluator, Params
 
 T = TypeVar("T")
-Kernel = tuple[Structure, Params]
+Kernel = tuple[KernelSketch, Params]
 Asking = Generator[Iterable[Kernel], None, T]
 """Something that yields the kernels whose verdicts it needs before it can go on, and returns its result in the end."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.search.evaluate import Evaluator
 from autosched.search.state import Params
 
 LOADS, STORES = INDEX["num_global_mem_loads_per_block"], INDEX["num_global_mem_stores_per_block"]
 
 
-def sectors_moved(evaluator: Evaluator, structure: Structure, params: Params) -> float:
+def sectors_moved(evaluator: Evaluator, structure: KernelSketch, params: Params) -> float:
     """Return the sectors that all requests of a kernel move, those that a block loads again among them."""
     model = evaluator.kernel_model(structure)
     (rows,) = model.tables.evaluate([model], [np.array([params], np.int64)]).features

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.search.cost import comparable
 from autosched.search.expand import Expander
 from autosched.search.hold import Held, held_decisions, offer
@@ -43,7 +43,7 @@ def windows(bound: BoundPipeline, state: State) -> Iterator[frozenset[str]]:
         yield frozenset([name, *sorted(near, key=rank)[: MOST_FREE - 1]])
 
 
-def computed_in(structure: Structure) -> frozenset[str]:
+def computed_in(structure: KernelSketch) -> frozenset[str]:
     """Return the Funcs that a kernel computes, without copies of sources."""
     members = (s.func for s in structure.spots if cached_source(s.func) is None)
     return structure.inlined.union([structure.func], members)
@@ -76,7 +76,7 @@ class WindowSearch:
     window: frozenset[str]
     undecided: frozenset[str] = field(init=False)
     _held: Mapping[str, Held] = field(init=False)
-    _accepted: set[tuple[Structure, Params]] = field(init=False)
+    _accepted: set[tuple[KernelSketch, Params]] = field(init=False)
     _beam: list[State] = field(init=False, default_factory=list)
     _same: State | None = field(init=False)
     """What has all decisions as they were: it stays in the beam, however dear it looks half-way."""
@@ -168,5 +168,5 @@ class WindowSearch:
         return chosen
 
 
-def _kernels(state: State | None) -> frozenset[tuple[Structure, Params]] | None:
+def _kernels(state: State | None) -> frozenset[tuple[KernelSketch, Params]] | None:
     return None if state is None else frozenset((p.structure, p.params) for p in state.pieces)

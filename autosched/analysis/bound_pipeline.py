@@ -240,9 +240,10 @@ class BoundPipeline:
     ``joins`` says which, ``unjoined`` is the one without, and ``joined_arrays`` is what `returned` says. Of one that
     stands for a step of a reduction (`autosched.analysis.rewrites.mainloop_step`), ``held`` is the Func that is
     reduced, and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
-    (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without. ``one_step``
-    says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`); ``unshared`` is the one with
-    all steps then, too. ``facts`` is what `autosched.schedule.kernel.plan_cache` keeps of its kernels.
+    (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without.
+    ``single_step_kernel`` says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`);
+    ``unshared`` is the one with all steps then, too. ``facts`` is what `autosched.schedule.kernel.plan_cache` keeps of
+    its kernels.
     """
 
     pipeline: Pipeline

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.in_steps import in_steps
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import NAMES
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.model.shipped import find_weights
 from autosched.report.measured import SIMULATED
 from autosched.schedule.types import Kernel, Schedule
@@ -98,7 +98,7 @@ def _model(name: str, target: Target) -> CostModel:
 
 
 def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
-    stepped = in_steps(featurizer.bound, kernel) is not None
+    stepped = scaling_for(featurizer.bound, kernel) is not None
     if not stepped and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
     known = evaluated(featurizer, kernel)

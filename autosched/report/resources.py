@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autosched.errors import CompileError
-from autosched.featurize.occupancy import resident_blocks
+from autosched.featurize.regions.occupancy import resident_blocks
 from autosched.runtime.backends.executable import KernelInfo, launch_info
 from autosched.target import Target
 

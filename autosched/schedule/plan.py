@@ -1,6 +1,6 @@
 """What a kernel's schedule means in exact symbolic integers: names of loops, regions computed, order of work.
 
-Search, validation and lowering all read a `KernelPlan`; `autosched.schedule.planner` makes it, which decides nothing
+Search, validation and lowering all read a `KernelTables`; `autosched.schedule.planner` makes it, which decides nothing
 that the schedule leaves open except the pure rules of `autosched.schedule.policy`.
 """
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, CompileError
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError, CompileError
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost import Around, comparable
 from autosched.search.decide import Decider
@@ -177,8 +177,8 @@ class Mender:
 
 
 def _plainer(
-    evaluator: Evaluator, kernel: Kernel, structure: Structure, params: Params
-) -> Iterator[tuple[Structure, Params]]:  # fmt: skip
+    evaluator: Evaluator, kernel: Kernel, structure: KernelSketch, params: Params
+) -> Iterator[tuple[KernelSketch, Params]]:  # fmt: skip
     """Yield kernels that compute the same with fewer Members: none but copies, and none that the baseline inlines."""
     inside = {m.func for m in kernel.fused if cached_source(m.func) is None}
     if kernel.fused and not inside:

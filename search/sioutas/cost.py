@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.demand import Demands
-from autosched.featurize.grid import Grid
-from autosched.featurize.kinds import Kinds
-from autosched.featurize.structure import Structure, columns, inner_reductions, thread_order
-from autosched.featurize.work import WorkTable
+from autosched.featurize.instructions.arithmetic_work import WorkTable
+from autosched.featurize.regions.grid import BlockGrid
+from autosched.featurize.regions.required_regions import RequiredRegions
+from autosched.featurize.sketch.sketch import KernelSketch, columns, inner_reductions, thread_order
+from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.schedule.types import StageId
 from autosched.search.sioutas.occupancy import estimate_occupancy
 from autosched.search.sioutas.tiles import Role, dim_roles, enumerate_tilings
@@ -58,7 +58,7 @@ class Priced:
     """The valid tilings of a group, the cheapest first.
 
     Attributes:
-        params: ``int64[N, columns]``, see `autosched.featurize.structure.columns`.
+        params: ``int64[N, columns]``, see `autosched.featurize.sketch.sketch.columns`.
         costs: ``float64[N]``, ascending.
         threads: ``int64[N]``, the most threads that any stage needs.
         shared_bytes: ``int64[N]``, sum of the Members' buffers.
@@ -112,14 +112,14 @@ class GroupPricer:
     bound: BoundPipeline
     target: Target
     work: WorkOfStages = field(init=False)
-    _demands: Demands = field(init=False)
-    _known: dict[tuple[Structure, bool, Rules | None], Priced] = field(init=False, default_factory=dict)
+    _demands: RequiredRegions = field(init=False)
+    _known: dict[tuple[KernelSketch, bool, Rules | None], Priced] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.work = WorkOfStages(self.bound)
-        self._demands = Demands(Kinds(self.bound, WorkTable(self.bound)))
+        self._demands = RequiredRegions(DescriptorTables(self.bound, WorkTable(self.bound)))
 
-    def price(self, structure: Structure, *, final: bool = False, rules: Rules | None = None) -> Priced:
+    def price(self, structure: KernelSketch, *, final: bool = False, rules: Rules | None = None) -> Priced:
         """Return the valid tilings of a group with their costs.
 
         Args:
@@ -133,9 +133,9 @@ class GroupPricer:
             self._known[key] = self._price(structure, final, rules)
         return self._known[key]
 
-    def _price(self, structure: Structure, final: bool, rules: Rules | None) -> Priced:
+    def _price(self, structure: KernelSketch, final: bool, rules: Rules | None) -> Priced:
         layout = columns(self.bound, structure)
-        grid = Grid(self.bound, structure, layout)
+        grid = BlockGrid(self.bound, structure, layout)
         table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
         params = np.ones((len(table), layout.count), np.int64)
         params[:, : table.shape[1]] = table
@@ -171,7 +171,7 @@ class GroupPricer:
             walked = [r is Role.THREADS for r in dim_roles(f.extents)]
         return np.where(np.array(walked, bool), extents, 1) if f.dims else extents
 
-    def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: Structure) -> _Nest:
+    def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: KernelSketch) -> _Nest:
         stage = self.bound.stage(id_.func, id_.number)
         own = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
         walked = np.ones((len(threads), 0), np.int64)
@@ -186,7 +186,7 @@ class GroupPricer:
         return _Nest(id_, None if k is None else own[k], lanes, walked, evaluations)
 
     def _evaluate(
-        self, structure: Structure, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
+        self, structure: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
         rules: Rules | None,
     ) -> Priced:  # fmt: skip
         t, n = self.target, len(params)

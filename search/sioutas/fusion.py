@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from autosched.analysis.access.regions import Range, Region, demanded_region, loop_ranges
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.featurize.build import build_kernel
-from autosched.featurize.model import Featurizer, KernelModel
-from autosched.featurize.structure import Structure, columns
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch, columns
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level, StageId
 from autosched.search.places import Places
@@ -94,7 +94,7 @@ class NestedFusion:
         """The pipeline."""
         return self.featurizer.bound
 
-    def run(self, structure: Structure, params: Ints) -> tuple[Structure, Ints, list[str]]:
+    def run(self, structure: KernelSketch, params: Ints) -> tuple[KernelSketch, Ints, list[str]]:
         """Return a group with members moved into threads where their consumer reads nothing of them twice.
 
         Args:
@@ -117,9 +117,9 @@ class NestedFusion:
                 structure, params = nested, fewer
         return structure, params, kept
 
-    def _place(self, structure: Structure, params: Ints, func: str) -> tuple[Structure, Ints] | None:
+    def _place(self, structure: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
         """Return a group with one member at the thread of its consumer, or None if it should stay at BLOCK."""
-        without = Structure(structure.stages, tuple(s for s in structure.spots if s.func != func), structure.inlined)
+        without = KernelSketch(structure.stages, tuple(s for s in structure.spots if s.func != func), structure.inlined)
         offered = Places(self.featurizer).at_thread(without, func)
         if not offered:
             return None  # its readers lie in several nests
@@ -131,7 +131,7 @@ class NestedFusion:
             return None
         return offered[min(level, len(offered) - 1)], self._without_columns(structure, params, func)
 
-    def _level(self, model: KernelModel, params: Ints, host: StageId, func: str) -> int | None:
+    def _level(self, model: SketchFeaturizer, params: Ints, host: StageId, func: str) -> int | None:
         """Return how many of the host's serial loops enclose a member, or None if threads of the host share it.
 
         That is one level above the outermost overlap dimension in the host's order of loops: threads, reductions, then
@@ -149,7 +149,7 @@ class NestedFusion:
         serial = nest.serial[0]
         return next((k for k, d in enumerate(nest.dims) if d in overlap and serial[k] > 1), len(nest.dims))
 
-    def _without_columns(self, structure: Structure, params: Ints, func: str) -> Ints:
+    def _without_columns(self, structure: KernelSketch, params: Ints, func: str) -> Ints:
         """Return tile sizes without those of one member."""
         layout = columns(self.bound, structure)
         kept = [params[: layout.root_serial.stop]]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.tilings import call_chain, inlined_calls
 from autosched.schedule.types import StageId
 from autosched.search.roots import inlined_funcs
@@ -91,8 +91,8 @@ class Inliner:
     def _cost(self, kernels: Iterable[Roots], inlined: set[str]) -> float:
         return sum(self.pricer.price(self._structure(roots, inlined)).cost for roots in kernels)
 
-    def _structure(self, roots: tuple[StageId, ...], inlined: set[str]) -> Structure:
-        return Structure(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
+    def _structure(self, roots: tuple[StageId, ...], inlined: set[str]) -> KernelSketch:
+        return KernelSketch(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
 
     def _inline(self, name: str) -> set[Roots]:
         """Inline a Func; return the kernels that changed, its own among them."""

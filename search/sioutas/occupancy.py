@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.occupancy import resident_blocks
+from autosched.featurize.regions.occupancy import resident_blocks
 from autosched.target import Target
 
 Ints = NDArray[np.int64]

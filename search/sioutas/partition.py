@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.legality.fused_producers import transitive_sources
 from autosched.schedule.tilings import fusable_roots, inlined_calls
 from autosched.schedule.types import Level, StageId
@@ -80,7 +80,7 @@ class Partition:
                 found.append(roots)
         return found
 
-    def structure(self, roots: Roots, members: Iterable[str] | None = None) -> Structure:
+    def structure(self, roots: Roots, members: Iterable[str] | None = None) -> KernelSketch:
         """Return a group as one kernel with its members at BLOCK.
 
         Args:
@@ -92,7 +92,7 @@ class Partition:
         if key not in self._reached:
             stages = [*roots, *(StageId(f, s.number) for f in names for s in self.bound.funcs[f].stages)]
             self._reached[key] = frozenset(inlined_calls(self.bound, stages, set(self.inlined)))
-        return Structure(roots, tuple(Spot(f, Level.BLOCK, roots[0]) for f in names), self._reached[key])
+        return KernelSketch(roots, tuple(ComputeLocation(f, Level.BLOCK, roots[0]) for f in names), self._reached[key])
 
 
 def root_kernel_stages(func: BoundFunc) -> Iterator[Roots]:

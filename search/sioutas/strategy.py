@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.mainloop_step import with_one_step
-from autosched.featurize.build import build_kernel
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.analytical import analytical_model
@@ -95,7 +95,7 @@ class _Run:
     notes: list[str] = field(default_factory=list)
     featurizer: Featurizer = field(init=False)
     pricer: GroupPricer = field(init=False)
-    _tiled_by: list[tuple[Structure, Ints] | None] = field(init=False, default_factory=list)
+    _tiled_by: list[tuple[KernelSketch, Ints] | None] = field(init=False, default_factory=list)
     """What kernels of the schedule look like; None where one has the baseline's tile, or none is of ours."""
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class _Run:
         found = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
         return float(sum(seconds_of_all_steps(cost, found, self.target).tolist()))
 
-    def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[Structure, Ints] | None] | None:
+    def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[KernelSketch, Ints] | None] | None:
         """Return the kernel of a group with what it looks like; None if the group has to be split."""
         structure = partition.structure(group)
         rows = self._tilings(structure, partition.structure(group, ()))
@@ -173,7 +173,7 @@ class _Run:
         wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
         return wanted, None
 
-    def _tilings(self, structure: Structure, alone: Structure) -> Sequence[tuple[Ints, int, int]]:
+    def _tilings(self, structure: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
         rules = self.pricer.price(alone).rules if structure.spots else None
         found = [self.pricer.price(structure, rules=rules)]
@@ -188,7 +188,7 @@ class _Run:
             rows += [t for _, t in zip(range(MOST_TRIED), triples, strict=False)]
         return rows
 
-    def _nested(self, structure: Structure, params: Ints) -> tuple[Kernel, tuple[Structure, Ints]]:
+    def _nested(self, structure: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
         """Return a group after nested fusion, with what it looks like."""
         nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(structure, params)
         self.counts.considered["nest"] += len(structure.spots)

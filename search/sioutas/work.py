@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.operation_count import operations
-from autosched.featurize.accesses import AccessGroup, AccessTable
+from autosched.featurize.accesses.accesses import AccessGroup, AccessTable
 from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import StageId
 

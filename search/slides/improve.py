@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost import CostModel, comparable

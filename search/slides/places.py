@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
-from autosched.featurize.structure import vector_dim
+from autosched.featurize.sketch.sketch import innermost_dim
 from autosched.schedule.kernel.memory_layout import sources_of
 from autosched.schedule.kernel.sliding_window import dims_moving_with
 from autosched.schedule.kernel.thread_fusion import is_private_tile
@@ -59,7 +59,7 @@ class Place:
         viewed = insert_cache_reads(bound, self.staged)
         func = viewed.funcs[self.root.func]
         for dim, extent in zip(func.dims, func.extents, strict=True):
-            if extent < LEAST_ROWS or dim == vector_dim(func):
+            if extent < LEAST_ROWS or dim == innermost_dim(func):
                 continue
             moving = dims_moving_with(viewed, func.stages[0], dim, {*self.members, *self.inlined})
             windows = frozenset(m for m in self.members if len(moving.get(m, ())) == 1)

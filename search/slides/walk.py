@@ -11,9 +11,9 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
-from autosched.featurize.build import build_kernel
-from autosched.featurize.sliding import slides_of
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.scaling.sliding_window_scaling import sliding_window_scaling
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import (
@@ -99,7 +99,7 @@ class WalkSearch:
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: Evaluator = field(init=False)
     _decider: _RowsDecider = field(init=False)
-    _structure: Structure = field(init=False)
+    _structure: KernelSketch = field(init=False)
 
     def __post_init__(self, settings: SearchSettings) -> None:
         place = self.place
@@ -110,15 +110,15 @@ class WalkSearch:
             return
         probe = _probe(viewed, place, self.walk, self.steps)
         try:
-            slides = slides_of(viewed, probe, plan_kernel(viewed, probe), probe.mainloops[0])
+            slides = sliding_window_scaling(viewed, probe, plan_kernel(viewed, probe), probe.mainloops[0])
         except ScheduleError:
             return
-        spots = tuple(Spot(m, Level.BLOCK, place.root) for m in place.members)
+        spots = tuple(ComputeLocation(m, Level.BLOCK, place.root) for m in place.members)
         settings = replace(settings, max_recompute=float("inf"))  # rows that come in are computed once
         self._evaluator = Evaluator(slides.bound, self.target, SteppedModel(self.model, slides), settings)
         self._decider = _RowsDecider(self._evaluator, self.walk)
         inlined = frozenset(inlined_calls(viewed, _stages(viewed, place), set(place.inlined)))
-        self._structure = self._decider.places.one(Structure((place.root,), spots, inlined))
+        self._structure = self._decider.places.one(KernelSketch((place.root,), spots, inlined))
         self.tiled = tiled_steps(self._evaluator, self._decider, self._structure)
 
     @property
@@ -202,7 +202,7 @@ class _RowsDecider(Decider):
         super().__init__(evaluator)
         self._walk = walk
 
-    def tilings(self, structure: Structure) -> list[Params]:
+    def tilings(self, structure: KernelSketch) -> list[Params]:
         """Return the tilings of the root that have as many rows as a step."""
         dims = self.evaluator.kernel_model(self.places.bare(structure)).grid.dims
         k = dims.index(self._walk.dim)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.in_steps import Repeated, in_steps
-from autosched.featurize.model import Featurizer, KernelModel
-from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.featurize.scans import Scan
-from autosched.featurize.stepped import READ_OF_A_STEP, array_bytes
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.scaling.mainloop_scaling import READ_OF_A_STEP, array_bytes
+from autosched.featurize.scaling.row_scans import Scan
+from autosched.featurize.scaling.step_scaling import Repeated, scaling_for
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.types import Kernel
 from autosched.search.cost import Around, CostModel
 from autosched.search.scans import seconds_of_all_steps
@@ -50,7 +50,7 @@ class Evaluated:
         besides: Seconds that it takes to read what features leave out, see `besides_seconds`.
     """
 
-    model: KernelModel
+    model: SketchFeaturizer
     found: BatchEvaluation
     target: Target
     besides: float = 0.0
@@ -67,7 +67,7 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
         ScheduleError: If the kernel cannot be described.
     """
     target = featurizer.target
-    steps, step = in_steps(featurizer.bound, kernel) or (None, kernel)
+    steps, step = scaling_for(featurizer.bound, kernel) or (None, kernel)
     own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
     structure, params = describe_kernel(own.bound, step)
     model = own.model(structure)

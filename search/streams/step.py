@@ -15,9 +15,9 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step
-from autosched.featurize.build import build_kernel
-from autosched.featurize.stepped import Steps
-from autosched.featurize.structure import Columns, Spot, Structure, storage_order
+from autosched.featurize.scaling.mainloop_scaling import MainloopScaling
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, TileColumns, storage_order
 from autosched.schedule.legality.mainloops import can_be_copied
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.policy import is_unrolled
@@ -110,7 +110,7 @@ class StepSearch:
     how: Filling
     like: InitVar[StepSearch | None] = None
     evaluator: Evaluator = field(init=False)
-    structure: Structure = field(init=False)
+    structure: KernelSketch = field(init=False)
     decider: _StepDecider = field(init=False)
     retiler: _StepRetiler = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
@@ -123,7 +123,7 @@ class StepSearch:
         structure = self._structure(view)
         staged = frozenset(s.func for s in structure.spots)
         past = staged if self.how is Filling.PAST_REGISTERS else frozenset()
-        steps = Steps(view, count, host, staged, past=past)
+        steps = MainloopScaling(view, count, host, staged, past=past)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
         like_it = None if like is None else like.evaluator
         self.evaluator = Evaluator(view, self.target, SteppedModel(self.model, steps), settings, like=like_it)
@@ -178,17 +178,19 @@ class StepSearch:
         few: list[bool] = is_unrolled(loaded).all(axis=1).tolist()
         return [p for p, held in zip(among, few, strict=True) if held]
 
-    def _structure(self, view: BoundPipeline) -> Structure:
+    def _structure(self, view: BoundPipeline) -> KernelSketch:
         """Return the kernel of one step without tiles: all sources staged, rows along what threads hold."""
         place = self.place
         copied = insert_cache_reads(view, place.sources)
         order = list(copied.funcs)
         names = sorted((cache_name(s) for s in place.sources), key=order.index)
-        spots = [Spot(n, Level.BLOCK, place.stages[0], storage=_storage(copied, place.host, n)) for n in names]
+        spots = [
+            ComputeLocation(n, Level.BLOCK, place.stages[0], storage=_storage(copied, place.host, n)) for n in names
+        ]
         through = inlined_calls(copied, place.stages, set(place.inlined))
-        return Structure(place.stages, tuple(spots), frozenset(through))
+        return KernelSketch(place.stages, tuple(spots), frozenset(through))
 
-    def kernel(self, structure: Structure, params: Params) -> Kernel:
+    def kernel(self, structure: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of all steps."""
         place, terms = self.place, self.terms
         step = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
@@ -222,7 +224,7 @@ class _StepDecider(Decider):
 
     among: list[Params] | None = None
 
-    def tilings(self, structure: Structure) -> list[Params]:
+    def tilings(self, structure: KernelSketch) -> list[Params]:
         """Return the tilings of the root whose threads hold many points."""
         if self.among is not None:
             return self.among
@@ -240,13 +242,13 @@ class _StepRetiler(Retiler):
 
     search: StepSearch = field(kw_only=True)
 
-    def is_legal(self, structure: Structure, params: Params) -> bool:
+    def is_legal(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether the kernel of all steps passes all checks."""
         kernel = self.search.kernel(structure, params)
         return not kernel_violations(self.search.bound, kernel, self.search.target)
 
 
-def _worthwhile(tilings: Ints, layout: Columns) -> Ints:
+def _worthwhile(tilings: Ints, layout: TileColumns) -> Ints:
     """Return the tilings ``int64[N, columns]`` whose threads hold many points and are several warps; all if none are.
 
     What is staged is read once by each thread for every point that it holds in the other dimensions.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.featurize.model import KernelModel
-from autosched.featurize.structure import Structure, thread_order
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.sketch.sketch import KernelSketch, thread_order
 from autosched.search.cost import comparable
 from autosched.search.decide import Decider
 from autosched.search.evaluate import Evaluator
@@ -17,7 +17,7 @@ from autosched.search.state import Params
 Ints = NDArray[np.int64]
 
 
-def tiled_steps(evaluator: Evaluator, decider: Decider, structure: Structure) -> list[Params]:
+def tiled_steps(evaluator: Evaluator, decider: Decider, structure: KernelSketch) -> list[Params]:
     """Return the legal tilings of a step's kernel, those that are predicted to be fastest first.
 
     Args:
@@ -36,7 +36,7 @@ def tiled_steps(evaluator: Evaluator, decider: Decider, structure: Structure) ->
 
 
 def points_loaded(
-    evaluator: Evaluator, decider: Decider, structure: Structure, tilings: Sequence[Params]
+    evaluator: Evaluator, decider: Decider, structure: KernelSketch, tilings: Sequence[Params]
 ) -> Ints:  # fmt: skip
     """Return how many points of each Member a thread computes in a step, ``int64[N, Members]``.
 
@@ -52,7 +52,7 @@ def points_loaded(
 
 
 def _filled(
-    evaluator: Evaluator, decider: Decider, structure: Structure, tilings: Sequence[Params]
+    evaluator: Evaluator, decider: Decider, structure: KernelSketch, tilings: Sequence[Params]
 ) -> tuple[Ints, dict[str, Ints]]:
     """Return the tiles of kernels whose threads together fill each Member, and the extents of these."""
     layout = decider.places.layout(structure)
@@ -67,7 +67,7 @@ def _filled(
     return rows, extents
 
 
-def _block(model: KernelModel, threads: Ints) -> tuple[Ints, Ints]:
+def _block(model: SketchFeaturizer, threads: Ints) -> tuple[Ints, Ints]:
     """Return the threads along x, and along the other axes together, of candidates ``int64[N, dims]``."""
     order = thread_order(model.bound, model.structure.func, model.grid.dims)
     x = threads[:, model.grid.dims.index(order[0])] if order else np.ones(len(threads), np.int64)  # of one point

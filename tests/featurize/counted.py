@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import as_printed, count_kernel

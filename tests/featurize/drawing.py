@@ -10,9 +10,9 @@ import numpy as np
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
-from autosched.featurize.build import build_kernel
-from autosched.featurize.model import Featurizer
-from autosched.featurize.nests import Ints
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.regions.nest_geometry import Ints
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.schedule.types import Kernel
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.evaluate import Evaluator

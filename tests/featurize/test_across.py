@@ -10,10 +10,10 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import thread_order
+from autosched.featurize.sketch.sketch import thread_order
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.kernel.warp_reduction import warp_lane_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
 from autosched.search.evaluate import Evaluator

@@ -10,7 +10,7 @@ from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.apps import load_apps
 from autosched.featurize.algorithm import OPERATIONS, PATTERNS, ROWS, TYPES, algorithm_features, patterns
-from autosched.featurize.nests import Ints
+from autosched.featurize.regions.nest_geometry import Ints
 from autosched.schedule.types import StageId
 
 y, x = Var("y"), Var("x")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
@@ -27,7 +27,7 @@ def test_tiles_on_both_sides_of_a_multiple_of_a_divisor_need_more(aligned: TileA
     fine[x] = coarse[x // 32] + coarse[x // 32 + 1]
     f[x] = fine[x] * 2
     bound = bind(Pipeline([f.over(x=(0, 1300))]), {"image": (48,)})
-    spots = (Spot("coarse", Level.BLOCK, F), Spot("fine", Level.BLOCK, F, aligned=aligned))
-    model = Featurizer(bound, get_target("h200")).model(Structure((F,), spots))
+    spots = (ComputeLocation("coarse", Level.BLOCK, F), ComputeLocation("fine", Level.BLOCK, F, aligned=aligned))
+    model = Featurizer(bound, get_target("h200")).model(KernelSketch((F,), spots))
     nests = model.evaluate(np.array([[1, 1, 1, 1, 1, 1]], np.int64)).geometry.nests
     assert {n.stage.func: int(n.covered[0, 0]) for n in nests}["coarse"] == needed

@@ -6,28 +6,28 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autosched.featurize.alike import alike, alike_rows, among, distinct, first_of_alike
+from autosched.featurize.tables.unique import distinct, first_of_each, index_in, unique_inverse, unique_rows
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12))
 def test_alike_keys_are_those_that_numpy_finds(numbers: list[int]) -> None:
     keys = np.array(numbers, np.int64)
     expected, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    for found, right in zip(alike(keys), (expected, first, which), strict=True):
+    for found, right in zip(unique_inverse(keys), (expected, first, which), strict=True):
         assert found.tolist() == right.tolist()
-    assert np.flatnonzero(first_of_alike(keys)).tolist() == sorted(first.tolist())
+    assert np.flatnonzero(first_of_each(keys)).tolist() == sorted(first.tolist())
     assert distinct(keys).tolist() == expected.tolist()
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12), st.lists(st.integers(-3, 3), max_size=12))
 def test_keys_are_found_among_others(numbers: list[int], others: list[int]) -> None:
     keys, known = np.array(numbers, np.int64), np.array(others, np.int64)
-    assert among(keys, known).tolist() == np.isin(keys, known).tolist()
+    assert index_in(keys, known).tolist() == np.isin(keys, known).tolist()
 
 
 def test_alike_rows_are_told_from_different_ones() -> None:
     rng = np.random.default_rng(1)
     table = rng.integers(-2, 2, (500, 6))
-    keys, first, which = alike_rows(table)
+    keys, first, which = unique_rows(table)
     assert len(keys) == len({tuple(r) for r in table.tolist()})
     assert (table[first][which] == table).all()

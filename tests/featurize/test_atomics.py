@@ -13,12 +13,12 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.memory import ATOMIC_CONFLICTS
-from autosched.featurize.model import Featurizer
+from autosched.featurize.accesses.memory_traffic import ATOMIC_CONFLICTS
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import SHARED_THREADS, Spot, Structure, member_dims, shared_tile
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import SHARED_THREADS, ComputeLocation, KernelSketch, member_dims, shared_tile
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.types import Level, LoopKind, StageId
 from tests.analysis.test_splitting import H200, histogram
 
@@ -30,9 +30,9 @@ def view_of(rows: int = 140, columns: int = 220, pieces: int = 5) -> BoundPipeli
     return apply_rfactors(bound, (RFactor("hist", 1, (("r.y", pieces),), atomic=True),))
 
 
-def in_blocks() -> Structure:
+def in_blocks() -> KernelSketch:
     part = StageId("hist_part")
-    return Structure((part,), (Spot("hist_shared", Level.BLOCK, part),))
+    return KernelSketch((part,), (ComputeLocation("hist_shared", Level.BLOCK, part),))
 
 
 def params(pieces: int = 1) -> np.ndarray[Any, np.dtype[np.int64]]:

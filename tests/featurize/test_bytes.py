@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.lang.dtypes import DType, float32, float64, uint8
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
@@ -25,8 +25,8 @@ y, x = Var("y"), Var("x")
     ("placed", "params"),
     [
         ({"inlined": frozenset({"inner"})}, [2, 64, 1, 1]),
-        ({"spots": (Spot("inner", Level.THREAD, StageId("outer"), 1),)}, [2, 64, 1, 1]),
-        ({"spots": (Spot("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
+        ({"spots": (ComputeLocation("inner", Level.THREAD, StageId("outer"), 1),)}, [2, 64, 1, 1]),
+        ({"spots": (ComputeLocation("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
     ],
 )
 def test_a_kernel_reads_its_input_wherever_the_reader_is_placed(placed: dict[str, object], params: list[int]) -> None:
@@ -34,7 +34,7 @@ def test_a_kernel_reads_its_input_wherever_the_reader_is_placed(placed: dict[str
     inner[y, x] = image[y, x] * 2
     outer[y, x] = inner[y, x] + 1
     bound = bind(Pipeline([outer.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    structure = Structure((StageId("outer"),), **placed)  # type: ignore[arg-type]
+    structure = KernelSketch((StageId("outer"),), **placed)  # type: ignore[arg-type]
     model = Featurizer(bound, get_target("h200")).model(structure)
     features = model.evaluate(np.array([params], np.int64)).features[0]
     assert features[:, INDEX["unique_global_bytes_read_by_kernel"]].sum() == 4 * H * W
@@ -46,7 +46,7 @@ def test_an_update_of_some_dimensions_writes_rows_along_the_fastest_one() -> Non
     f[c, y, x] = image[c, y, x]
     f[c, r.y, x] = f[c, r.y - 1, x] + image[c, r.y, x]
     bound = bind(Pipeline([f.over(c=(0, 3), y=(0, H), x=(0, W))]), {"image": (3, H, W)})
-    model = Featurizer(bound, get_target("h200")).model(Structure((StageId("f", 1),)))
+    model = Featurizer(bound, get_target("h200")).model(KernelSketch((StageId("f", 1),)))
     features = model.evaluate(np.array([[1, 64, 1, 1]], np.int64)).features[0]
     assert features[0, INDEX["global_innermost_bytes_at_task"]] == 4 * 64
 
@@ -57,7 +57,7 @@ def test_registers_that_loads_fill_hold_four_bytes_each(dtype: DType, each: int)
     image, out = Input("image", dtype, 2), Func("out")
     out[y, x] = image[y, x] + image[y, x]
     bound = bind(Pipeline([out.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, get_target("h200")).model(Structure((StageId("out"),)))
+    model = Featurizer(bound, get_target("h200")).model(KernelSketch((StageId("out"),)))
     found = model.evaluate(np.array([[2, 64, 1, 4], [2, 64, 1, 1]], np.int64)).features[:, 0]
     warps = 2 * 64 / 32
     assert found[:, INDEX["global_registers_per_block"]].tolist() == [warps * each, warps * max(each / 4, 1)]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from autosched.analysis.rewrites.cache_read import cache_name
-from autosched.featurize.accesses import AccessTable
+from autosched.featurize.accesses.accesses import AccessTable
 from autosched.featurize.schema import NAMES
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import Level
 from autosched.search.state import State
 from tests.featurize.drawing import bound_app, states_of
@@ -100,7 +100,7 @@ def drawn(script: ModuleType, name: str, seed: int) -> tuple[Any, State]:
     return checker, found[0]
 
 
-def sources(table: AccessTable, func: str, structure: Structure) -> set[str]:
+def sources(table: AccessTable, func: str, structure: KernelSketch) -> set[str]:
     """Return what a pure Func reads from memory in a kernel."""
     return {g.source for g in table.of(func, 0, structure.inlined).loads}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer, KernelModel
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.schedule.types import Level
 from tests.featurize.drawing import H200, bound_app, states_of
 
 
-def member_model(bound: BoundPipeline) -> tuple[KernelModel, tuple[int, ...], tuple[int, ...]]:
+def member_model(bound: BoundPipeline) -> tuple[SketchFeaturizer, tuple[int, ...], tuple[int, ...]]:
     """Return a kernel with BLOCK Members, its tile sizes and the points of the Members' threads."""
     featurizer, states = Featurizer(bound, H200), states_of(bound)
     for seed in range(20):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.work import KernelWork
@@ -101,9 +101,11 @@ def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> No
     """There are none to tell apart: both places are one."""
     bound = whole(terms)
     both = [
-        Structure(
+        KernelSketch(
             (StageId("total"), SUMS),
-            tuple(Spot(f, Level.THREAD, SUMS, enclosing, each_term=not enclosing) for f in ("dot", "weight")),
+            tuple(
+                ComputeLocation(f, Level.THREAD, SUMS, enclosing, each_term=not enclosing) for f in ("dot", "weight")
+            ),
         )
         for enclosing in (0, 1)
     ]
@@ -115,7 +117,7 @@ def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> No
 
 
 def test_each_term_is_part_of_a_structure() -> None:
-    spot = Spot("dot", Level.THREAD, SUMS)
-    outside, inside = (Structure((SUMS,), (s,)) for s in (spot, spot._replace(each_term=True)))
+    spot = ComputeLocation("dot", Level.THREAD, SUMS)
+    outside, inside = (KernelSketch((SUMS,), (s,)) for s in (spot, spot._replace(each_term=True)))
     assert outside != inside and not spot.in_terms
     assert replace(inside, spots=(spot,)) == outside

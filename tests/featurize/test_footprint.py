@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.featurize.accesses import AccessGroup, Row
-from autosched.featurize.footprint import Boxes
-from autosched.featurize.nests import Ints
+from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
+from autosched.featurize.accesses.footprint import Boxes
+from autosched.featurize.regions.nest_geometry import Ints
 
 
-def row(*coefficients: tuple[str, int], quotient: int = 1) -> Row:
-    return Row(coefficients, 0, quotient, exact=True)
+def row(*coefficients: tuple[str, int], quotient: int = 1) -> AccessRow:
+    return AccessRow(coefficients, 0, quotient, exact=True)
 
 
 def footprint(group: AccessGroup, extents: Ints, dims: dict[str, int], reductions: dict[str, int]) -> tuple[Ints, Ints]:

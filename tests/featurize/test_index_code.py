@@ -9,9 +9,9 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32, select
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.expr import Expr
 from autosched.schedule.types import StageId
 from tests.featurize.counted import APPS, Counted, counted
@@ -40,7 +40,7 @@ def features_of(
     pipeline = Pipeline([out.over(y=(0, 128), x=(0, 128))])
     bound = bind(pipeline, {i.name: SIZES[i.name] for i in pipeline.inputs})
     stages = tuple(StageId("out", s.number) for s in bound.funcs["out"].stages)
-    model = Featurizer(bound, H200).model(Structure(stages))
+    model = Featurizer(bound, H200).model(KernelSketch(stages))
     found = model.evaluate(np.array([[*threads, *serial]], np.int64)).features[0].sum(axis=0)
     return {n: float(found[k]) for n, k in INDEX.items()}
 

@@ -7,7 +7,7 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, cast, exp, float32, float64, int16, int32, select
 from autosched import max as largest
 from autosched.analysis.bind import bind
-from autosched.featurize.work import WorkTable
+from autosched.featurize.instructions.arithmetic_work import WorkTable
 from autosched.lang.expr import Expr
 
 x = Var("x")

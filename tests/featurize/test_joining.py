@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.featurize.joining import aligned_bytes, joined_accesses
-from autosched.featurize.lanes import LINEAR_COLUMNS, shared_transactions_of_quads
+from autosched.featurize.accesses.vector_accesses import aligned_bytes, coalesced_accesses
+from autosched.featurize.accesses.warp_transactions import LINEAR_COLUMNS, shared_transactions_of_quads
 
 
 def test_aligned_bytes() -> None:
@@ -19,14 +19,14 @@ def test_aligned_bytes() -> None:
 @pytest.mark.parametrize(("rest", "lengths"), [(0, [4, 2]), (4, [1, 2, 2, 1]), (8, [2, 4]), (12, [1, 4, 1])])
 def test_the_remainder_of_the_first_address_counts(rest: int, lengths: list[int]) -> None:
     start = 4 * np.arange(6)
-    chosen, found = joined_accesses(np.ones((6, 1), bool), start, 4, 16, rest)
+    chosen, found = coalesced_accesses(np.ones((6, 1), bool), start, 4, 16, rest)
     assert found.tolist() == lengths
     assert chosen.tolist() == np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
 
 
 def test_elements_of_other_threads_stay_apart() -> None:
     full = np.array([[True], [True], [False], [False]])
-    chosen, found = joined_accesses(full, 4 * np.arange(4), 4, 16, 0)
+    chosen, found = coalesced_accesses(full, 4 * np.arange(4), 4, 16, 0)
     assert sorted(zip(chosen.tolist(), found.tolist(), strict=True)) == [(0, 2), (2, 2)]
 
 

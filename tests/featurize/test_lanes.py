@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from autosched.featurize.lanes import (
-    CountMemo,
+from autosched.featurize.accesses.warp_transactions import (
+    TransactionMemo,
     global_transactions,
     shared_transactions,
     shared_transactions_of_doubles,
@@ -129,7 +129,7 @@ def test_a_memo_counts_each_row_once() -> None:
         asked.extend(rows[:, 0].tolist())
         return rows * 2
 
-    memo = CountMemo(count, 1)
+    memo = TransactionMemo(count, 1)
     assert memo(np.array([[3], [4], [3]])).tolist() == [[6], [8], [6]]
     assert memo(np.array([[4], [5]])).tolist() == [[8], [10]]
     assert sorted(asked) == [3, 4, 5]
@@ -142,7 +142,7 @@ def test_counts_are_forgotten_when_there_are_too_many() -> None:
         asked.append(len(rows))
         return rows.sum(axis=1, keepdims=True)
 
-    memo = CountMemo(sums, 1, most=10)
+    memo = TransactionMemo(sums, 1, most=10)
     rows = np.arange(24).reshape(12, 2)
     for part in (rows[:8], rows[4:], rows[:8], rows[:2], rows):
         assert memo(part).tolist() == part.sum(axis=1, keepdims=True).tolist()

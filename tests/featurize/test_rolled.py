@@ -8,9 +8,9 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
 from tests.featurize.drawing import H200
 from tests.featurize.test_unrolled import ComparedPool
@@ -37,8 +37,8 @@ def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
     """Return the shared loads of ``tall`` in a block of so many rows of one warp's width, each checked both ways."""
     featurizer = Featurizer(bound, H200)
     featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=True)
-    spots = (Spot("bright", Level.BLOCK, OUT), Spot("tall", Level.BLOCK, OUT))
-    model = featurizer.model(Structure((OUT,), spots))
+    spots = (ComputeLocation("bright", Level.BLOCK, OUT), ComputeLocation("tall", Level.BLOCK, OUT))
+    model = featurizer.model(KernelSketch((OUT,), spots))
     params = (4, 32, rows // 4, 1, 4, 32, threads, 32)
     found = model.evaluate(np.array([params], np.int64)).features
     return float(found[0, model.rows.index(StageId("tall")), INDEX["num_shared_mem_loads_per_block"]])

@@ -9,11 +9,11 @@ import numpy as np
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, float32, int32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import NestOrder
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import NestOrder
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.sampling.random_schedule import sample_schedule

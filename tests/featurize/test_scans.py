@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.in_steps import in_steps
-from autosched.featurize.model import Featurizer
-from autosched.featurize.scans import Scan
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.scaling.row_scans import Scan
+from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.model.features import featurize_problem
@@ -26,7 +26,7 @@ ROWS, COLUMNS = 17, 1024
 def test_counts_of_all_steps_are_those_of_the_code(text: str) -> None:
     bound = seam(ROWS, COLUMNS)
     found = with_scan(bound, text)
-    repeated = in_steps(bound, found.kernels[-1])
+    repeated = scaling_for(bound, found.kernels[-1])
     assert repeated is not None
     scan, step = repeated
     assert isinstance(scan, Scan)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
 from autosched.target import get_target
 from tests.schedule.building import blur
@@ -19,7 +19,7 @@ OUT = StageId("out")
 
 def feature(bound: BoundPipeline, serial: int, name: str, *, amortised: bool) -> float:
     """Return a feature of ``across``, computed in the threads of ``out`` for each of their rows."""
-    structure = Structure((OUT,), (Spot("across", Level.THREAD, OUT, 1),), frozenset({"img_clamped"}))
+    structure = KernelSketch((OUT,), (ComputeLocation("across", Level.THREAD, OUT, 1),), frozenset({"img_clamped"}))
     model = Featurizer(bound, H200, amortised=amortised).model(structure)
     found = model.evaluate(np.array([[1, 32, serial, 1]], np.int64)).features
     return float(found[0, 1, INDEX[name]])

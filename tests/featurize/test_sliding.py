@@ -8,10 +8,10 @@ from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
-from autosched.featurize.in_steps import in_steps
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.scaling.sliding_window_scaling import SlidingWindowScaling
+from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import INDEX
-from autosched.featurize.sliding import Slides
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.sampling import Limits
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_code(rows: int, buffers: str) -> None:
         return float(sum(found.features[0, :, INDEX[name]].sum() for name in names))
 
     spare = rows * -(-2 // rows) - 2  # rows of the first steps that lie before the first that is needed
-    steps, _ = in_steps(bound, one) or pytest.fail("no steps")
+    steps, _ = scaling_for(bound, one) or pytest.fail("no steps")
     extra = spare + (rows if one.ahead else 0)  # ahead, the last step's rows come in for nobody
     coming = 16 + 2 + extra
     assert steps.count * rows == 16
@@ -82,10 +82,10 @@ def test_windows_of_different_reach_begin_in_different_steps() -> None:
     members = [member(at, ("y", "x"), **{f: "tx=64"}) for f in ("first", "second")]
     found = kernel(bound, [root("out", "by=8 bx=1 sy=8 tx=64")], members)
     assert not kernel_violations(bound, found, H200)
-    steps, _ = in_steps(bound, found) or pytest.fail("no steps")
-    assert isinstance(steps, Slides) and steps.count == 8
+    steps, _ = scaling_for(bound, found) or pytest.fail("no steps")
+    assert isinstance(steps, SlidingWindowScaling) and steps.count == 8
     assert dict(steps.starts) == {"first": 3, "second": 1}
-    again, _ = in_steps(bound, found) or pytest.fail("no steps")
+    again, _ = scaling_for(bound, found) or pytest.fail("no steps")
     assert again.bound is steps.bound
 
 

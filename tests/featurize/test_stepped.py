@@ -10,10 +10,10 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.errors import ScheduleError
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.scaling.mainloop_scaling import OF_EVERY_STEP, single_step_kernel
 from autosched.featurize.schema import INDEX, NAMES
-from autosched.featurize.stepped import OF_EVERY_STEP, one_step
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.legality.validate import kernel_violations
@@ -69,9 +69,9 @@ def test_a_thread_holds_its_sums_in_registers() -> None:
 
 def test_operations_count_in_every_step() -> None:
     kernel = in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")
-    steps, _ = one_step(BOUND, kernel) or pytest.fail("no steps")
+    steps, _ = single_step_kernel(BOUND, kernel) or pytest.fail("no steps")
     assert steps.count == 12 and steps.bound.stage("dot", 1).loop("r.k").extent == 4
-    assert (again := one_step(BOUND, kernel)) is not None and again[0].bound is steps.bound
+    assert (again := single_step_kernel(BOUND, kernel)) is not None and again[0].bound is steps.bound
     found = evaluated(Featurizer(BOUND, H200), kernel).found
     points = 16 * 24 * 48
     assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.featurize.storage import batched_first_fit, shared_strides
+from autosched.featurize.regions.storage import batched_first_fit, shared_strides
 from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.memory_layout import BufferSlot, first_fit, shared_layout
 from autosched.schedule.planner import plan_kernel

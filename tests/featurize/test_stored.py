@@ -10,10 +10,10 @@ import pytest
 from autosched import Func, Input, Pipeline, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.schedule.types import Kernel
 from autosched.target import get_target

@@ -10,14 +10,14 @@ import pytest
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.featurize import unrolled
-from autosched.featurize.kinds import Kinds
-from autosched.featurize.model import Featurizer, KernelModel
-from autosched.featurize.points import Visits
-from autosched.featurize.pool import EntryPool
-from autosched.featurize.rows import Bools, Ints
-from autosched.featurize.tables import Entries
-from autosched.featurize.unrolled import Reads
+from autosched.featurize.accesses import unrolled_accesses
+from autosched.featurize.accesses.access_batches import AccessPatternBatch
+from autosched.featurize.accesses.access_cache import UniqueAccessCache
+from autosched.featurize.accesses.offset_tables import UniqueAccesses
+from autosched.featurize.accesses.unrolled_accesses import Reads
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.regions.nest_arrays import Bools, Ints
+from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.search.settings import SearchSettings
 from autosched.search.strategy import Beam
 from tests.featurize.drawing import H200, bound_app, drawn_states
@@ -25,7 +25,7 @@ from tests.featurize.drawing import H200, bound_app, drawn_states
 APPS = ("harris", "unsharp", "interpolate", "conv_layer", "bilateral_grid", "max_filter", "hist")
 
 
-def accesses(e: Entries, which: slice, ranks: int) -> Counter[tuple[object, ...]]:
+def accesses(e: UniqueAccesses, which: slice, ranks: int) -> Counter[tuple[object, ...]]:
     """Return how often each kind of access is made."""
     left = np.zeros((len(e.start[which]), ranks), np.int64)
     left[:, : e.remainders.shape[1]] = e.remainders[which]
@@ -36,14 +36,14 @@ def accesses(e: Entries, which: slice, ranks: int) -> Counter[tuple[object, ...]
     return found
 
 
-class ComparedPool(EntryPool):
+class ComparedPool(UniqueAccessCache):
     """Works out entries in both ways."""
 
     compared = 0
 
     def of(
-        self, keys: Ints, wanted: Bools, unrolled: Bools, several: Callable[[Ints], tuple[Entries, Ints]],
-        single: Callable[[int], Entries],
+        self, keys: Ints, wanted: Bools, unrolled: Bools, several: Callable[[Ints], tuple[UniqueAccesses, Ints]],
+        single: Callable[[int], UniqueAccesses],
     ) -> Ints:  # fmt: skip
         rows = np.flatnonzero(wanted & unrolled)
         rows = np.sort(rows[np.unique(keys[rows], return_index=True)[1]])
@@ -62,7 +62,7 @@ def test_many_visits_at_once(name: str, vectors: bool) -> None:
     bound = bound_app(name)
     featurizer = Featurizer(bound, H200)
     pool = featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=vectors)
-    chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
+    chosen: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(bound, 3 if name == "interpolate" else 6):
         for piece in state.pieces:
             chosen.setdefault(featurizer.model(piece.structure), set()).add(piece.params)
@@ -77,21 +77,21 @@ LONG = [pytest.param(name, marks=pytest.mark.fuzz) for name in ("learned_demosai
 def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of reductions have more terms than are unrolled, and refined tiles loops that stay loops."""
     pools: list[ComparedPool] = []
-    apart: list[Visits] = []
+    apart: list[AccessPatternBatch] = []
 
     class Noted(ComparedPool):
-        def __init__(self, kinds: Kinds, *, amortised: bool, vectors: bool = False) -> None:
+        def __init__(self, kinds: DescriptorTables, *, amortised: bool, vectors: bool = False) -> None:
             super().__init__(kinds, amortised=amortised, vectors=vectors)
             pools.append(self)
 
-    def noted(visits: Visits, reads: Reads) -> Ints:
+    def noted(visits: AccessPatternBatch, reads: Reads) -> Ints:
         if visits.apart.any():
             apart.append(visits)
         return moved_apart(visits, reads)
 
-    moved_apart = unrolled._moved_apart
-    monkeypatch.setattr(unrolled, "_moved_apart", noted)
-    monkeypatch.setattr("autosched.featurize.pipeline_tables.EntryPool", Noted)
+    moved_apart = unrolled_accesses._moved_apart
+    monkeypatch.setattr(unrolled_accesses, "_moved_apart", noted)
+    monkeypatch.setattr("autosched.featurize.tables.pipeline_tables.EntryPool", Noted)
     one = get_app(name)
     Beam(SearchSettings(beam_size=1, passes=1)).search(bind(one.build(), one.shapes()), H200)
     assert sum(pool.compared for pool in pools) > 100 and apart

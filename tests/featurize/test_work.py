@@ -6,7 +6,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, cast, exp, float32, float64, int32, select, sqrt
 from autosched.analysis.bind import bind
-from autosched.featurize.work import DOUBLE, FLOAT, INTEGER, SPECIAL, WorkTable
+from autosched.featurize.instructions.arithmetic_work import DOUBLE, FLOAT, INTEGER, SPECIAL, WorkTable
 from autosched.lang.expr import Expr
 
 x = Var("x")

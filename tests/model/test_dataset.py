@@ -9,9 +9,9 @@ import pytest
 
 from autosched.errors import CacheError, InputError
 from autosched.featurize import schema
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.model import store as store_module
@@ -90,9 +90,9 @@ def test_kernels_that_differ_in_a_tile_alone_are_told_apart() -> None:
     """One that begins at aligned columns is wider and loads other sectors; one that is stored, too, stores more."""
     bound = samples()[0].problem.bind()
     func, root = next(iter(bound.funcs)), StageId(list(bound.funcs)[-1])
-    plain = Structure((root,), (Spot(func, Level.BLOCK, root),))
-    aligned = Structure((root,), (Spot(func, Level.BLOCK, root, aligned=TileAlignment(4, 1)),))
-    stored = Structure((root,), (Spot(func, Level.BLOCK, root, stored=True),))
+    plain = KernelSketch((root,), (ComputeLocation(func, Level.BLOCK, root),))
+    aligned = KernelSketch((root,), (ComputeLocation(func, Level.BLOCK, root, aligned=TileAlignment(4, 1)),))
+    stored = KernelSketch((root,), (ComputeLocation(func, Level.BLOCK, root, stored=True),))
     assert len({kernel_key(s, (1, 2)) for s in (plain, aligned, stored)}) == 3
 
 

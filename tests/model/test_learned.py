@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from autosched.errors import InputError
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.model import shipped
 from autosched.model.checkpoint import Provenance, load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from autosched.model.dataset import build_dataset
@@ -70,7 +70,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
     d = build_dataset(given, H200, FeatureStore(tmp_path, H200))
     expected = predict(load_checkpoint(path).network, d, np.array([0]), trust).predicted
     evaluator = Evaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
-    from autosched.featurize.describe import describe_kernel
+    from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
     from autosched.schedule.io.serialise import from_json
 
     by_seconds = {s.seconds: s for s in given}

@@ -8,10 +8,10 @@ import torch
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
-from autosched.featurize.pipeline_tables import BatchEvaluation
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
 from autosched.model.prior import analytical_seconds, prior_for
 from autosched.model.prior_version import prior_version

@@ -14,9 +14,9 @@ from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.apps.registry import NAMES
-from autosched.featurize.across import with_lanes_in_warps, with_loops_over_lanes
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.scaling.warp_reductions import from_lane_loops, to_lane_loops
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lang.dtypes import float32, int16
 from autosched.lang.rdom import sum as sum_over
 from autosched.measure.problem import Problem
@@ -137,7 +137,7 @@ def test_kernels_with_lanes_as_loops_and_back() -> None:
     found = Beam(SHARED).search(view, H200, seed=1, count=1)
     lanes = [LaneLoop(*one) for one in view.lane_loops]
     for kernel in found.best.kernels:
-        assert with_lanes_in_warps(with_loops_over_lanes(kernel, lanes), lanes) == kernel
+        assert from_lane_loops(to_lane_loops(kernel, lanes), lanes) == kernel
         inside, besides = describe_kernel(view, kernel)[0], describe_kernel(bound, kernel)[0]
         assert not inside.lanes and set(besides.lanes) <= set(lanes)
 

@@ -12,7 +12,7 @@ from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import StageId
 from autosched.search import ways
 from autosched.search.alike import Alike
@@ -55,8 +55,8 @@ def test_funcs_are_the_same_that_are_written_alike_over_one_region(changed: dict
 def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> None:
     alike: Alike[list[int]] = Alike()
     one, two = alike.functions(chain()), alike.functions(chain(scale=0.25))
-    alone = Structure((StageId("out", 0),))
-    fused = Structure((StageId("out", 0),), inlined=frozenset({"near"}))
+    alone = KernelSketch((StageId("out", 0),))
+    fused = KernelSketch((StageId("out", 0),), inlined=frozenset({"near"}))
     assert alike.shared(alone, one, first := [1]) is first
     assert alike.shared(alone, two, [2]) is first
     assert alike.shared(fused, one, third := [3]) is third
@@ -64,14 +64,14 @@ def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> N
     assert alike.shared(fused, one, [5]) is third
 
 
-def searched(views: list[BoundPipeline], target: Target) -> list[tuple[Evaluator, set[tuple[Structure, Params]]]]:
+def searched(views: list[BoundPipeline], target: Target) -> list[tuple[Evaluator, set[tuple[KernelSketch, Params]]]]:
     """Search the ways of computing a pipeline; returns the evaluator of each with the kernels it was asked for."""
     alike: Alike[Verdicts] = Alike()
     found = [Way(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, alike) for v in views]
-    asked: dict[int, set[tuple[Structure, Params]]] = {id(w.search.evaluator): set() for w in found}
+    asked: dict[int, set[tuple[KernelSketch, Params]]] = {id(w.search.evaluator): set() for w in found}
     evaluate = Evaluator.evaluate
 
-    def spied(self: Evaluator, wanted: Iterable[tuple[Structure, Params]], *, prune: bool = False) -> None:
+    def spied(self: Evaluator, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         kernels = list(wanted)
         asked.get(id(self), set()).update(kernels)
         evaluate(self, kernels, prune=prune)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from autosched.featurize import schema
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.measure.store.labels import open_labels
 from autosched.model.rows import samples_from
 from autosched.model.samples import Sample, by_problem

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
-from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import Host
 from autosched.lang.dtypes import DType, float16, float32, int32, uint8, uint16
 from autosched.lang.expr import Expr, Var
@@ -42,13 +42,13 @@ CHAIN = Func("chain")
 Floats = NDArray[np.float64]
 
 
-def pointwise(value: Expr) -> tuple[Featurizer, Structure]:
+def pointwise(value: Expr) -> tuple[Featurizer, KernelSketch]:
     """Return the kernel of one Func over an image of H x W points."""
     f = Func("f")
     f[y, x] = value
     pipeline = Pipeline([f.over(y=(0, H), x=(0, W))])
     bound = bind(pipeline, {i.name: (W, 4 * W) for i in pipeline.inputs})
-    return Featurizer(bound, CPU), Structure((StageId("f"),))
+    return Featurizer(bound, CPU), KernelSketch((StageId("f"),))
 
 
 IMAGE = Input("image", float32, 2)
@@ -61,11 +61,11 @@ def work_of(value: Expr) -> LaneWork:
     return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
 
 
-def evaluated(featurizer: Featurizer, structure: Structure, *params: int) -> BatchEvaluation:
+def evaluated(featurizer: Featurizer, structure: KernelSketch, *params: int) -> BatchEvaluation:
     return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
 
 
-def counts_of(featurizer: Featurizer, structure: Structure, *params: int) -> dict[str, float]:
+def counts_of(featurizer: Featurizer, structure: KernelSketch, *params: int) -> dict[str, float]:
     counts = CpuModel(CPU).counts(evaluated(featurizer, structure, *params))
     return dict(zip(CPU_COMPONENTS, counts[0].tolist(), strict=True))
 
@@ -143,7 +143,7 @@ def test_lanes_store_where_data_say_in_vectors_if_processors_can(
     counts[z, y, x] = 0.0
     counts[clamp(cast(int32, value), 0, 3), y, x] += cast(float32, value)
     bound = bind(Pipeline(counts.over(z=(0, 4), y=(0, H), x=(0, 64))), {image.name: (H, 64 * step)})
-    model = Featurizer(bound, replace(CPU, warp_size=lanes)).model(Structure((StageId("counts", 1),)))
+    model = Featurizer(bound, replace(CPU, warp_size=lanes)).model(KernelSketch((StageId("counts", 1),)))
     found = LaneWorks(model, {}).of(StageId("counts", 1), "x")
     assert (found.serial, found.put) == (serial, put)
 
@@ -154,7 +154,7 @@ def test_stores_lane_by_lane_after_the_rest() -> None:
     counts[z, y, x] = 0.0
     counts[clamp(cast(int32, IMAGE[y, x]), 0, 3), y, x] += 1.0
     bound = bind(Pipeline(counts.over(z=(0, 4), y=(0, H), x=(0, W))), {"image": (H, W)})
-    structure = Structure((StageId("counts", 1),))
+    structure = KernelSketch((StageId("counts", 1),))
     wide, short = (counts_of(Featurizer(bound, replace(CPU, warp_size=n)), structure, 1, 256, 1, 1) for n in (16, 8))
     assert wide["vector_arithmetic"] == short["vector_arithmetic"] > 0
     assert wide["gathered_accesses"] == short["gathered_accesses"] == 2 * H * W
@@ -171,7 +171,7 @@ def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
     pixels, f = Input("pixels", uint8, 3), Func("f")
     f[y, x] = cast(float32, pixels[y, x, 1])
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f"),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),)))
     by_x, by_y = (LaneWorks(model, {}).of(StageId("f"), dim) for dim in ("x", "y"))
     assert (by_x.near, by_x.far, by_y.far) == (1, 0, 2)  # across rows the store is far, too
 
@@ -182,8 +182,8 @@ def test_lanes_across_the_rows_of_a_buffer_are_far_apart(storage: tuple[str, ...
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + 1
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    spot = Spot("g", Level.BLOCK, StageId("f"), storage=storage)
-    work = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f"),), (spot,))), {}).of(StageId("f"), "x")
+    spot = ComputeLocation("g", Level.BLOCK, StageId("f"), storage=storage)
+    work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), (spot,))), {}).of(StageId("f"), "x")
     assert (work.unit, work.far) == (unit, far)
 
 
@@ -193,7 +193,7 @@ def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> Non
     f[y, x, c] = 0.0
     f[y, x, c] += pixels[y, x, k.k]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W), c=(0, 3))]), {"pixels": (H, W, 3)})
-    works = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f", 0), StageId("f", 1)))), {})
+    works = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f", 0), StageId("f", 1)))), {})
     first, update = (works.of(StageId("f", n), "x") for n in (0, 1))
     assert (first.near, first.unit) == (1, 0)  # written to memory once
     assert (update.near, update.unit, update.own) == (1, 2, 2)
@@ -212,7 +212,7 @@ def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
     inner[r] = exp(IMAGE[r, 0])
     f[y, x] = inner[y] + inner[x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, H))]), {"image": (W, 4 * W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(["inner"])))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(["inner"])))
     assert LaneWorks(model, {}).of(StageId("f"), "x").calls == 2
 
 
@@ -235,7 +235,7 @@ def test_what_calls_of_an_inlined_func_share_is_worked_out_once(
     first, *others = [inner[p] for p in points]
     f[y, x] = sum(others, first)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
-    works = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(["inner"]))), {})
+    works = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(["inner"]))), {})
     work = works.of(StageId("f"), "x")
     assert (work.arithmetic, work.divisions) == (arithmetic, divisions)
     assert work.arithmetic == works.evaluated(StageId("f"), "x")["inner"].arithmetic * len(points) + len(points) - 1
@@ -268,7 +268,7 @@ def test_rows_that_end_within_a_block_have_fewer_lanes_there() -> None:
         f = Func("f")
         f[y, x] = IMAGE[y, x] * 2
         bound = bind(Pipeline([f.over(y=(0, H), x=(0, width))]), {"image": (H, width)})
-        return counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64, 1, 1)["scalar"]
+        return counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 4, 64, 1, 1)["scalar"]
 
     assert scalar(640) == scalar(600) == 0 < scalar(606)  # 600 leaves 24 lanes over: vectors of 16 and of eight
 
@@ -294,7 +294,7 @@ def test_strided_loads_that_leave_nothing_out_in_between_read_no_further(
     pixels, f = Input("pixels", float32, 3), Func("f")
     f[y, x] = sum((pixels[y, x, c] for c in channels), start=cast(float32, 0))
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f"),))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),))
     assert (LaneWorks(kernel[0].model(kernel[1]), {}).of(StageId("f"), "x").gaps > 0) == has_gaps
     assert (counts_of(*kernel, 4, 64, 1, 1)["scalar"] > 0) == has_gaps
 
@@ -307,11 +307,11 @@ def test_narrow_elements_make_longer_vectors() -> None:
 
 
 def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
-    def kernel(kind: str, image: Input) -> tuple[Featurizer, Structure]:
+    def kernel(kind: str, image: Input) -> tuple[Featurizer, KernelSketch]:
         around, f = getattr(image, kind)(), Func("f")
         f[y, x] = around[y, x - 1] + around[y, x + 1]
         bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {image.name: (H, W)})
-        return Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+        return Featurizer(bound, CPU), KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
 
     few, many = (counts_of(*kernel("mirrored", IMAGE), 1, n, 1, 1) for n in (512, 64))
     assert few["remainders"] == 2 * H * W  # every block is at the border
@@ -336,7 +336,7 @@ def test_remainders_are_taken_where_indices_reach_beyond_an_array(kind: str, dx:
     around, f = getattr(IMAGE, kind)(), Func("f")
     f[y, x] = around[y - 1, x + dx]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
     found = counts_of(*kernel, 4, 64, 1, 1)
     assert (found["remainders"] > 0) == remainders
     assert (found["ends"] > 0) == (kind == "mirrored" and dx == 2)
@@ -347,7 +347,7 @@ def test_blocks_are_at_the_border_at_the_ends_where_a_boundary_condition_acts() 
         around, f = getattr(IMAGE, kind)(), Func("f")
         f[y, x] = around[y + height, x + dx]
         bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-        kernel = Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+        kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
         return counts_of(*kernel, H, 64, 1, 1)["remainders"] / (H * W)
 
     assert remainders("wrapped", 2, 0) == 1 / 16  # the last of sixteen blocks along a row
@@ -365,7 +365,7 @@ def test_points_of_a_thread_share_what_lanes_evenly_far_apart_load() -> None:
     f[y, x] = 0.0
     f[y, x] += left[y, k.k] * right[x, k.k]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"left": (H, 64), "right": (W, 65)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
     one, four = (counts_of(*kernel, 4, 64, points, 1) for points in (1, 4))
     assert one["scattered_accesses"] == four["scattered_accesses"] == 0
     assert one["gathered_accesses"] == 4 * four["gathered_accesses"] == H * W * 64
@@ -389,7 +389,9 @@ def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> 
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, (x * 3) % 16]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), (Spot("g", Level.THREAD, StageId("f")),)))
+    model = Featurizer(bound, CPU).model(
+        KernelSketch((StageId("f"),), (ComputeLocation("g", Level.THREAD, StageId("f")),))
+    )
     work = LaneWorks(model, {}).of(StageId("g"), "x")
     assert work.once == 0 < work.scalar
     assert work.serial > 0
@@ -401,14 +403,14 @@ def test_running_sums_wait_for_memory_from_term_to_term() -> None:
     f[y, x] = IMAGE[y, x]
     f[k.k, x] = f[k.k - 1, x] + f[k.k, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    featurizer, update = Featurizer(bound, CPU), Structure((StageId("f", 1),))
+    featurizer, update = Featurizer(bound, CPU), KernelSketch((StageId("f", 1),))
     few, many = (counts_of(featurizer, update, n, 1)["stalls"] for n in (32, 256))
     assert many == (H - 2) * W / 256 * SCAN
     assert few > (H - 2) * W / 32 * SCAN  # few sums wait for each other besides
     total[x] = 0.0
     total[x] += IMAGE[k.k, x]
     bound = bind(Pipeline([total.over(x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("total", 1),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("total", 1),)))
     assert LaneWorks(model, {}).of(StageId("total", 1), "x").scans == 0
 
 
@@ -430,12 +432,12 @@ def test_a_members_buffer_is_written_and_read_and_its_step_overlaps_no_other() -
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = exp(g[y, x]) + g[y + 1, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    fused = Structure((StageId("f"),), (Spot("g", Level.BLOCK, StageId("f")),))
+    fused = KernelSketch((StageId("f"),), (ComputeLocation("g", Level.BLOCK, StageId("f")),))
     small, large = (counts_of(Featurizer(bound, CPU), fused, n, 256, 1, 1, 1, 256) for n in (1, 63))
     assert small["buffer_bytes"] == 2 * 4 * H * W  # two rows are computed for one
     assert large["buffer_bytes"] > 2 * 4 * H * W  # 64 rows are more than the nearest cache holds
     assert small["steps"] > 0
-    inlined = Structure((StageId("f"),), inlined=frozenset(["g"]))
+    inlined = KernelSketch((StageId("f"),), inlined=frozenset(["g"]))
     alone = counts_of(Featurizer(bound, CPU), inlined, 1, 64, 1, 1)
     assert alone["buffer_bytes"] == 0 and alone["steps"] == pytest.approx(0, abs=1e-12)
 
@@ -452,7 +454,7 @@ def test_what_does_not_fit_the_cache_comes_from_memory(rows: int) -> None:
     f = Func("f")
     f[y, x] = IMAGE[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, rows), x=(0, W))]), {"image": (rows, W)})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 256, 1, 1)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 4, 256, 1, 1)
     array, cache = 4 * rows * W, CPU.l2_bytes / 2
     beyond = max(2 * array - cache, 0) / 2
     assert found["cache_bytes"] == 2 * array
@@ -466,7 +468,7 @@ def test_few_running_sums_wait_and_many_go_to_memory() -> None:
     f[y, x] = 0.0
     f[y, x] += left[y, k.k] * right[k.k, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"left": (H, 128), "right": (128, W)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
     few, enough, strips, many = (counts_of(*kernel, 1, n, s, 1) for n, s in ((16, 1), (64, 4), (512, 4), (256, 16)))
     assert few["stalls"] > enough["stalls"] == strips["stalls"] == many["stalls"] == 0
     assert many["sums"] > enough["sums"] == strips["sums"] == few["sums"] == 0
@@ -481,7 +483,7 @@ def test_short_sums_overlap_with_the_next_ones() -> None:
         f[y, x] = 0.0
         f[y, x] += left[y, k.k] * right[k.k, x]
         bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"left": (H, terms), "right": (terms, W)})
-        kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+        kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
         return counts_of(*kernel, 1, 16, 1, 1)["stalls"] / terms
 
     assert stalls(512) > stalls(64) > stalls(8) == 0
@@ -493,7 +495,7 @@ def test_a_running_sum_of_a_lane_by_itself_waits_for_its_last_addition(dtype: DT
     f[y] = cast(dtype, 0)
     f[y] += image[y, k.k]
     featurizer = Featurizer(bind(Pipeline([f.over(y=(0, H))]), {"image": (H, 1024)}), CPU)
-    update = Structure((StageId("f", 0), StageId("f", 1)))
+    update = KernelSketch((StageId("f", 0), StageId("f", 1)))
     one, two, eight = (counts_of(featurizer, update, 1, points)["stalls"] for points in (1, 2, 8))
     assert (one > two > eight == 0) if waits else (one == two == eight == 0)
 
@@ -504,7 +506,7 @@ def test_long_rows_of_sums_that_depend_on_each_other_are_not_unrolled() -> None:
     f[y, x] = IMAGE[y, x]
     f[k.k, x] = f[k.k - 1, x] * 0.5 + f[k.k, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    featurizer, update = Featurizer(bound, CPU), Structure((StageId("f", 1),))
+    featurizer, update = Featurizer(bound, CPU), KernelSketch((StageId("f", 1),))
     short, long = (counts_of(featurizer, update, n, 1) for n in (256, 512))
     assert short["sums"] == 0
     assert long["sums"] == (H - 1) * W / 16 * 3  # two loads and a store
@@ -515,7 +517,7 @@ def test_an_update_of_one_row_moves_one_row() -> None:
     f[y, x] = 0.0
     f[0, x] = IMAGE[0, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 1),)), 256, 1)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f", 1),)), 256, 1)
     assert found["cache_bytes"] == 8 * W
 
 
@@ -524,8 +526,8 @@ def test_what_several_nests_read_comes_from_memory_once() -> None:
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + g[y, x + 1] + IMAGE[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W - 1))]), {"image": (H, W)})
-    both = Structure((StageId("f"),), (Spot("g", Level.BLOCK, StageId("f")),))
-    inlined = Structure((StageId("f"),), inlined=frozenset({"g"}))
+    both = KernelSketch((StageId("f"),), (ComputeLocation("g", Level.BLOCK, StageId("f")),))
+    inlined = KernelSketch((StageId("f"),), inlined=frozenset({"g"}))
     featurizer = Featurizer(bound, CPU)
     uncached = CpuModel(replace(CPU, l2_bytes=0))
     fetched = [
@@ -553,7 +555,7 @@ def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int
     f[y] = 0.0
     f[y] += IMAGE[y, k.k]
     bound = bind(Pipeline([f.over(y=(0, 2048))]), {"image": (2048, extent)})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1))), lanes, 1)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1))), lanes, 1)
     assert found["missed_accesses"] == pytest.approx(missed * 2048 * extent)
 
 
@@ -564,7 +566,7 @@ def test_lanes_that_the_second_level_cannot_keep_fetch_their_lines_again() -> No
     f[y] += IMAGE[y, k.k]
     bound = bind(Pipeline([f.over(y=(0, 8192))]), {"image": (8192, 1024)})
     target = replace(CPU, shared_per_sm=1 << 19)  # 1 MB: 256 lines of those that 4 KB set apart
-    kernel = Featurizer(bound, target), Structure((StageId("f", 0), StageId("f", 1)))
+    kernel = Featurizer(bound, target), KernelSketch((StageId("f", 0), StageId("f", 1)))
     few, half, many = (counts_of(*kernel, lanes, 1)["cache_bytes"] for lanes in (128, 320, 512))
     assert few < 1.1 * 4 * 8192 * 1024
     assert half - few == pytest.approx(0.5 * 64 * 8192 * 1024, rel=0.01)
@@ -576,7 +578,7 @@ def test_lanes_that_data_send_to_a_few_rows_find_their_lines_again() -> None:
     plane = clamp(cast(int32, IMAGE[y, x]), 0, 7)
     f[y, x] = sum((table[plane, y, x // 8 + 1024 * k] for k in range(1, 16)), table[plane, y, x // 8])
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W), "table": (8, H, 1 << 14)})
-    counts = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 1, W, 1, 1)
+    counts = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 1, W, 1, 1)
     assert counts["cache_bytes"] < 2 * 4 * (16 * 8 * H * W // 8 + 2 * H * W)
 
 
@@ -585,7 +587,7 @@ def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction()
     f[y] = 0.0
     f[y] += IMAGE[y, k.k]
     bound = bind(Pipeline([f.over(y=(0, 2048))]), {"image": (2048, 1024)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
     one, two = (counts_of(*kernel, 8, points)["missed_accesses"] for points in (1, 2))
     assert one == 0 < two
 
@@ -618,8 +620,8 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     featurizer = Featurizer(bound, CPU)
     inlined = frozenset(set(bound.funcs) - {"f", "g"})
-    fused = Structure((StageId("f"),), (Spot("g", Level.BLOCK, StageId("f")),), inlined)
-    alone = Structure((StageId("g"),), inlined=inlined)
+    fused = KernelSketch((StageId("f"),), (ComputeLocation("g", Level.BLOCK, StageId("f")),), inlined)
+    alone = KernelSketch((StageId("g"),), inlined=inlined)
     models = [featurizer.model(s) for s in (fused, alone)]
     tables = [np.array([[2, 64, 4, 1, 3, 64], [2, 128, 8, 1, 3, 128]], np.int64), np.array([[4, 256, 1, 1]], np.int64)]
     cpu = CpuModel(CPU)

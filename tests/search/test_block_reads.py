@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
-from autosched.featurize.pipeline_tables import BatchEvaluation
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import Host
 from autosched.lang.dtypes import float32, int32
 from autosched.lang.expr import Var
@@ -31,16 +31,16 @@ z, y, x = Var("z"), Var("y"), Var("x")
 VOLUME, IMAGE = Input("volume", float32, 3), Input("image", float32, 2)
 
 
-def stencil(depth: int, height: int, width: int) -> tuple[Featurizer, Structure]:
+def stencil(depth: int, height: int, width: int) -> tuple[Featurizer, KernelSketch]:
     """Return a kernel that reads three planes and two rows of a volume for each point."""
     f = Func("f")
     f[z, y, x] = VOLUME[z, y, x] + VOLUME[z + 1, y, x] + VOLUME[z + 2, y, x] + VOLUME[z, y + 1, x]
     pipeline = Pipeline([f.over(z=(0, depth), y=(0, height), x=(0, width))])
     bound = bind(pipeline, {"volume": (depth + 2, height + 1, width)})
-    return Featurizer(bound, CPU), Structure((StageId("f"),))
+    return Featurizer(bound, CPU), KernelSketch((StageId("f"),))
 
 
-def evaluated(kernel: tuple[Featurizer, Structure], *params: int) -> BatchEvaluation:
+def evaluated(kernel: tuple[Featurizer, KernelSketch], *params: int) -> BatchEvaluation:
     featurizer, structure = kernel
     return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
 
@@ -69,7 +69,7 @@ def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) ->
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + g[y + 2, x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (66, 128)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), (Spot("g", level, StageId("f")),))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),), (ComputeLocation("g", level, StageId("f")),))
     own = (1, 32) if level is Level.BLOCK else ()
     found = read_by_blocks(evaluated(kernel, 2, 32, 4, 1, *own))
     assert found.read.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
@@ -84,7 +84,10 @@ def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> No
     total[y] += IMAGE[y, k.k]
     f[y, x] = IMAGE[y, x] / total[y]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128)})
-    kernel = Featurizer(bound, CPU), Structure((StageId("f"),), (Spot("total", Level.BLOCK, StageId("f")),))
+    kernel = (
+        Featurizer(bound, CPU),
+        KernelSketch((StageId("f"),), (ComputeLocation("total", Level.BLOCK, StageId("f")),)),
+    )
     found = read_by_blocks(evaluated(kernel, 4, 32, 1, 1, 4, 1))
     assert found.read.tolist() == [
         [4 * 4 * 32, 4 * 4 * 128, 4 * 64 * 128], [0, 0, 0], [4 * 4 * 128, 4 * 4 * 128, 4 * 64 * 128]
@@ -95,7 +98,7 @@ def test_data_choose_no_more_than_there_is() -> None:
     f, table = Func("f"), Input("table", float32, 2)
     f[y, x] = table[clamp(cast(int32, IMAGE[y, x]), 0, 7), x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128), "table": (8, 128)})
-    found = read_by_blocks(evaluated((Featurizer(bound, CPU), Structure((StageId("f"),))), 64, 32, 1, 1))
+    found = read_by_blocks(evaluated((Featurizer(bound, CPU), KernelSketch((StageId("f"),))), 64, 32, 1, 1))
     assert found.read[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
 
 

@@ -13,7 +13,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.errors import InputError
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import SMALL
 from autosched.schedule.legality.validate import violations

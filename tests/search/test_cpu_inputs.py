@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.featurize.structure import Spot
+from autosched.featurize.sketch.sketch import ComputeLocation
 from autosched.lang.func import Func
 from autosched.model.prior import prior_for
 from autosched.schedule.types import Level, StageId
@@ -24,7 +24,7 @@ def two_nests() -> LaneRows:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2 + 1
     f[y, x] = g[y, x] + 1
-    return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(Spot("g", Level.BLOCK, StageId("f")),))
+    return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(ComputeLocation("g", Level.BLOCK, StageId("f")),))
 
 
 def told(rows: LaneRows, *seconds: float) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.lang.expr import Expr
 from autosched.lang.func import Func
 from autosched.lang.functions import select
@@ -17,7 +17,7 @@ from autosched.search.lane_work import LaneWork, LaneWorks
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, x, y
 
 
-def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, Structure]:
+def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, KernelSketch]:
     """Return the kernel of a sum of loads at ``step * x`` and offsets, from an image that is clamped in x."""
     around, f = IMAGE.clamped(x=(0, W)), Func("f")
     value = around[y, step * x + offsets[0]]
@@ -25,10 +25,10 @@ def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, S
         value += around[y, step * x + offset]
     f[y, x] = value
     bound = bind(Pipeline([f.over(y=(0, H), x=(first, W))]), {"image": (H, W)})
-    return Featurizer(bound, CPU), Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
+    return Featurizer(bound, CPU), KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
 
 
-def work_of(kernel: tuple[Featurizer, Structure]) -> LaneWork:
+def work_of(kernel: tuple[Featurizer, KernelSketch]) -> LaneWork:
     featurizer, structure = kernel
     return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
 
@@ -42,7 +42,9 @@ def work_of(kernel: tuple[Featurizer, Structure]) -> LaneWork:
         (clamped(-3, step=2), 2, W // 2 - 2, W),  # 2x - 3 is in the image for x = 2 ... W/2 + 1
     ],
 )
-def test_lanes_whose_indices_are_clamped(kernel: tuple[Featurizer, Structure], low: int, high: int, whole: int) -> None:
+def test_lanes_whose_indices_are_clamped(
+    kernel: tuple[Featurizer, KernelSketch], low: int, high: int, whole: int
+) -> None:
     work = work_of(kernel)
     assert (work.low, work.high, work.whole) == (low, high, whole)
 
@@ -73,7 +75,7 @@ def test_conditions_on_the_place_set_lanes_at_ends_apart(condition: Expr, low: i
     f = Func("f")
     f[y, x] = select(condition, IMAGE[y, x] + 1, 0.0)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    work = work_of((Featurizer(bound, CPU), Structure((StageId("f"),))))
+    work = work_of((Featurizer(bound, CPU), KernelSketch((StageId("f"),))))
     assert (work.low, work.high) == (low, high)
 
 
@@ -83,8 +85,8 @@ def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
     h[y, x] = g[y, x] % 3.0  # for which there is no vector instruction
     f[y, x] = h[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W + 1)})
-    inside = Structure((StageId("h"),), (Spot("g", Level.THREAD, StageId("h")),))
-    apart = Structure((StageId("h"),), (Spot("g", Level.BLOCK, StageId("h")),))
+    inside = KernelSketch((StageId("h"),), (ComputeLocation("g", Level.THREAD, StageId("h")),))
+    apart = KernelSketch((StageId("h"),), (ComputeLocation("g", Level.BLOCK, StageId("h")),))
     featurizer = Featurizer(bound, CPU)
     joined, divided = counts_of(featurizer, inside, 1, 256, 1, 1), counts_of(featurizer, apart, 1, 256, 1, 1, 1, 256)
     assert joined["vector_arithmetic"] == 0 < joined["scalar"]
@@ -97,7 +99,7 @@ def test_what_is_computed_before_the_loops_of_its_consumer_has_a_lane_loop_of_it
     h[y, x] = (g[y, x] + g[y + 1, x]) % 3.0
     f[y, x] = h[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
-    inside = Structure((StageId("h"),), (Spot("g", Level.THREAD, StageId("h")),))
+    inside = KernelSketch((StageId("h"),), (ComputeLocation("g", Level.THREAD, StageId("h")),))
     assert counts_of(Featurizer(bound, CPU), inside, 1, 256, 1, 1)["vector_arithmetic"] > 0
 
 
@@ -108,8 +110,8 @@ def test_lanes_of_what_only_other_members_read_move_as_these_do() -> None:
     high[y, x] = deep[y, x] + 1
     f[y, x] = low[y, x] * high[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 2 * W)})
-    spots = tuple(Spot(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
-    featurizer, structure = Featurizer(bound, CPU), Structure((StageId("f"),), spots)
+    spots = tuple(ComputeLocation(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
+    featurizer, structure = Featurizer(bound, CPU), KernelSketch((StageId("f"),), spots)
     work = LaneWorks(featurizer.model(structure), {}).of(StageId("deep"), "x")
     assert (work.near, work.stride, work.fixed, work.arithmetic) == (1, 2, 0, 1)
     assert counts_of(featurizer, structure, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W

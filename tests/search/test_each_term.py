@@ -12,8 +12,8 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Schedule, StageId
 from autosched.search.analytical import AnalyticalModel
@@ -35,7 +35,7 @@ def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
     return bind(app.build(), app.shapes(sizes))
 
 
-def places(bound: BoundPipeline, structure: Structure, func: str) -> list[tuple[str, int, bool]]:
+def places(bound: BoundPipeline, structure: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
     found = Places(Featurizer(bound, H200)).at_thread(structure, func)
     spots = [s.spot(func) for s in found]
     return [(str(s.host), s.enclosing, s.each_term) for s in spots if s is not None]
@@ -47,7 +47,7 @@ def each_term(schedule: Schedule) -> list[str]:
 
 def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:
     bound = weighted()
-    sums = Structure((StageId("total"), StageId("total", 1)))
+    sums = KernelSketch((StageId("total"), StageId("total", 1)))
     expected = [("total.1", 0, False), ("total.1", 0, True), ("total.1", 1, False), ("total.1", 2, False)]
     assert places(bound, sums, "weight") == expected
     (_, outside, inside, *_) = [sums, *Places(Featurizer(bound, H200)).at_thread(sums, "weight")]
@@ -63,7 +63,7 @@ def test_what_is_the_same_for_all_terms_is_computed_outside_of_them() -> None:
     total[y, x] += gain[y] * table[r.k, x]
     out[y, x] = total[y, x] * gain[y]
     bound = bind(Pipeline([out.over(y=(0, 30), x=(0, 30))]), {"table": (30, 30)})
-    sums = Structure((StageId("total"), StageId("total", 1)))
+    sums = KernelSketch((StageId("total"), StageId("total", 1)))
     assert places(bound, sums, "gain") == [("total.1", 0, False), ("total.1", 1, False), ("total.1", 2, False)]
 
 

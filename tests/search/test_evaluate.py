@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from autosched.featurize.model import KernelModel
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.cost import all_comparable, comparable
 from autosched.search.decide import Decider
@@ -21,7 +21,7 @@ from autosched.search.state import Piece, alike_tilings, layer_key
 from autosched.search.together import Kernel, finish
 from tests.featurize.drawing import H200, bound_app, drawn_states
 
-Candidates = dict[KernelModel, list[tuple[int, ...]]]
+Candidates = dict[SketchFeaturizer, list[tuple[int, ...]]]
 
 
 def evaluator_of(name: str) -> Evaluator:
@@ -30,7 +30,7 @@ def evaluator_of(name: str) -> Evaluator:
 
 def candidates(evaluator: Evaluator) -> Candidates:
     """Return kernels of random states, each with more threads and more points of a thread, too."""
-    found: dict[KernelModel, set[tuple[int, ...]]] = {}
+    found: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):
         for p in state.pieces:
             more = (tuple(min(n * times, 64) for n in p.params) for times in (1, 2, 4))

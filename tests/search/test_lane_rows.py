@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import NestOrder, Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, NestOrder
 from autosched.lang.dtypes import float16, float32
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
@@ -26,10 +26,12 @@ a, b = Var("a"), Var("b")
 HALVES = Input("halves", float16, 2)
 
 
-def rows_of(func: Func, *params: int, spots: tuple[Spot, ...] = (), inlined: frozenset[str] = frozenset()) -> LaneRows:
+def rows_of(
+    func: Func, *params: int, spots: tuple[ComputeLocation, ...] = (), inlined: frozenset[str] = frozenset()
+) -> LaneRows:
     """Return the nests of a kernel of H x W points, whatever the names of its dimensions."""
     bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
-    found = evaluated(Featurizer(bound, CPU), Structure((StageId(func.name),), spots, inlined), *params)
+    found = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), spots, inlined), *params)
     return lane_rows(found, lambda model: KernelWork(model, {}))
 
 
@@ -72,7 +74,7 @@ def test_lanes_beyond_a_mirrored_end_are_fewer_where_they_lie_apart(step: int) -
     around, f = IMAGE.mirrored_without_edge(), Func("f")
     f[y, x] = around[y, step * x + 6]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W // step))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
     beyond = sum(step * lane + 6 >= W for lane in range(W // step))
     assert LaneWorks(model, {}).of(StageId("f"), "x").high == beyond
 
@@ -88,7 +90,7 @@ def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
     assert borders(y, x) == borders(a, b) == borders(x, y) == 1 / 16
 
 
-def of_columns(*spots: Spot) -> LaneRows:
+def of_columns(*spots: ComputeLocation) -> LaneRows:
     """Return the nests of a kernel whose Member has the dimensions of the root the other way round."""
     around, g, f, h = IMAGE.wrapped(), Func("g"), Func("f"), Func("h")
     g[x, y] = around[y, x + 2] * 2
@@ -101,8 +103,8 @@ def of_columns(*spots: Spot) -> LaneRows:
 @pytest.mark.parametrize("through", [False, True])
 def test_members_are_cut_off_and_at_borders_where_the_root_is(through: bool) -> None:
     """Blocks of 4 x 40 points: 26 in a row, the last of 24; the Member's lanes go along y, of which none is cut off."""
-    block = Spot("g", Level.BLOCK, StageId("f"))
-    found = of_columns(block, *([Spot("h", Level.THREAD, StageId("f"))] if through else []))
+    block = ComputeLocation("g", Level.BLOCK, StageId("f"))
+    found = of_columns(block, *([ComputeLocation("h", Level.THREAD, StageId("f"))] if through else []))
     assert found.cut[0] == 1 / 26 and found.left[0] == 24
     assert found.cut[1] == 0 and found.left[1] == found.lanes[1] == 4
     assert found.borders[1] == pytest.approx(1 / 26)
@@ -125,7 +127,7 @@ def test_terms_wait_for_those_before_them_only(earlier: object, waits: float) ->
     f[y, x] = IMAGE[y, x]
     f[k.k, x] += f[earlier(k.k), x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    work = LaneWorks(Featurizer(bound, CPU).model(Structure((StageId("f", 1),))), {}).of(StageId("f", 1), "x")
+    work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),))), {}).of(StageId("f", 1), "x")
     assert work.scans == waits
 
 
@@ -134,7 +136,7 @@ def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
     f[y, x] = IMAGE[y, x]
     f[H - 1 - k.k, x] += f[H - k.k, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
 
 
@@ -143,7 +145,7 @@ def test_loops_of_one_term_are_not_the_innermost() -> None:
     f[y, x] = IMAGE[y, x]
     f[k.y, x] += f[k.y - 1, x] * (k.one + 1.0)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
 
 
@@ -152,7 +154,7 @@ def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
     f[y, x] = IMAGE[y, x]
     f[k.k, x] += f[k.k - 30, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 0
 
 
@@ -162,7 +164,7 @@ def test_no_count_is_negative_where_sums_of_several_points_lie_side_by_side(poin
     f[y, x] = 0.0
     f[y, x] += IMAGE[y, x + k.k]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W + 2)})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f", 1),)), 1, 64, 1, points)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f", 1),)), 1, 64, 1, points)
     assert min(found.values()) >= 0
 
 
@@ -171,7 +173,7 @@ def test_only_the_innermost_terms_wait() -> None:
     f[y, x] = IMAGE[y, x]
     f[k.y, k.x] += f[k.y - 1, k.x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    model = Featurizer(bound, CPU).model(Structure((StageId("f", 1),)))
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
     assert LaneWorks(model, {}).of(StageId("f", 1), None).scans == 0
 
 
@@ -182,7 +184,7 @@ def test_steps_and_points_of_lanes_multiply(step: int, points: int, shuffled: bo
     f = Func("f")
     f[y, x] = IMAGE[y, step * x] * 2
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 4 * W)})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 64 // points, 1, points)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 4, 64 // points, 1, points)
     assert (found["gathered_accesses"] > 0) != shuffled
 
 
@@ -207,7 +209,7 @@ def test_where_gcc_forms_vectors_of_lanes_evenly_far_apart(
     f[y, x] = load(x, y) * 2
     pipeline = Pipeline([f.over(y=(0, H), x=(0, 192))])
     bound = bind(pipeline, {i.name: (1024, 8192) for i in pipeline.inputs})
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),)), 4, 32, 1, points)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 4, 32, 1, points)
     assert (found["vector_arithmetic"] > 0) == vectors
 
 
@@ -226,7 +228,7 @@ def test_few_lanes_far_apart_are_unrolled_and_vectors_formed_of_the_loop_around(
     f[y, x] = IMAGE[y, x] * 2 + 1
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     along_columns = NestOrder(StageId("f"), threads=("y", "x"))
-    found = counts_of(Featurizer(bound, CPU), Structure((StageId("f"),), orders=(along_columns,)), *threads, 1, 1)
+    found = counts_of(Featurizer(bound, CPU), KernelSketch((StageId("f"),), orders=(along_columns,)), *threads, 1, 1)
     assert found["scattered_accesses"] == (0 if vectors else 2 * H * W)
     assert (found["vector_accesses"] == 2 * H * W / 16) == vectors
 
@@ -240,7 +242,7 @@ def batched(loads: str, *params: int) -> LaneRows:
     sizes = {"z": 8, "x": 64, "k": 64}
     shapes = {"left": (8, 16, 64), "right": tuple(sizes[d] for d in loads)}
     bound = bind(Pipeline([f.over(z=(0, 8), y=(0, 16), x=(0, 64))]), shapes)
-    kernel = Featurizer(bound, CPU), Structure((StageId("f", 0), StageId("f", 1)))
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
     return lane_rows(evaluated(*kernel, *params), lambda model: KernelWork(model, {}))
 
 
@@ -268,6 +270,7 @@ def test_what_is_stored_far_apart_is_not_shared() -> None:
     f[y, x] = IMAGE[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, 8))]), {"image": (H, 8)})
     found = lane_rows(
-        evaluated(Featurizer(bound, CPU), Structure((StageId("f"),)), 32, 1, 1, 4), lambda model: KernelWork(model, {})
+        evaluated(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 32, 1, 1, 4),
+        lambda model: KernelWork(model, {}),
     )
     assert found.of("even")[0] > 0 and not found.all_shared[0]

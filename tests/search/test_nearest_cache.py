@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer, KernelModel
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.dtypes import DType, float32, uint8
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast
@@ -24,17 +24,17 @@ HEIGHT = 64
 STAGE = StageId("f")
 
 
-def column(taps: int, width: int, dtype: DType = float32) -> tuple[Featurizer, Structure]:
+def column(taps: int, width: int, dtype: DType = float32) -> tuple[Featurizer, KernelSketch]:
     """Return the kernel of a sum of so many rows, of images so wide."""
     image, f = Input("image", dtype, 2), Func("f")
     first, *others = [cast(float32, image[y + k, x]) for k in range(taps)]
     f[y, x] = sum(others, first)
     bound = bind(Pipeline([f.over(y=(0, HEIGHT), x=(0, width))]), {"image": (HEIGHT + taps - 1, width)})
-    return Featurizer(bound, CPU), Structure((STAGE,))
+    return Featurizer(bound, CPU), KernelSketch((STAGE,))
 
 
-def lost(kernel: tuple[Featurizer, Structure], rows: int, ways: int = 8) -> float:
-    model: KernelModel = kernel[0].model(kernel[1])
+def lost(kernel: tuple[Featurizer, KernelSketch], rows: int, ways: int = 8) -> float:
+    model: SketchFeaturizer = kernel[0].model(kernel[1])
     return rows * accesses_lost(model, LaneWorks(model, {}), STAGE, "x", "y", rows, ways)
 
 
@@ -66,7 +66,7 @@ def test_elements_of_a_row_that_lie_side_by_side_take_one_line() -> None:
     first, *others = [image[y + k, x + dx] for k in range(5) for dx in range(3)]
     f[y, x] = sum(others, first)
     bound = bind(Pipeline([f.over(y=(0, HEIGHT), x=(0, 1022))]), {"image": (HEIGHT + 4, 1024)})
-    assert lost((Featurizer(bound, CPU), Structure((STAGE,))), 1) == 0
+    assert lost((Featurizer(bound, CPU), KernelSketch((STAGE,))), 1) == 0
 
 
 def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:

@@ -12,7 +12,7 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.reference import interpret
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level
@@ -202,7 +202,7 @@ def test_windows_hold_every_func_once_with_its_neighbours() -> None:
     assert all(len(w) <= 8 for w in seen)
 
 
-def places(structure: Structure) -> Structure:
+def places(structure: KernelSketch) -> KernelSketch:
     """Return a structure with tiles that begin anywhere."""
     for spot in structure.spots:
         structure = with_alignment(structure, spot.func, None)

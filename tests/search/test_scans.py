@@ -10,9 +10,9 @@ from autosched import interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.apps import get_app
-from autosched.featurize.build import build_kernel
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.measure.simulated.simulate import simulate
 from autosched.report.prediction import predict
 from autosched.runtime.compile.nvrtc import have_nvrtc

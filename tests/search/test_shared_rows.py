@@ -12,9 +12,9 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
-from autosched.featurize.describe import describe_kernel, described_points
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.lang.dtypes import float32, int32
 from autosched.lang.expr import Expr
 from autosched.lang.func import Func, Input
@@ -110,7 +110,7 @@ def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
 
 def test_counts_are_those_of_groups_of_rows() -> None:
     bound = bind(Pipeline([stencil().over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    structure = Structure((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
+    structure = KernelSketch((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
     alone, four = (counts_of(Featurizer(bound, CPU), structure, *params) for params in (ONE, FOUR))
     vectors = H * W / 16
     assert alone["vector_accesses"] == pytest.approx(26 * vectors)

@@ -7,10 +7,10 @@ import numpy as np
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.describe import describe_kernel
-from autosched.featurize.model import Featurizer
+from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, StageId, TileAlignment
 from autosched.search.align import alignments, with_alignment
@@ -48,7 +48,7 @@ def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
     return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
 
 
-def state_with(evaluator: Evaluator, structure: Structure, params: tuple[int, ...]) -> State:
+def state_with(evaluator: Evaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
     evaluator.evaluate([(structure, params)])
     cost = evaluator.known(structure, params).cost
     levels = {"out": Level.ROOT, "near": Level.BLOCK if structure.spot("near") else Level.INLINE}
@@ -58,7 +58,7 @@ def state_with(evaluator: Evaluator, structure: Structure, params: tuple[int, ..
 def test_a_source_that_is_read_often_is_copied() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
-    plain = Structure((OUT,), (), frozenset({"near"}))
+    plain = KernelSketch((OUT,), (), frozenset({"near"}))
     state = state_with(evaluator, plain, (8, 32, 1, 1))
     assert stager.sources(plain) == ["img"]
     staged = stager.staged(state)
@@ -75,7 +75,7 @@ def test_a_source_that_is_read_often_is_copied() -> None:
 def test_kernels_with_copies_cost_the_same_alone_and_beside_others() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
-    plain = Structure((OUT,), (), frozenset({"near"}))
+    plain = KernelSketch((OUT,), (), frozenset({"near"}))
     variants = stager.variants((plain, (8, 32, 1, 1)), "img")
     evaluator.evaluate([(plain, (8, 32, 1, 1)), *variants, (plain, (4, 32, 1, 2))])
     again, _ = parts(bound)
@@ -86,7 +86,7 @@ def test_kernels_with_copies_cost_the_same_alone_and_beside_others() -> None:
 
 def test_tiles_are_aligned_to_what_they_read() -> None:
     bound = wide()
-    structure = Structure((OUT,), (Spot("near", Level.BLOCK, OUT),))
+    structure = KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),))
     model = Featurizer(bound, H200).model(structure)
     assert alignments(model, "near") == [TileAlignment(4, 3)]
     aligned = Featurizer(bound, H200).model(with_alignment(structure, "near", TileAlignment(4, 3)))
@@ -100,10 +100,12 @@ def test_tiles_are_aligned_to_what_they_read() -> None:
 def test_what_is_held_keeps_its_alignment() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
-    structure = with_alignment(Structure((OUT,), (Spot("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3))
+    structure = with_alignment(
+        KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
+    )
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
     held = held_decisions(stager.decider.places, state)
-    root = state_with(evaluator, Structure((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
+    root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
     stager.decider.prefetch([root], decision)
     (option,) = offer(stager.decider, root, decision, held["near"], members=True)

@@ -11,8 +11,8 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
-from autosched.featurize.pipeline_tables import BatchEvaluation
 from autosched.featurize.schema import INDEX
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.lower.program import lower
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.legality.validate import kernel_violations, violations

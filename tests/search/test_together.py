@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from autosched.featurize.model import KernelModel
+from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX, NAMES
 from autosched.search.analytical import AnalyticalModel
 from autosched.search.beam import BeamSearch
@@ -61,7 +61,7 @@ def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
 def test_features_that_are_not_asked_for_do_not_matter(name: str) -> None:
     """Neither to the analytical model nor to pruning."""
     evaluator = evaluator_of(name)
-    chosen: dict[KernelModel, set[tuple[int, ...]]] = {}
+    chosen: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):
         for p in state.pieces:
             chosen.setdefault(evaluator.kernel_model(p.structure), set()).add(p.params)

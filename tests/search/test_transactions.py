@@ -7,7 +7,7 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.structure import Structure
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, StageId
 from autosched.search.analytical import AnalyticalModel
@@ -50,7 +50,7 @@ def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
 
 
 def inlined(evaluator: Evaluator) -> State:
-    structure = Structure((OUT,), (), frozenset({"bright"}))
+    structure = KernelSketch((OUT,), (), frozenset({"bright"}))
     evaluator.evaluate([(structure, TILES)])
     cost = evaluator.known(structure, TILES).cost
     levels = {"out": Level.ROOT, "bright": Level.INLINE}

@@ -7,8 +7,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, exp, float32
 from autosched.analysis.bind import bind
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
 from autosched.search.prune import REASONS, reasons_of
 from autosched.search.settings import SearchSettings
@@ -30,9 +30,9 @@ def test_terms_of_a_host_that_stay_a_loop_are_no_copies(terms: int, each_term: b
     total[n] += exp(-distance[sample.s, n])
     bound = bind(Pipeline([total.over(n=(0, 4096))]), {"queries": (4, 4096), "samples": (terms, 4)})
     host = StageId("total", 1)
-    spot = Spot("distance", Level.THREAD, host, each_term=each_term)
+    spot = ComputeLocation("distance", Level.THREAD, host, each_term=each_term)
     featurizer = Featurizer(bound, CPU)
-    model = featurizer.model(Structure((StageId("total"), host), (spot,)))
+    model = featurizer.model(KernelSketch((StageId("total"), host), (spot,)))
     found = featurizer.evaluate([model], [np.array([(256, 1)], np.int64)])
     reason = int(reasons_of(found, SearchSettings(), CPU)[0])
     assert (reason > 0) == pruned, REASONS[reason]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
 from autosched.search.sioutas.cost import GroupPricer, Priced, Rules
 from autosched.search.sioutas.work import Read
@@ -17,7 +17,7 @@ from tests.schedule.building import blur_pipeline
 from tests.search.sioutas.pipelines import pair
 
 OUT = StageId("out")
-GROUP = Structure((OUT,), (Spot("mid", Level.BLOCK, OUT),))
+GROUP = KernelSketch((OUT,), (ComputeLocation("mid", Level.BLOCK, OUT),))
 TURING = get_target("rtx-2080-ti")
 
 
@@ -71,7 +71,7 @@ def test_costs_ascend_and_what_leaves_multiprocessors_idle_is_out() -> None:
 
 def test_rules_are_lowered_where_nothing_keeps_them() -> None:
     bound = bind(blur_pipeline(), {"img": (9, 7)})
-    priced = GroupPricer(bound, TURING).price(Structure((OUT,), (), frozenset({"img_clamped"})), final=True)
+    priced = GroupPricer(bound, TURING).price(KernelSketch((OUT,), (), frozenset({"img_clamped"})), final=True)
     assert priced.rules.multiprocessors == 9  # a tile of one row: the 9 rows are what is tiled
     assert not priced.rules.whole_warps
     assert len(priced.params) == 1
@@ -79,7 +79,7 @@ def test_rules_are_lowered_where_nothing_keeps_them() -> None:
 
 def test_a_merged_group_must_keep_the_rules_of_its_output() -> None:
     pricer = GroupPricer(pair(), TURING)
-    alone = pricer.price(Structure((OUT,))).rules
+    alone = pricer.price(KernelSketch((OUT,))).rules
     assert alone == Rules(68, 0.1, False)
     strict = Rules(300, 0.1, False)  # more than the 68 multiprocessors can be active
     assert pricer.price(GROUP, rules=alone).cost < math.inf

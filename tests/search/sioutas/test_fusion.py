@@ -7,9 +7,9 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32, sum
 from autosched.analysis.bind import bind
-from autosched.featurize.build import build_kernel
-from autosched.featurize.model import Featurizer
-from autosched.featurize.structure import Spot, Structure
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level, StageId
 from autosched.search.sioutas.fusion import NestedFusion, is_severe, overlap_dims
@@ -23,8 +23,8 @@ NONE: frozenset[str] = frozenset()
 def test_k_of_figure_4_moves_into_the_threads_of_w_and_w_stays() -> None:
     bound = bind(figure_4(), {"E": (512, 512)})
     z = StageId("Z")
-    spots = (Spot("K", Level.BLOCK, z), Spot("W", Level.BLOCK, z))
-    group = Structure((z,), spots, frozenset({"E_clamped", "H"}))
+    spots = (ComputeLocation("K", Level.BLOCK, z), ComputeLocation("W", Level.BLOCK, z))
+    group = KernelSketch((z,), spots, frozenset({"E_clamped", "H"}))
     # Z: 12 x 32 threads of one point; K: 16 rows of 32 for each of 3 channels; W: 16 rows (section 3: 32 x 16)
     params = np.array([12, 32, 1, 1, 1, 16, 32, 16, 32])
     featurizer = Featurizer(bound, H200)

@@ -11,7 +11,7 @@ from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app, load_apps
-from autosched.featurize.describe import describe_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
 from autosched.reference import interpret

@@ -1,0 +1,224 @@
+"""The points of many threads side by side: what each visits of an array, as rows of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autosched.featurize.accesses.offset_tables import OffsetTable
+from autosched.featurize.accesses.warp_transactions import SECTOR_BYTES
+from autosched.featurize.instructions.reduction_loops import MOST_REDUCTIONS
+from autosched.featurize.regions.nest_arrays import Bools, Ints
+from autosched.featurize.tables.growable_table import GrowableArray
+from autosched.featurize.tables.unique import unique_rows
+
+EVER = 1 << 40
+"""More iterations than any loop has."""
+
+
+class AccessTableRows:
+    """Constants and reductions of offset tables as arrays; ``Q`` dimensions of sources.
+
+    Attributes:
+        constants: ``int64[constants of all tables, Q]``.
+        first: ``int64[tables]``, first constant of each.
+        count: ``int64[tables]``, number of its constants.
+        reductions: ``int64[tables, reductions, 2 + Q]``: iterations, lowest value, and change of each index a step.
+        terms: ``int64[tables]``, number of its reductions; more than `MOST_REDUCTIONS` of them are left out.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = ranks
+        self.constants = GrowableArray((ranks,))
+        self.first = GrowableArray()
+        self.count = GrowableArray()
+        self.reductions = GrowableArray((MOST_REDUCTIONS, 2 + ranks))
+        self.terms = GrowableArray()
+
+    def update(self, tables: Sequence[OffsetTable]) -> None:
+        """Take over the tables that were added."""
+        for table in tables[len(self.first) :]:
+            constants = np.zeros((len(table.constants), self.ranks), np.int64)
+            constants[:, table.known] = table.constants
+            reductions = np.zeros((1, MOST_REDUCTIONS, 2 + self.ranks), np.int64)
+            reductions[:, :, 0] = 1
+            terms = len(table.reduced)
+            for k, loop in enumerate(table.reduced if terms <= MOST_REDUCTIONS else ()):
+                reductions[0, k, :2] = loop.extent, loop.lowest
+                reductions[0, k, 2:][table.known] = loop.change
+            self.first.extend(np.array([self.constants.extend(constants)]))
+            self.count.extend(np.array([len(constants)]))
+            self.reductions.extend(reductions)
+            self.terms.extend(np.array([terms]))
+
+
+@dataclass(frozen=True)
+class AccessPatternBatch:
+    """``N`` visits, each with ``J`` loops around ``Q`` indices; ``C`` dimensions are divided by threads.
+
+    Attributes:
+        tables: ``int64[N]``, constants of the accesses.
+        extents: ``int64[N, J]``, iterations.
+        change: ``int64[N, J, Q]``, change of each index a step.
+        base: ``int64[N, Q]``, what the loops add to it at the lowest point.
+        limits: ``int64[N, J, C]``, iterations that the last active thread of a dimension runs.
+        rolled: ``bool[N, J]``, which loops stay loops in compiled code, whose iterations share nothing.
+        alone: ``int64[N]``, the nest where one of its own loops does, so that it shares nothing with others; or -1.
+        apart: ``bool[N, J]``, reductions that are too long to be unrolled, and so not enumerated.
+    """
+
+    tables: Ints
+    extents: Ints
+    change: Ints
+    base: Ints
+    limits: Ints
+    rolled: Bools
+    alone: Ints
+    apart: Bools
+
+    @classmethod
+    def of(
+        cls, tables: Ints, rows: AccessTableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints, rolled: Bools,
+        nest: Ints, apart: Bools,
+    ) -> AccessPatternBatch:  # fmt: skip
+        """Return the visits of nests.
+
+        Args:
+            tables: ``int64[N]``.
+            rows: Of all tables.
+            loops: ``int64[N, L, 1 + 2 D]``, loops around the nests (see `NestArrays`).
+            factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
+            serial: ``int64[N, D]``, points of a thread.
+            limits: ``int64[N, C, D]``, points of the last active threads.
+            rolled: ``bool[N, J]``, which loops stay loops.
+            nest: ``int64[N]``, the nests.
+            apart: ``bool[N, J]``, which loops are not enumerated.
+        """
+        n, _, d = factors.shape
+        terms = rows.reductions.rows[tables]
+        own = factors.transpose(0, 2, 1)
+        change = [np.matmul(loops[:, :, 1 : 1 + d], own), terms[:, :, 2:], own]
+        last = [loops[:, :, 1 + d :] + 1, np.full((n, MOST_REDUCTIONS, d), EVER), limits.transpose(0, 2, 1)]
+        return cls(
+            tables,
+            np.concatenate([loops[:, :, 0] + 1, terms[:, :, 0], serial], axis=1),
+            np.concatenate(change, axis=1),
+            (terms[:, :, 1, None] * terms[:, :, 2:]).sum(axis=1),
+            np.concatenate(last, axis=1),
+            rolled,
+            np.where(rolled[:, loops.shape[1] :].any(axis=1), nest, -1),
+            apart,
+        )
+
+    def take(self, rows: slice) -> AccessPatternBatch:
+        """Return some of the visits."""
+        return AccessPatternBatch(
+            self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows],
+            self.rolled[rows], self.alone[rows], self.apart[rows],
+        )  # fmt: skip
+
+    @property
+    def length(self) -> Ints:
+        """Iterations of all loops that are enumerated, ``int64[N]``."""
+        return np.asarray(np.where(self.apart, 1, self.extents).prod(axis=1))
+
+    @property
+    def moving(self) -> Bools:
+        """Which loops move an index, ``bool[N, J]``."""
+        return np.asarray((self.extents > 1) & (self.change != 0).any(axis=2))
+
+    def enumerate(
+        self, rows: AccessTableRows, repeated: Bools, merged: Bools, folded: Bools, steps: Ints
+    ) -> AccessPoints:
+        """Return the accesses at every iteration of some loops, others staying at their first value.
+
+        Args:
+            rows: Of all tables.
+            repeated: ``bool[N, J]``, which loops.
+            merged: ``bool[N]``, of which visits equal accesses are put together on the way, as there are many.
+            folded: ``bool[N]``, of which visits only the byte in a sector matters, which is then the first index.
+            steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
+        """
+        extents = np.where(repeated, self.extents, 1)
+        change = self.change
+        count = rows.count.rows[self.tables]
+        owner = np.repeat(np.arange(len(count)), count)
+        at = np.arange(len(owner)) - (np.cumsum(count) - count - rows.first.rows[self.tables])[owner]
+        points = AccessPoints(
+            owner, rows.constants.rows[at] + self.base[owner], np.asarray((self.limits > 0).all(axis=1))[owner],
+            np.ones(len(owner), np.int64), np.zeros(len(owner), np.int64),
+        )  # fmt: skip
+        if folded.any():
+            change = _first_instead(change, (change * steps[:, None, :]).sum(axis=2), folded)
+            address = (points.every * steps[owner]).sum(axis=1)
+            points = replace(points, every=_first_instead(points.every, address, folded[owner]))
+        loops = np.flatnonzero((extents > 1).any(axis=0)).tolist()
+        for k in loops:
+            if k != loops[0] and merged.any():
+                points = points.merged(merged, folded)
+            points = points.repeated(extents[:, k], change[:, k], self.limits[:, k], self.rolled[:, k])
+        return points
+
+
+@dataclass(frozen=True)
+class AccessPoints:
+    """Accesses of some visits.
+
+    Attributes:
+        owner: ``int64[P]``, the visit, ascending.
+        every: ``int64[P, Q]``, the indices, floor divisions left out.
+        full: ``bool[P, C]``, whether the last active threads take part.
+        times: ``int64[P]``, how often.
+        iteration: ``int64[P]``, in which iteration of the loops that stay loops.
+    """
+
+    owner: Ints
+    every: Ints
+    full: Bools
+    times: Ints
+    iteration: Ints
+
+    def take(self, rows: Ints | Bools) -> AccessPoints:
+        """Return some of the accesses."""
+        return AccessPoints(self.owner[rows], self.every[rows], self.full[rows], self.times[rows], self.iteration[rows])
+
+    def repeated(self, extents: Ints, change: Ints, limits: Ints, rolled: Bools) -> AccessPoints:
+        """Return the accesses at every iteration of a loop, which all visits have, if only of one iteration.
+
+        Args:
+            extents: ``int64[N]``, its iterations.
+            change: ``int64[N, Q]``, change of each index a step.
+            limits: ``int64[N, C]``, iterations of the last active threads.
+            rolled: ``bool[N]``, whether it stays a loop.
+        """
+        each = extents[self.owner]
+        row = np.repeat(np.arange(len(each)), each)
+        at = (np.arange(len(row)) - np.repeat(np.cumsum(each) - each, each))[:, None]
+        found = self.take(row)
+        every = found.every + at * change[found.owner]
+        cut = (limits < extents[:, None]).any()
+        found = replace(found, every=every, full=found.full & (at < limits[found.owner]) if cut else found.full)
+        if rolled.any():
+            iteration = found.iteration * extents[found.owner] + at[:, 0]
+            found = replace(found, iteration=np.where(rolled[found.owner], iteration, found.iteration))
+        return found
+
+    def merged(self, which: Bools, folded: Bools) -> AccessPoints:
+        """Return accesses with equal ones of some patterns merged; ``bool[N]`` both, see `AccessPatternBatch.enumerate`."""
+        every = np.where(folded[self.owner][:, None], self.every % SECTOR_BYTES, self.every)
+        apart = np.where(which[self.owner], 0, np.arange(1, len(every) + 1))
+        rows = [self.owner[:, None], apart[:, None], every, self.full, self.iteration[:, None]]
+        _, first, number = unique_rows(np.concatenate(rows, axis=1))
+        times = np.bincount(number, self.times, len(first)).astype(np.int64)
+        order = np.argsort(first)
+        return replace(replace(self, every=every).take(first[order]), times=times[order])
+
+
+def _first_instead(indices: Ints, values: Ints, which: Bools) -> Ints:
+    """Return indices ``int64[X, ..., Q]``, some rows with a value in the first place and zeros elsewhere."""
+    found = indices.copy()
+    found[which] = 0
+    found[which, ..., 0] = values[which]
+    return found

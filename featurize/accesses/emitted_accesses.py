@@ -1,0 +1,70 @@
+"""Accesses as generated code makes them, loop by loop: for comparison with what the emulator counts.
+
+Lowering binds a value that is loaded to a name in the outermost scope where its address is known, but never outside a
+guard, and finds it under that name from then on, in later nests of the same threads too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autosched.featurize.accesses.thread_accesses import ThreadAccessPattern
+from autosched.featurize.regions.nest_geometry import Bools, Ints
+
+MOST_POINTS = 1 << 15
+"""With more iterations than this, floor divisions are taken to hide no loop."""
+
+_Key = tuple[frozenset[tuple[object, tuple[int, ...]]], tuple[int, ...]]
+
+
+def emitted_accesses(
+    visit: ThreadAccessPattern, earlier: Sequence[ThreadAccessPattern], apart: set[int]
+) -> tuple[Ints, Bools]:
+    """Return the indices that a visit loads, ``int64[P, K]``, and whether the last threads do, ``bool[P, C]``.
+
+    Args:
+        visit: The visit.
+        earlier: What the same threads visited before.
+        apart: Positions of loops that are counted later.
+    """
+    named: set[_Key] = set()
+    for v in earlier:
+        if not v.guarded:
+            named |= {_name(v, c, visit) for c in v.accesses.constants}
+    found, inside = [], []
+    for constant in visit.accesses.constants:
+        key = _name(visit, constant, visit)
+        if key in named:
+            continue
+        named.add(key)
+        moving = _moving(visit, constant, visit.rest)
+        repeated = range(len(visit.loops)) if visit.guarded else range(max(moving, default=-1) + 1)
+        every, full = visit.enumerate(constant[None], set(repeated) - apart)
+        found.append(every)
+        inside.append(full)
+    if not found:
+        k, c = visit.accesses.constants.shape[1], visit.tile.limits.shape[0]
+        return np.zeros((0, k), np.int64), np.zeros((0, c), bool)
+    return np.concatenate(found), np.concatenate(inside)
+
+
+def _moving(visit: ThreadAccessPattern, constant: Ints, rest: Ints | int) -> set[int]:
+    """Return positions of the loops that an address depends on: a floor division may hide one of few iterations."""
+    moving = visit.varying_loops()
+    if not visit.accesses.divides or visit.length > MOST_POINTS:
+        return moving
+    every, _ = visit.enumerate(constant[None], set(range(len(visit.loops))))
+    values = visit.accesses.canonical(every, rest)
+    values = values.reshape(*(p.extent for p in visit.loops), values.shape[-1])
+    return {k for k in moving if (np.diff(values, axis=k) != 0).any()}
+
+
+def _name(visit: ThreadAccessPattern, constant: Ints, reader: ThreadAccessPattern) -> _Key:
+    """Return what tells an access from others: the loops that move it, and where it is in their iterations."""
+    moving = _moving(visit, constant, reader.rest)
+    loops = frozenset((visit.loops[k].name, tuple(visit.loops[k].change.tolist())) for k in moving)
+    where = visit.accesses.divides and visit.length <= MOST_POINTS
+    every, _ = visit.enumerate((constant + visit.shift)[None], moving if where else set())
+    return loops, tuple(reader.accesses.canonical(every, reader.rest).reshape(-1).tolist())

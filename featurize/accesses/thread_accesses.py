@@ -1,0 +1,193 @@
+"""The accesses that one nest makes while one thread walks its loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
+from autosched.featurize.regions.nest_geometry import Bools, Ints, TileBox
+
+
+@dataclass(frozen=True, slots=True)
+class AccessLoop:
+    """A loop inside the thread: its lowest value, its iterations, and the change of each index a step."""
+
+    name: Hashable
+    lowest: int
+    extent: int
+    change: Ints
+    is_reduction: bool
+
+
+@dataclass(eq=False)
+class LoopedAccesses:
+    """A group of accesses with the loops of the nest it stands in.
+
+    Args:
+        group: The accesses.
+        nest: A name for the nest.
+        dims: Dimensions of the nest that have serial loops, outermost first.
+        reductions: Loops around them inside the thread, with lowest and highest value.
+
+    Attributes:
+        known: Positions of the affine indices; there are K.
+        rows: These.
+        quotients: ``int64[K]``, their floor divisors.
+        divides: Whether there is a floor division.
+        constants: ``int64[accesses, K]``.
+        reduced: The loops of the reductions.
+    """
+
+    group: AccessGroup
+    nest: Hashable
+    dims: Sequence[str]
+    reductions: Sequence[tuple[str, int, int]]
+    known: list[int] = field(init=False)
+    rows: list[AccessRow] = field(init=False)
+    quotients: Ints = field(init=False)
+    divides: bool = field(init=False)
+    constants: Ints = field(init=False)
+    reduced: list[AccessLoop] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = [k for k, r in enumerate(self.group.rows) if r is not None]
+        self.rows = [r for r in self.group.rows if r is not None]
+        self.quotients = np.array([r.quotient for r in self.rows], np.int64)
+        self.divides = any(r.quotient > 1 for r in self.rows)
+        offsets = np.array(self.group.offsets, np.int64).reshape(len(self.group.offsets), -1)
+        self.constants = offsets[:, self.known]
+        self._own = self._change_with(self.dims)
+        self.reduced = [
+            AccessLoop((self.nest, name), lo, hi + 1 - lo, self._change_with([name])[:, 0], True)
+            for name, lo, hi in self.reductions
+        ]
+
+    def _change_with(self, dims: Sequence[str]) -> Ints:
+        """Return the coefficients of some loops, ``int64[K, loops]``."""
+        found = np.zeros((len(self.rows), len(dims)), np.int64)
+        for k, r in enumerate(self.rows):
+            for name, c in r.coefficients:
+                if name in dims:
+                    found[k, list(dims).index(name)] = c
+        return found
+
+    def loops(
+        self, tile: TileBox, around: Sequence[Hashable], reduces: Sequence[bool], nest: Hashable
+    ) -> list[AccessLoop]:
+        """Return the loops of a visit, outermost first: those around the nest, its reductions, its own points.
+
+        Args:
+            tile: The thread's points.
+            around: Names of the loops around the nest.
+            reduces: Which of these are reductions.
+            nest: A name for the nest.
+        """
+        found = [AccessLoop(around[k], 0, n, self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
+        found += [
+            replace(loop, name=(nest, name)) for loop, (name, *_) in zip(self.reduced, self.reductions, strict=True)
+        ]
+        for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
+            found.append(AccessLoop((nest, d), 0, n, self._own[:, k], False))
+        return found
+
+    def canonical(self, every: Ints, rest: Ints | int) -> Ints:
+        """Return indices ``int64[..., K]`` such that different ones have different floor quotients, where it is known.
+
+        Args:
+            every: Indices before floor divisions.
+            rest: See `ThreadAccessPattern`.
+        """
+        if not self.divides:
+            return every
+        known = (self.quotients > 1) & (np.asarray(rest) >= 0)
+        found: Ints = np.where(known, (every + rest) // self.quotients * self.quotients - rest, every)
+        return found
+
+
+@dataclass(frozen=True)
+class ThreadAccessPattern:
+    """The accesses of one nest by one thread.
+
+    Attributes:
+        accesses: The group of accesses and the nest's loops.
+        tile: The thread's points.
+        around: Names of the loops around the nest, outermost first.
+        reduces: Which of these are reductions.
+        shift: ``int64[K]``, what to add to its indices (before floor divisions) to compare them with another's.
+        rest: ``int64[K]``, the remainder of each index before its floor division at the lowest point, where that is the
+            same for all threads and blocks; otherwise -1.
+        guarded: Whether it stands behind a guard.
+        rolled: Positions of loops that stay loops in compiled code, whose iterations share nothing.
+        nest: A name for the nest, where that of the accesses is of another one that accesses alike; or None.
+        loops: All loops inside the thread, outermost first.
+    """
+
+    accesses: LoopedAccesses
+    tile: TileBox
+    around: tuple[Hashable, ...] = ()
+    reduces: tuple[bool, ...] = ()
+    shift: Ints | int = 0
+    rest: Ints | int = -1
+    guarded: bool = False
+    rolled: frozenset[int] = frozenset()
+    nest: Hashable = None
+    loops: list[AccessLoop] = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.accesses.nest if self.nest is None else self.nest
+        object.__setattr__(self, "nest", own)
+        object.__setattr__(self, "loops", self.accesses.loops(self.tile, self.around, self.reduces, own))
+
+    @property
+    def length(self) -> int:
+        """Iterations of all loops together."""
+        return math.prod(p.extent for p in self.loops)
+
+    def varying_loops(self) -> set[int]:
+        """Return positions of loops that move an index, as far as floor divisions let it."""
+        return {k for k, p in enumerate(self.loops) if p.extent > 1 and p.change.any()}
+
+    def points(self, repeated: set[int]) -> tuple[Ints, Bools]:
+        """Return what some loops add to the indices, and which of their iterations the last threads run.
+
+        Args:
+            repeated: Positions of the loops; the others stay at their first value.
+
+        Returns:
+            ``int64[P, K]`` and ``bool[P, C]``.
+        """
+        shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
+        at: Ints = np.indices(shape, np.int64).reshape(len(shape), math.prod(shape)).T
+        start = np.array([p.lowest for p in self.loops], np.int64)
+        change = np.array([p.change for p in self.loops], np.int64).reshape(len(self.loops), len(self.accesses.rows))
+        own = at[:, len(self.loops) - len(self.tile.serial) :]
+        inside: Bools = np.all(own[:, None, :] < self.tile.limits[None], axis=2)
+        for k in range(len(self.tile.outer)):
+            inside &= at[:, k, None] < self.tile.outer_limits[k][None]
+        return (at + start) @ change, inside
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one of the nest's own loops stays a loop, so that it shares nothing with other nests."""
+        return any(k >= len(self.tile.outer) for k in self.rolled)
+
+    def iterations(self, constants: Ints, repeated: set[int]) -> Ints:
+        """Return in which iteration of the loops that stay loops each access of `enumerate` is, ``int64[P]``."""
+        shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
+        found = np.zeros(shape, np.int64)
+        for k in sorted(self.rolled & repeated):
+            at = np.arange(shape[k]).reshape(-1, *(1,) * (len(shape) - k - 1))
+            found = found * shape[k] + at
+        return np.tile(found.reshape(-1), len(constants))
+
+    def enumerate(self, constants: Ints, repeated: set[int]) -> tuple[Ints, Bools]:
+        """Return the indices of accesses at every iteration of some loops: ``int64[P, K]`` and ``bool[P, C]``."""
+        moved, inside = self.points(repeated)
+        every = constants[:, None, :] + moved[None]
+        full = np.broadcast_to(inside, (len(constants), *inside.shape))
+        rows = len(constants) * len(moved)
+        return every.reshape(rows, constants.shape[1]), full.reshape(rows, inside.shape[1])

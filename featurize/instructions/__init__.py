@@ -1,0 +1,4 @@
+"""Instruction counts of many candidates at once.
+
+Begin with `arithmetic_work`.
+"""

@@ -1,0 +1,167 @@
+"""Regions, threads and storage of all nests in the middle block, for candidates of many structures at once.
+
+The middle block stands for all blocks, as its tile is neither cut off at a border nor affected by one (Anderson,
+section 7.1). Sizes of buffers, which must suffice for every block, are the largest over the first, middle and last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.featurize.regions.nest_arrays import Bools, Ints, NestArrays
+from autosched.featurize.regions.nest_geometry import AXES, middle_block
+from autosched.featurize.regions.required_regions import RequiredRegions
+from autosched.featurize.tables.candidate_batch import Batch
+from autosched.featurize.tables.descriptor_tables import BLOCK, ROOT, THREAD, DescriptorTables
+from autosched.featurize.tables.growable_table import TableRows
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """All nests of ``M`` candidates.
+
+    Attributes:
+        nests: A row for each nest.
+        tile: ``int64[M, D]``, points of the root stages in one block.
+        count: ``int64[M, D]``, blocks in each dimension.
+        blocks: ``int64[M]``, blocks of the grid.
+        block: ``int64[M, 3]``, threads of a block in x, y, z.
+        thread_dims: ``int64[M]``, the most thread loops of more than one thread that any nest has.
+    """
+
+    nests: NestArrays
+    tile: Ints
+    count: Ints
+    blocks: Ints
+    block: Ints
+    thread_dims: Ints
+
+    def take(self, chosen: Bools, rows: Bools) -> Geometry:
+        """Return some candidates, ``bool[M]``, and their nests, ``bool[R]``."""
+        return Geometry(
+            self.nests.take(rows), self.tile[chosen], self.count[chosen], self.blocks[chosen], self.block[chosen],
+            self.thread_dims[chosen],
+        )  # fmt: skip
+
+
+def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions) -> Geometry:
+    """Return regions and threads of a batch's nests."""
+    plans = batch.plans
+    static = kinds.nests.of(batch.nests.take([p.nests for p in plans]))
+    rows = NestArrays.blank(static, kinds.dims, batch.loops)
+    candidate = batch.nests.candidate
+    tile, count = _grid(batch, static, rows)
+    where = batch.nests.take([p.demands for p in plans])
+    level = static["level"]
+    members = np.flatnonzero(level == BLOCK)
+    if len(members):
+        _place_in_blocks(batch, rows, demands, members, where[members], tile[candidate[members]])
+    walked = static["walked"] > 0  # an update need not walk every dimension
+    carriers = level != THREAD
+    for values in (rows.points, rows.covered, rows.serial):
+        values[~walked] = 1
+    rows.threads = -(-rows.points // rows.serial)
+    rows.partial = rows.points - rows.serial * (rows.threads - 1)
+    own = np.eye(kinds.dims, dtype=bool)[None]
+    rows.limits = np.where(own, rows.partial[:, None, :], rows.serial[:, None, :])
+    block, thread_dims = _axes(batch, rows, carriers)
+    rounds = batch.nests.take([p.rounds for p in plans])
+    for depth in range(1, int(rounds.max()) + 1):
+        inner = np.flatnonzero(rounds == depth)
+        _place_in_threads(rows, demands, inner, where[inner], batch.hosts[inner], walked[inner])
+    return Geometry(rows, tile, count, count.prod(axis=1), block, thread_dims)
+
+
+def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints]:
+    """Fill in the root nests, and return tile and blocks in each dimension, ``int64[M, D]``."""
+    first = batch.nests.start
+    dims = rows.low.shape[1]
+    ndims = static["ndims"][first]
+    at = np.arange(dims)
+    present = at < ndims[:, None]
+    threads = np.where(present, batch.params[:, :dims], 1)
+    serial = np.where(present, np.take_along_axis(batch.params, ndims[:, None] + at, axis=1), 1)
+    tile = threads * serial
+    sizes, lows = static["sizes"][first], static["lows"][first]
+    count = -(-sizes // tile)
+    roots = np.flatnonzero(static["level"] == ROOT)
+    c = batch.nests.candidate[roots]
+    low = (lows + middle_block(count) * tile)[c]
+    rows.low[roots] = low
+    rows.onward[roots] = np.where(count > 1, tile, 0)[c]
+    rows.points[roots] = np.minimum(tile[c], (lows + sizes)[c] - low)
+    rows.covered[roots] = rows.extents[roots] = tile[c]
+    rows.serial[roots] = serial[c]
+    return tile, count
+
+
+def _place_in_blocks(
+    batch: Batch, rows: NestArrays, demands: RequiredRegions, members: Ints, places: Ints, tile: Ints
+) -> None:  # fmt: skip
+    """Fill in the nests of BLOCK Members."""
+    extents, low, points, onward = demands.of_blocks(places, tile)
+    dims = rows.low.shape[1]
+    column = batch.nests.take([p.columns for p in batch.plans])[members]
+    at = np.arange(dims)
+    threads = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
+    present = at < rows.kinds["ndims"][members][:, None]
+    column = batch.nests.take([p.points for p in batch.plans])[members]
+    least = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
+    own_threads, own_points = rows.kinds["own_threads"][members], rows.kinds["own_points"][members]
+    threads = np.where(present, np.where(own_threads > 0, own_threads, threads), 1)
+    least = np.where(present, np.where(own_points > 0, own_points, least), 1)
+    terms = rows.kinds["terms_shared"][members] > 0  # which every block walks as a whole
+    sizes = rows.kinds["sizes"][members]
+    extents, points = np.where(terms, sizes, extents), np.where(terms, sizes, points)
+    low, onward = np.where(terms, rows.kinds["lows"][members], low), np.where(terms, 0, onward)
+    rows.low[members], rows.onward[members], rows.points[members] = low, onward, points
+    rows.extents[members] = extents
+    rows.serial[members] = np.maximum(-(-extents // threads), least)
+    rows.covered[members] = np.where(
+        (least > 1) & (rows.serial[members] == least), np.maximum(extents, threads * least), extents
+    )
+
+
+def _axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints, Ints]:
+    """Give each nest's thread loops the axes x, y, z in turn, those of one thread left out.
+
+    Returns the block ``int64[M, 3]`` and how many axes would be needed, ``int64[M]``.
+    """
+    own = np.flatnonzero(carriers)
+    order = rows.kinds["order"][own]
+    present = order >= 0
+    order = np.maximum(order, 0)
+    covering = np.take_along_axis(-(-rows.covered[own] // rows.serial[own]), order, axis=1)
+    lanes = np.take_along_axis(rows.kinds["lanes"][own], order, axis=1) > 0  # threadIdx.x, though one may do it all
+    moving = present & ((covering > 1) | lanes)
+    axis = np.cumsum(moving, axis=1) - 1
+    needed = np.zeros(len(carriers), np.int64)
+    needed[own] = moving.sum(axis=1)
+    n, k = np.nonzero(moving & (axis < AXES))
+    row, dim, a = own[n], order[n, k], axis[n, k]
+    whole = np.ones((len(carriers), AXES), np.int64)
+    whole[row, a] = covering[n, k]
+    rows.active[row, a] = rows.threads[row, dim]
+    rows.step[row, dim, a] = rows.serial[row, dim]
+    rows.axes[row, dim, a] = True
+    rows.entered = whole
+    start = batch.nests.start
+    return np.maximum.reduceat(whole, start, axis=0), np.maximum.reduceat(needed, start)
+
+
+def _place_in_threads(
+    rows: NestArrays, demands: RequiredRegions, inner: Ints, places: Ints, hosts: Ints, walked: Bools
+) -> None:  # fmt: skip
+    """Fill in nests inside threads; their hosts have been filled in."""
+    found = demands.of_threads(places, rows, hosts)
+    points = np.where(walked, found.extents, 1)
+    rows.low[inner], rows.onward[inner], rows.extents[inner] = found.low, found.onward, found.extents
+    rows.points[inner] = rows.covered[inner] = rows.serial[inner] = rows.partial[inner] = points
+    rows.step[inner], rows.limits[inner] = found.step, found.limits
+    for values in (rows.threads, rows.axes, rows.active, rows.entered):
+        values[inner] = values[hosts]
+    loops = min(rows.loops.shape[1], found.loops.shape[1])
+    rows.loops[inner, :loops] = found.loops[:, :loops]
+    rows.linear[inner] = found.linear

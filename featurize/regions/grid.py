@@ -1,0 +1,39 @@
+"""How the blocks of a kernel divide its root stages."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.featurize.sketch.sketch import KernelSketch, TileColumns, lane_sizes, tiled_dims
+from autosched.schedule.tilings import loop_sizes
+
+Ints = NDArray[np.int64]
+
+
+class BlockGrid:
+    """The dimensions that blocks divide.
+
+    Args:
+        bound: The pipeline.
+        structure: The kernel without tile sizes.
+        layout: Which columns of the parameters are which tile sizes.
+
+    Attributes:
+        dims: Names, outermost first.
+        sizes: ``int64[dims]``, points of each.
+    """
+
+    def __init__(self, bound: BoundPipeline, structure: KernelSketch, layout: TileColumns) -> None:
+        self.layout = layout
+        self.dims = tiled_dims(bound, structure.stages)
+        func = bound.funcs[structure.func]
+        sizes = loop_sizes(func, bound.stage(structure.func, structure.stages[0].number), func.extents)
+        sizes |= lane_sizes(bound, structure.stages)
+        self.sizes = np.array([max(sizes[d], 1) for d in self.dims], np.int64)
+
+    def blocks(self, params: Ints) -> tuple[Ints, Ints]:
+        """Return points of a block and blocks in each dimension, ``int64[N, dims]`` each."""
+        tile = params[:, self.layout.root_threads] * params[:, self.layout.root_serial]
+        return tile, -(-self.sizes // tile)

@@ -1,0 +1,110 @@
+"""What Members cover in one block, in plain integers: faster for one kernel than the arrays of a batch.
+
+The exact plan of a kernel (`autosched.schedule.planner`) holds for all blocks and needs the loops of its Members first.
+This is where they come from; where a block needs more than the one looked at, the plan says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.access.regions import AlignedGroups, Range, Region, demanded_region, loop_ranges
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.regions.nest_geometry import middle_block
+from autosched.featurize.sketch.sketch import ComputeLocation, spot_storage
+from autosched.schedule.types import Level, StageId
+
+Points = tuple[int, ...]
+
+
+def points_per_block(model: SketchFeaturizer, params: NDArray[np.int64]) -> dict[str, Points]:
+    """Return the points that the middle block, and in it the first thread, needs of every Member.
+
+    Args:
+        model: The kernel without tile sizes.
+        params: ``int64[columns]``.
+
+    Returns:
+        By Func, points in each of its dimensions; 1 in those that no stage of it walks.
+    """
+    return _Guess(model, params).run()
+
+
+class _Guess:
+    """Places Members one after the other, hosts before what they hold."""
+
+    def __init__(self, model: SketchFeaturizer, params: NDArray[np.int64]) -> None:
+        self.bound, self.structure, self.layout = model.bound, model.structure, model.layout
+        self.params = params
+        self.dims = model.grid.dims
+        self.tile, count = (row[0].tolist() for row in model.grid.blocks(params[None, :]))
+        self.first = [middle_block(n) * t for n, t in zip(count, self.tile, strict=True)]
+        self.low: dict[str, dict[str, int]] = {}
+        self.serial: dict[str, dict[str, int]] = {}
+
+    def run(self) -> dict[str, Points]:
+        spots = self.structure.spots
+        members = frozenset(s.func for s in spots) | self.structure.inlined
+        in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.structure.inlined
+        whole = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.structure.stages]
+        grouped = {s.func: self._groups(s) for s in spots if s.aligned is not None and s.level is Level.BLOCK}
+        found: dict[str, Points] = {}
+        for spot in spots:
+            if spot.level is Level.BLOCK:
+                region = demanded_region(self.bound, whole, spot.func, members, grouped)
+                found[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
+        for spot in reversed(spots):
+            if spot.level is Level.THREAD:
+                host = self.bound.stage(spot.host.func, spot.host.number)
+                consumers = [(host, self._inside(spot))]
+                region = demanded_region(self.bound, consumers, spot.func, in_threads)
+                found[spot.func] = self._placed(spot, region, [1] * len(self.bound.funcs[spot.func].dims))
+        return found
+
+    def _root(self, stage: StageId) -> dict[str, Range]:
+        """Return the ranges of a root stage's loops in the middle block, and note those of its first thread."""
+        func = self.bound.funcs[stage.func]
+        ranges = loop_ranges(self.bound.stage(stage.func, stage.number), func, func.region)
+        self.low[stage.func] = {}
+        serial = self.params[self.layout.root_serial].tolist()
+        self.serial[stage.func] = dict(zip(self.dims, serial, strict=True))
+        for d, start, n in zip(self.dims, self.first, self.tile, strict=True):
+            if d in ranges:
+                lo, hi = ranges[d]
+                self.low[stage.func][d] = lo + start
+                ranges[d] = lo + start, min(lo + start + n - 1, hi)
+        return ranges
+
+    def _groups(self, spot: ComputeLocation) -> AlignedGroups:
+        func = self.bound.funcs[spot.func]
+        assert spot.aligned is not None
+        return AlignedGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
+
+    def _placed(self, spot: ComputeLocation, region: Region | None, threads: Sequence[int]) -> Points:
+        """Note where a Member's first thread begins and its points; return those that the Member covers."""
+        assert region is not None
+        func = self.bound.funcs[spot.func]
+        points = [max(hi - lo + 1, 1) for lo, hi in region]
+        self.low[spot.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
+        self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
+        walked = {d.name for s in func.nonempty_stages for d in s.loops}
+        return tuple(n if d in walked else 1 for d, n in zip(func.dims, points, strict=True))
+
+    def _inside(self, spot: ComputeLocation) -> Mapping[str, Range]:
+        """Return the ranges of the host's loops that one evaluation of a THREAD Member serves."""
+        host = spot.host
+        func = self.bound.funcs[host.func]
+        stage = self.bound.stage(host.func, host.number)
+        ranges = loop_ranges(stage, func, func.region)
+        low, serial = self.low[host.func], self.serial[host.func]
+        outer = self.dims if self.structure.spot(host.func) is None else func.dims
+        for k, d in enumerate(outer):
+            if d in ranges:
+                start = low[d]
+                ranges[d] = start, start if k < spot.enclosing else min(start + serial[d] - 1, max(ranges[d][1], start))
+        for loop in stage.reductions if spot.in_terms else ():
+            ranges[loop.name] = loop.lo, loop.lo
+        return ranges

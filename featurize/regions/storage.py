@@ -1,0 +1,134 @@
+"""Shared memory of blocks: strides of buffers and the bytes they need together, for many candidates at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from autosched.featurize.regions.nest_arrays import Bools, Ints, NestArrays
+from autosched.featurize.sketch.sketch_analysis import SketchAnalysis
+from autosched.featurize.tables.candidate_batch import Batch, RaggedRows
+from autosched.featurize.tables.descriptor_tables import BLOCK
+from autosched.featurize.tables.growable_table import TableRows, hash_coefficients
+from autosched.featurize.tables.unique import distinct, unique_inverse
+from autosched.schedule.policy import SHARED_ALIGN, shared_pitch
+
+BEYOND = 1 << 60
+
+
+def column_accessed(batch: Batch, facts: Sequence[SketchAnalysis], nests: NestArrays) -> Bools:
+    """Return whether neighbouring threads walk across the rows of each nest's buffer, ``bool[R]``.
+
+    Args:
+        batch: The candidates.
+        facts: Their structures.
+        nests: Their nests.
+    """
+    found = np.zeros(len(nests.low), bool)
+    level = nests.kinds["level"]
+    candidates = distinct(batch.nests.candidate[level == BLOCK])
+    if not len(candidates):
+        return found
+    along_x = nests.axes[:, :, 0]
+    # the dimension that threadIdx.x walks, by position; -1 if there is none
+    lane = np.where(along_x.any(axis=1), along_x.argmax(axis=1), -1)
+    local = np.arange(len(lane)) - batch.nests.start[batch.nests.candidate]
+    with np.errstate(over="ignore"):
+        keys = np.add.reduceat((lane + 2) * hash_coefficients(local), batch.nests.start)[candidates]
+        keys = keys + batch.structure[candidates] * hash_coefficients(np.array([-2]))
+    _, first, which = unique_inverse(keys)
+    for k, c in enumerate(candidates[first].tolist()):
+        f = facts[int(batch.structure[c])]
+        start = int(batch.nests.start[c])
+        rows = range(len(f.rows))
+        dims = f.dims
+        lanes = tuple(
+            dims[r][lane[start + r]] if lane[start + r] >= 0 and dims[r] else None
+            for r in rows
+            if f.rows[r] in f.carriers
+        )
+        names = f.across(lanes)
+        mine = [r for r in rows if f.rows[r].func in names]
+        starts = batch.nests.start[candidates[which == k]]
+        for r in mine:
+            found[starts + r] = True
+    return np.asarray(found & (level == BLOCK))
+
+
+def shared_strides(kinds: TableRows, extents: Ints, across: Bools, streamed: bool = False) -> tuple[Ints, Ints]:
+    """Return the stride in elements of each dimension of buffers in shared memory, and their elements.
+
+    Args:
+        kinds: The nests that fill them.
+        extents: ``int64[R, D]``.
+        across: ``bool[R]``, whether neighbouring threads walk across rows, which decides how these are padded.
+        streamed: Whether kernels compute a reduction in steps.
+    """
+    strides = np.zeros_like(extents)
+    total = np.ones(len(extents), np.int64)
+    rows = np.arange(len(extents))
+    order = kinds["storage"]
+    for position in range(order.shape[1]):
+        k = order[:, position]
+        here = k >= 0
+        strides[rows[here], k[here]] = total[here]
+        length = np.where(here, extents[rows, k], 1)
+        if position == 0 and order.shape[1] > 1:
+            for size, by_rows in itertools.product(distinct(kinds["storage_item"]).tolist(), (False, True)):
+                chosen = (order[:, 1] >= 0) & (kinds["storage_item"] == size) & (across != by_rows)
+                length[chosen] = shared_pitch(length[chosen], size, not by_rows, streamed)
+        total = total * length
+    return strides, total
+
+
+def shared_bytes(batch: Batch, elements: Ints) -> Ints:
+    """Return the shared memory of a block, ``int64[M]``, from the elements of each nest's buffer."""
+    items = RaggedRows.of([len(p.buffers) for p in batch.plans], batch.structure)
+    if not len(items.flat):
+        return np.zeros(batch.count, np.int64)
+    table = np.concatenate([p.buffers for p in batch.plans])[items.flat]
+    row = table[:, 0] + batch.nests.start[items.candidate]
+    width = int(items.count.max())
+    column = np.arange(len(row)) - items.start[items.candidate]
+    shape = batch.count, width
+    sizes, first, last = (np.zeros(shape, np.int64) for _ in range(3))
+    last -= 1  # of buffers that are not there, so that they meet none
+    at = items.candidate, column
+    sizes[at] = np.maximum(elements[row], 1) * table[:, 1]
+    first[at], last[at] = table[:, 2], table[:, 3]
+    return batched_first_fit(sizes, first, last, SHARED_ALIGN)
+
+
+def batched_first_fit(sizes: Ints, first: Ints, last: Ints, align: int) -> Ints:
+    """Return the bytes that buffers need which share memory where their lifetimes do not meet.
+
+    The same placement as `autosched.schedule.kernel.memory_layout.place`, for many candidates at once: buffers must
+    come in the order of their first step.
+
+    Args:
+        sizes: ``int64[M, B]``, bytes; 0 with a last step before the first for a buffer that is not there.
+        first: ``int64[M, B]``, first step that touches it.
+        last: ``int64[M, B]``, last step.
+        align: What offsets are multiples of.
+    """
+    m, count = sizes.shape
+    starts, ends = np.zeros((m, count), np.int64), np.zeros((m, count), np.int64)
+    total = np.zeros(m, np.int64)
+    for k in range(count):
+        offset = np.zeros(m, np.int64)
+        if k:
+            alive = (first[:, :k] <= last[:, k, None]) & (first[:, k, None] <= last[:, :k])
+            low, high = np.where(alive, starts[:, :k], BEYOND), np.where(alive, ends[:, :k], 0)
+            order = np.lexsort((high, low), axis=1)
+            low, high = np.take_along_axis(low, order, 1), np.take_along_axis(high, order, 1)
+            fits = np.zeros(m, bool)
+            for j in range(k):
+                fits |= offset + sizes[:, k] <= low[:, j]
+                offset = np.where(fits, offset, np.maximum(offset, -(-high[:, j] // align) * align))
+        starts[:, k] = offset
+        ends[:, k] = offset + sizes[:, k]
+        total = np.maximum(total, ends[:, k])
+    padded: Ints = -(-total // align) * align
+    return padded

@@ -1,0 +1,44 @@
+"""How candidates are laid out: regions, threads and shared memory, before it is known what they access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autosched.featurize.regions.geometry import Geometry
+from autosched.featurize.regions.nest_arrays import Bools, Ints
+from autosched.featurize.tables.candidate_batch import Batch
+
+
+@dataclass(frozen=True)
+class CandidateLayout:
+    """Candidates of several structures that are not featurized yet.
+
+    Attributes:
+        structures: Positions of the structures among those that were asked for.
+        batch: Which candidates are whose.
+        geometry: Regions and threads.
+        strides: ``int64[R, D]``, elements between neighbours in each nest's buffer in shared memory.
+        shared_bytes: ``int64[M]``, shared memory of a block.
+    """
+
+    structures: tuple[int, ...]
+    batch: Batch
+    geometry: Geometry
+    strides: Ints
+    shared_bytes: Ints
+
+    def take(self, chosen: Bools) -> CandidateLayout:
+        """Return some of the candidates, ``bool[M]``; structures that have none of them are left out."""
+        if chosen.all():
+            return self
+        batch, present = self.batch.take(chosen)
+        rows = chosen[self.batch.nests.candidate]
+        return CandidateLayout(
+            tuple(np.array(self.structures)[present].tolist()),
+            batch,
+            self.geometry.take(chosen, rows),
+            self.strides[rows],
+            self.shared_bytes[chosen],
+        )
