@@ -25,19 +25,19 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.search.modes.models import Choice
-from autosched.search.modes.one_shot import Answer, Request, find_schedule
-from autosched.search.modes.origin import Origin
-from autosched.search.modes.samples import SAMPLES, Progress
-from autosched.search.modes.trials import Trials
-from autosched.search.ranked import Found
-from autosched.search.strategy import Strategy
+from autosched.search.results import SearchResult
+from autosched.search.strategies.protocol import Strategy
+from autosched.search.tune.cost_models import Choice
+from autosched.search.tune.greedy_samples import SAMPLES, Progress
+from autosched.search.tune.one_shot import OneShotAnswer, Request, find_schedule
+from autosched.search.tune.provenance import Provenance
+from autosched.search.tune.top_k import Trials
 from autosched.target import Target, get_target
 
 if TYPE_CHECKING:
     from autosched.export import Exported
     from autosched.report.measured import Measured
-    from autosched.search.modes.tuning_reports import Tuned, TuneReport
+    from autosched.search.tune.autotune.report import Tuned, TuneReport
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -66,8 +66,8 @@ class ScheduledPipeline:
         schedule: Schedule,
         target: Target,
         params: Mapping[str, Scalar] | None = None,
-        found: Found | None = None,
-        origin: Origin | None = None,
+        found: SearchResult | None = None,
+        origin: Provenance | None = None,
         trials: Trials | None = None,
         tuned: Tuned | None = None,
     ) -> None:
@@ -255,7 +255,7 @@ def schedule(
     request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    answer: Answer = find_schedule(bound, chosen, request, params, progress)
+    answer: OneShotAnswer = find_schedule(bound, chosen, request, params, progress)
     return ScheduledPipeline(bound, answer.schedule, chosen, params, answer.found, answer.origin, answer.trials)
 
 
@@ -307,7 +307,7 @@ def autotune(
         MeasureError: If no schedule has a time.
         DatabaseError: If results cannot be read or stored.
     """
-    from autosched.search.modes.tune import tune
+    from autosched.search.tune.autotune.run import tune
 
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)

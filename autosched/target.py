@@ -45,7 +45,8 @@ class Target:
         reserved_shared_per_block: Shared memory the system takes from the multiprocessor for each block, bytes.
         register_allocation_unit: Registers are given to a warp in multiples of this.
         processor: Vendor and family of a CPU, by which rates of its timing model are chosen
-            (`autosched.search.cpu_rates`). It is no part of the text that versions of simulated labels follow from.
+            (`autosched.search.cost.cpu.coefficients`). It is no part of the text that versions of simulated labels
+            follow from.
     """
 
     name: str

@@ -36,7 +36,7 @@ class PipelineScore:
 
 
 @dataclass(frozen=True)
-class Summary:
+class EvaluationSummary:
     """Means over pipelines, each counting the same.
 
     Attributes:
@@ -124,7 +124,9 @@ def score_pipelines(predicted: Floats, measured: Floats, pipeline: Ints) -> list
     return found
 
 
-def summarise(scores: list[PipelineScore], *, kernel_off: float = np.nan, registers_off: float = np.nan) -> Summary:
+def summarise(
+    scores: list[PipelineScore], *, kernel_off: float = np.nan, registers_off: float = np.nan
+) -> EvaluationSummary:
     """Return means over pipelines.
 
     Args:
@@ -135,7 +137,7 @@ def summarise(scores: list[PipelineScore], *, kernel_off: float = np.nan, regist
     ranked = np.array([s.spearman for s in scores if np.isfinite(s.spearman)] or [np.nan])
     ratio = np.log([s.ratio for s in scores])
     off = np.hypot(ratio, np.log([s.spread for s in scores]))
-    return Summary(
+    return EvaluationSummary(
         len(scores), sum(s.schedules for s in scores),
         float(ranked.mean()), float(np.percentile(ranked, 10)),
         float(np.mean([s.regret1 for s in scores])), float(np.mean([s.regret5 for s in scores])),
@@ -143,7 +145,7 @@ def summarise(scores: list[PipelineScore], *, kernel_off: float = np.nan, regist
     )  # fmt: skip
 
 
-def table(rows: Mapping[str, Summary], source: str) -> str:
+def table(rows: Mapping[str, EvaluationSummary], source: str) -> str:
     """Return a Markdown table of summaries by name, headed by where the labels come from."""
     lines = [
         f"Labels: {source}", "",

@@ -31,7 +31,7 @@ class ModelSettings:
         unit_seconds: Seconds of one unit of cost of the form ``paper``.
         members: Networks of the form ``timed``, trained from other seeds, whose predictions are averaged.
         trust: How far predictions go from the analytical time to what the network says, in logarithms: 1 all the way
-            (`autosched.model.bounds`). Training does not see it.
+            (`autosched.model.predict.prediction_trust`). Training does not see it.
     """
 
     form: Form = "timed"
@@ -61,7 +61,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class LossSettings:
-    """Weights of the terms of the loss (`autosched.model.loss`).
+    """Weights of the terms of the loss (`autosched.model.architecture.loss`).
 
     Attributes:
         throughput: Squared error of the throughput relative to the pipeline's best (the paper's loss).

@@ -54,7 +54,7 @@ def accumulate(
         func.update(at, func[at] + value.expr, over=r.vars)
         if start is not None:
             low, high = low + start.low, high + start.high
-        found = ar.ranged(Value(value.expr, low, high))
+        found = ar.with_range(Value(value.expr, low, high))
         return g.add(g.tensor(func, list(shape), list(shape.values()), found.low, found.high), visible, terms=terms)
     g.stages += 2
     g.operations += 2 * prod(shape.values()) * terms
@@ -63,7 +63,7 @@ def accumulate(
     result = result if start is None else ar.add(result, start)
     result = result if finish is None else finish(result)
     if dtype.is_float:  # sums of float16 are made in float32
-        result = ar.narrowed(g.draw, ar.settled(result), dtype)
+        result = ar.narrowed_type(g.draw, ar.rescaled_if_large(result), dtype)
     return g.add_stage(name, shape, result, visible=visible)
 
 
@@ -74,7 +74,7 @@ def prepared(g: Graph, value: Value, terms: int, kind: Reduction) -> Value:
     value = ar.accumulable(g.draw, value, terms)
     if not value.dtype.is_float:
         return value
-    factor = ar.shrinking(value.bound * terms, ar.COMFORTABLE[32])
+    factor = ar.scaled_to_range(value.bound * terms, ar.COMFORTABLE[32])
     return ar.times(value, factor) if factor < 1.0 else value
 
 
@@ -89,7 +89,7 @@ def unrolled(values: list[Value], kind: Reduction) -> Value:
 
 def mean(terms: int) -> Finish:
     """Return a function that divides by a number of terms."""
-    return lambda total: ar.settled(
+    return lambda total: ar.rescaled_if_large(
         ar.times(total, 1.0 / terms)
         if total.dtype.is_float
         else replace(total, expr=total.expr // terms, low=total.low / terms - 1, high=total.high / terms)

@@ -12,7 +12,7 @@ ALIKE = 0.7
 """Probability that further operands are sought among tensors of the same extents first."""
 
 
-def aligned(g: Graph, t: Tensor, shape: Mapping[str, int]) -> Value:
+def resampled_to_shape(g: Graph, t: Tensor, shape: Mapping[str, int]) -> Value:
     """Return a tensor's value at the Vars of a shape, always within the tensor.
 
     Dimensions are matched by name. A shorter one is stretched, a longer one cropped in the middle or thinned out, and
@@ -32,7 +32,7 @@ def aligned(g: Graph, t: Tensor, shape: Mapping[str, int]) -> Value:
     return t.at(at)
 
 
-def partner(g: Graph, t: Tensor) -> Tensor | None:
+def random_partner(g: Graph, t: Tensor) -> Tensor | None:
     """Return another tensor to combine with one, mostly one whose common dimensions have the same extents."""
     if g.draw.chance(ALIKE):
         found = g.pick(lambda o: o is not t and o.dims == t.dims and o.shape == t.shape)

@@ -10,7 +10,7 @@ import math
 import autosched.lang.functions as fn
 from autosched.lang.dtypes import DType, as_dtype, float32, int32
 from autosched.lang.expr import Const
-from autosched.random_pipelines.draw import Draw
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.tensor import Value
 
 LARGEST = {16: 2.0**14, 32: 2.0**60, 64: 2.0**60}
@@ -20,7 +20,7 @@ COMFORTABLE = {16: 2.0**9, 32: 2.0**20, 64: 2.0**20}
 SCALED_TO = 16.0
 
 
-def ranged(value: Value) -> Value:
+def with_range(value: Value) -> Value:
     """Return a value whose bounds its element type can hold: integers that may wrap can have any value."""
     d = value.dtype
     if d.is_float or (d.min_value <= value.low and value.high <= d.max_value):
@@ -50,7 +50,7 @@ def converted(value: Value, dtype: DType | str) -> Value:
         low, high = -math.inf, math.inf
     if target.is_int and value.dtype.is_float:  # truncates and saturates
         low, high = (float(math.trunc(min(max(v, target.min_value), target.max_value))) for v in (low, high))
-    return ranged(Value(fn.cast(target, value.expr), low, high))
+    return with_range(Value(fn.cast(target, value.expr), low, high))
 
 
 def numeric(value: Value, dtype: DType = int32) -> Value:
@@ -60,12 +60,12 @@ def numeric(value: Value, dtype: DType = int32) -> Value:
 
 def add(a: Value, b: Value) -> Value:
     """Return the sum."""
-    return ranged(Value(a.expr + b.expr, a.low + b.low, a.high + b.high))
+    return with_range(Value(a.expr + b.expr, a.low + b.low, a.high + b.high))
 
 
 def subtract(a: Value, b: Value) -> Value:
     """Return the difference."""
-    return ranged(Value(a.expr - b.expr, a.low - b.high, a.high - b.low))
+    return with_range(Value(a.expr - b.expr, a.low - b.high, a.high - b.low))
 
 
 def multiply(a: Value, b: Value) -> Value:
@@ -73,7 +73,7 @@ def multiply(a: Value, b: Value) -> Value:
     if (a.dtype.is_float or b.dtype.is_float) and a.bound * b.bound > LARGEST[float_bits(a, b)]:
         a, b = scaled_down(a), scaled_down(b)
     corners = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
-    return ranged(Value(a.expr * b.expr, min(corners), max(corners)))
+    return with_range(Value(a.expr * b.expr, min(corners), max(corners)))
 
 
 def times(a: Value, factor: float) -> Value:
@@ -84,17 +84,17 @@ def times(a: Value, factor: float) -> Value:
         a = converted(a, int32 if a.dtype.bits < 64 else "int64")
     number: float = int(factor) if a.dtype.is_int else factor
     ends = a.low * factor, a.high * factor
-    return ranged(Value(a.expr * number, min(ends), max(ends)))
+    return with_range(Value(a.expr * number, min(ends), max(ends)))
 
 
 def minimum(a: Value, b: Value) -> Value:
     """Return the smaller value."""
-    return ranged(Value(fn.min(a.expr, b.expr), min(a.low, b.low), min(a.high, b.high)))
+    return with_range(Value(fn.min(a.expr, b.expr), min(a.low, b.low), min(a.high, b.high)))
 
 
 def maximum(a: Value, b: Value) -> Value:
     """Return the larger value."""
-    return ranged(Value(fn.max(a.expr, b.expr), max(a.low, b.low), max(a.high, b.high)))
+    return with_range(Value(fn.max(a.expr, b.expr), max(a.low, b.low), max(a.high, b.high)))
 
 
 def clamped(a: Value, low: float, high: float) -> Value:
@@ -105,7 +105,7 @@ def clamped(a: Value, low: float, high: float) -> Value:
 
 def absolute(a: Value) -> Value:
     """Return the absolute value."""
-    return ranged(Value(fn.abs(a.expr), max(a.low, -a.high, 0.0), a.bound))
+    return with_range(Value(fn.abs(a.expr), max(a.low, -a.high, 0.0), a.bound))
 
 
 def ratio(a: Value, b: Value) -> Value:
@@ -118,7 +118,7 @@ def ratio(a: Value, b: Value) -> Value:
 
 def chosen(condition: Value, a: Value, b: Value) -> Value:
     """Return ``a`` where a condition holds, else ``b``."""
-    return ranged(Value(fn.select(condition.expr, a.expr, b.expr), min(a.low, b.low), max(a.high, b.high)))
+    return with_range(Value(fn.select(condition.expr, a.expr, b.expr), min(a.low, b.low), max(a.high, b.high)))
 
 
 def as_float(a: Value) -> Value:
@@ -128,11 +128,11 @@ def as_float(a: Value) -> Value:
 
 def scaled_down(a: Value) -> Value:
     """Return a floating-point value multiplied by a power of two that brings it to at most 16."""
-    factor = shrinking(a.bound, SCALED_TO)
+    factor = scaled_to_range(a.bound, SCALED_TO)
     return times(a, factor) if factor < 1.0 else a
 
 
-def shrinking(bound: float, limit: float) -> float:
+def scaled_to_range(bound: float, limit: float) -> float:
     """Return the largest power of two, at most 1, that brings a bound down to a limit."""
     factor = 1.0
     while bound * factor > limit:
@@ -145,14 +145,14 @@ def small_float32(a: Value) -> Value:
     return scaled_down(converted(as_float(a), float32))
 
 
-def settled(a: Value) -> Value:
+def rescaled_if_large(a: Value) -> Value:
     """Return what a stage stores: floats that have grown too large for comfort are scaled down."""
     if a.dtype.is_float and a.bound > COMFORTABLE[a.dtype.bits]:
         return scaled_down(a)
     return a
 
 
-def narrowed(draw: Draw, a: Value, dtype: DType) -> Value:
+def narrowed_type(draw: PortableRandom, a: Value, dtype: DType) -> Value:
     """Return a value, in half of the cases in the narrow type it was computed from: clamped to it, then converted."""
     if a.dtype == dtype or dtype.kind == "b" or dtype.bits > 16 or not draw.chance(0.5):
         return a
@@ -166,7 +166,7 @@ def float_bits(a: Value, b: Value) -> int:
     return max(v.dtype.bits for v in (a, b) if v.dtype.is_float)
 
 
-def accumulable(draw: Draw, a: Value, terms: int) -> Value:
+def accumulable(draw: PortableRandom, a: Value, terms: int) -> Value:
     """Return a value in a type in which so many of it can be added up."""
     if a.dtype.is_float:
         return converted(a, float32) if a.dtype.bits == 16 else a
@@ -178,5 +178,5 @@ def accumulable(draw: Draw, a: Value, terms: int) -> Value:
 
 def summed_range(a: Value, terms: int) -> tuple[float, float]:
     """Return bounds of a sum of so many values."""
-    total = ranged(Value(a.expr, min(a.low * terms, a.low), max(a.high * terms, a.high)))
+    total = with_range(Value(a.expr, min(a.low * terms, a.low), max(a.high * terms, a.high)))
     return total.low, total.high

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
-from autosched.random_pipelines.counts import computed_funcs, func_bytes, input_bytes, total_operations
 from autosched.random_pipelines.generate import RandomPipeline
+from autosched.random_pipelines.workload_counts import computed_funcs, func_bytes, input_bytes, total_operations
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import autosched.lang.functions as fn
 from autosched.lang.dtypes import float32
 from autosched.random_pipelines import arithmetic as ar
-from autosched.random_pipelines.draw import Draw
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.tensor import Value
 
-Unary = Callable[[Draw, Value], Value]
-Binary = Callable[[Draw, Value, Value], Value]
+Unary = Callable[[PortableRandom, Value], Value]
+Binary = Callable[[PortableRandom, Value, Value], Value]
 
 EXP_RANGE = (-4.0, 4.0)
 LARGEST_EXP = 55.0
@@ -20,7 +20,7 @@ LARGEST_LOG = 42.0
 """Above the logarithm of the largest intermediate result."""
 
 
-def expression(draw: Draw, values: Sequence[Value], *, operations: int, functions: float = 0.1) -> Value:
+def expression(draw: PortableRandom, values: Sequence[Value], *, operations: int, functions: float = 0.1) -> Value:
     """Return a random expression.
 
     Args:
@@ -41,7 +41,7 @@ def expression(draw: Draw, values: Sequence[Value], *, operations: int, function
     return rest[0]
 
 
-def condition(draw: Draw, a: Value, b: Value | None = None) -> Value:
+def condition(draw: PortableRandom, a: Value, b: Value | None = None) -> Value:
     """Return a comparison with another value, or with a number within the value's range."""
     a = ar.numeric(a)
     if b is None:
@@ -52,81 +52,81 @@ def condition(draw: Draw, a: Value, b: Value | None = None) -> Value:
     return Value(expr, 0.0, 1.0)
 
 
-def _unary(draw: Draw, a: Value, functions: float) -> Value:
+def _unary(draw: PortableRandom, a: Value, functions: float) -> Value:
     if draw.chance(functions):
         return draw.pick(FUNCTIONS)(draw, ar.as_float(a))
     return draw.pick(FLOAT_UNARY if a.dtype.is_float else INT_UNARY)(draw, a)
 
 
-def _binary(draw: Draw, a: Value, b: Value) -> Value:
+def _binary(draw: PortableRandom, a: Value, b: Value) -> Value:
     if a.dtype.is_int and b.dtype.is_int and draw.chance(0.15):
         return draw.pick(BITWISE)(draw, a, b)
     return draw.pick(BINARY)(draw, a, b)
 
 
-def _selected(draw: Draw, a: Value, b: Value) -> Value:
+def _selected(draw: PortableRandom, a: Value, b: Value) -> Value:
     other = ar.times(b, draw.pick((0.5, 0.25))) if b.dtype.is_float else b
     return ar.chosen(condition(draw, a, b if draw.chance(0.5) else None), a, other)
 
 
-def _mean(draw: Draw, a: Value, b: Value) -> Value:
+def _mean(draw: PortableRandom, a: Value, b: Value) -> Value:
     weight = draw.integer(1, 15) / 16
     return ar.add(ar.times(ar.as_float(a), weight), ar.times(ar.as_float(b), 1.0 - weight))
 
 
-def _difference(draw: Draw, a: Value, b: Value) -> Value:
-    return ar.ranged(Value(fn.absd(a.expr, b.expr), 0.0, max(a.high - b.low, b.high - a.low)))
+def _difference(draw: PortableRandom, a: Value, b: Value) -> Value:
+    return ar.with_range(Value(fn.absd(a.expr, b.expr), 0.0, max(a.high - b.low, b.high - a.low)))
 
 
 def _bits(op: str) -> Binary:
-    def combine(draw: Draw, a: Value, b: Value) -> Value:
+    def combine(draw: PortableRandom, a: Value, b: Value) -> Value:
         expr = {"and": a.expr & b.expr, "or": a.expr | b.expr, "xor": a.expr ^ b.expr}[op]
         return Value(expr, float(expr.dtype.min_value), float(expr.dtype.max_value))
 
     return combine
 
 
-def _square(draw: Draw, a: Value) -> Value:
+def _square(draw: PortableRandom, a: Value) -> Value:
     a = ar.scaled_down(a)
     return Value(a.expr * a.expr, 0.0, a.bound * a.bound)
 
 
-def _affine(draw: Draw, a: Value) -> Value:
+def _affine(draw: PortableRandom, a: Value) -> Value:
     scaled = ar.times(a, draw.coefficient())
     return ar.add(scaled, ar.constant(draw.coefficient(), scaled.dtype))
 
 
-def _exp(draw: Draw, a: Value) -> Value:
+def _exp(draw: PortableRandom, a: Value) -> Value:
     inside = ar.clamped(ar.scaled_down(a), *EXP_RANGE)
     return Value(fn.exp(inside.expr), 0.0, LARGEST_EXP)
 
 
-def _log(draw: Draw, a: Value) -> Value:
+def _log(draw: PortableRandom, a: Value) -> Value:
     a = ar.absolute(a)
     return Value(fn.log(a.expr + 1.0), 0.0, min(a.high, LARGEST_LOG))
 
 
-def _sqrt(draw: Draw, a: Value) -> Value:
+def _sqrt(draw: PortableRandom, a: Value) -> Value:
     a = ar.absolute(a)
     return Value(fn.sqrt(a.expr), 0.0, math.sqrt(a.high))
 
 
-def _quotient(draw: Draw, a: Value) -> Value:
+def _quotient(draw: PortableRandom, a: Value) -> Value:
     n = draw.pick((2, 3, 5, 7, 10, 16))
     return Value(a.expr // n, float(math.floor(a.low / n)), float(math.floor(a.high / n)))
 
 
-def _remainder(draw: Draw, a: Value) -> Value:
+def _remainder(draw: PortableRandom, a: Value) -> Value:
     n = draw.pick((2, 3, 8, 10, 100))
     return Value(a.expr % n, 0.0, n - 1.0)
 
 
-def _shift(draw: Draw, a: Value) -> Value:
+def _shift(draw: PortableRandom, a: Value) -> Value:
     n = draw.integer(1, 3)
     return Value(a.expr >> n, float(math.floor(a.low / (1 << n))), float(math.floor(a.high / (1 << n))))
 
 
-def _clamp(draw: Draw, a: Value) -> Value:
+def _clamp(draw: PortableRandom, a: Value) -> Value:
     low = a.low + (a.high - a.low) * draw.integer(0, 6) / 16
     high = a.low + (a.high - a.low) * draw.integer(8, 15) / 16
     return ar.clamped(a, math.floor(low), math.floor(high)) if a.dtype.is_int else ar.clamped(a, low, high)

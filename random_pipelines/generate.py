@@ -16,20 +16,20 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline, producers_of
-from autosched.random_pipelines.alignment import aligned
-from autosched.random_pipelines.counts import (
+from autosched.random_pipelines.alignment import resampled_to_shape
+from autosched.random_pipelines.expressions import expression
+from autosched.random_pipelines.graph import Graph, InputRange
+from autosched.random_pipelines.portable_random import PortableRandom
+from autosched.random_pipelines.settings import RandomPipelineSettings
+from autosched.random_pipelines.stages import KINDS
+from autosched.random_pipelines.tensor import Tensor
+from autosched.random_pipelines.workload_counts import (
     computed_funcs,
     func_bytes,
     input_bytes,
     total_evaluations,
     total_operations,
 )
-from autosched.random_pipelines.draw import Draw
-from autosched.random_pipelines.expressions import expression
-from autosched.random_pipelines.graph import Graph, InputRange
-from autosched.random_pipelines.settings import RandomPipelineSettings
-from autosched.random_pipelines.stages import KINDS
-from autosched.random_pipelines.tensor import Tensor
 
 ATTEMPTS = 60
 """Pipelines tried for a seed; nearly all of the first are within the limits."""
@@ -80,7 +80,7 @@ def random_pipeline(seed: int, settings: RandomPipelineSettings | None = None) -
     """
     settings = settings or RandomPipelineSettings()
     for attempt in range(ATTEMPTS):
-        draw = Draw(np.random.default_rng([seed, attempt]))
+        draw = PortableRandom(np.random.default_rng([seed, attempt]))
         found = _grown(draw, settings, seed)
         if found is not None and _is_within(found.bind(), settings):
             return found
@@ -111,7 +111,7 @@ def distinct_pipelines(
             yield found
 
 
-def _grown(draw: Draw, settings: RandomPipelineSettings, seed: int) -> RandomPipeline | None:
+def _grown(draw: PortableRandom, settings: RandomPipelineSettings, seed: int) -> RandomPipeline | None:
     """Return a pipeline, or None if no kind of stage suits its first input."""
     g = Graph(draw, settings)
     first = g.add_image()
@@ -162,7 +162,7 @@ def _joined_ends(g: Graph, count: int) -> list[Tensor]:
 
 def _joined(g: Graph, t: Tensor, other: Tensor) -> Tensor:
     """Return a random formula of two tensors, at the points of the first."""
-    values = [t.at(), aligned(g, other, t.extents)]
+    values = [t.at(), resampled_to_shape(g, other, t.extents)]
     value = expression(g.draw, values, operations=g.draw.integer(0, 2), functions=0.1)
     return g.add_stage("joined", t.extents, value)
 

@@ -9,9 +9,9 @@ from math import prod
 from autosched.lang.dtypes import DType, as_dtype
 from autosched.lang.expr import Expr, Param, Scalar, Var
 from autosched.lang.func import Func, Input
-from autosched.random_pipelines.arithmetic import settled
-from autosched.random_pipelines.closed import ClosedDims
-from autosched.random_pipelines.draw import Draw
+from autosched.random_pipelines.arithmetic import rescaled_if_large
+from autosched.random_pipelines.bounded_dims import BoundedDims
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.settings import RandomPipelineSettings
 from autosched.random_pipelines.sizes import first_shape
 from autosched.random_pipelines.tensor import Tensor, Value
@@ -48,7 +48,7 @@ class Graph:
         closed: Knows in which dimensions Funcs may be read outside their shapes.
     """
 
-    draw: Draw
+    draw: PortableRandom
     settings: RandomPipelineSettings
     tensors: list[Tensor] = field(default_factory=list)
     inputs: dict[str, InputRange] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Graph:
     stages: int = 0
     operations: int = 0
     bytes_: int = 0
-    closed: ClosedDims = field(default_factory=ClosedDims)
+    closed: BoundedDims = field(default_factory=BoundedDims)
 
     def pick(self, suits: Callable[[Tensor], bool] = lambda t: True) -> Tensor | None:
         """Return a tensor with a property, most often a recent one, or None if there is none."""
@@ -123,7 +123,7 @@ class Graph:
             value: What it holds at the Vars of these names.
             visible: Whether other stages may read it.
         """
-        value = settled(value)
+        value = rescaled_if_large(value)
         func = Func(name)
         func[tuple(Var(d) for d in shape)] = value.expr
         return self.add(self.tensor(func, list(shape), list(shape.values()), value.low, value.high), visible)
@@ -156,7 +156,7 @@ class Graph:
         return replace(t, source=func, low=low, high=high, closed=self.closed.of(func))
 
 
-def value_range(draw: Draw, dtype: DType) -> tuple[float, float]:
+def value_range(draw: PortableRandom, dtype: DType) -> tuple[float, float]:
     """Return a usual range of an input's values, half open."""
     if dtype.kind == "b":
         return 0.0, 1.0
@@ -169,6 +169,6 @@ def value_range(draw: Draw, dtype: DType) -> tuple[float, float]:
     return 0.0, draw.pick((1023.0, 4095.0, 999.0))
 
 
-def moved(name: str, by: int | Expr) -> dict[str, Expr]:
+def shifted_coordinate(name: str, by: int | Expr) -> dict[str, Expr]:
     """Return a coordinate that is moved."""
     return {name: Var(name) + by}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autosched.random_pipelines.draw import Draw
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.settings import RandomPipelineSettings
 
 Dims = tuple[str, ...]
@@ -31,7 +31,7 @@ LAYOUTS: dict[int, tuple[Dims, ...]] = {
 """Names of dimensions by rank: batch n, channels or features c, space z, y, x."""
 
 
-def first_shape(draw: Draw, settings: RandomPipelineSettings) -> tuple[Dims, Shape]:
+def first_shape(draw: PortableRandom, settings: RandomPipelineSettings) -> tuple[Dims, Shape]:
     """Return dimension names and extents of a pipeline's first input, at most a quarter of the largest Func."""
     dims = draw.pick(LAYOUTS[draw.pick(settings.ranks)])
     extents = _usual_extents(draw, dims)
@@ -45,7 +45,7 @@ def first_shape(draw: Draw, settings: RandomPipelineSettings) -> tuple[Dims, Sha
     return dims, tuple(extents[d] for d in dims)
 
 
-def channel_count(draw: Draw, settings: RandomPipelineSettings) -> int:
+def channel_count(draw: PortableRandom, settings: RandomPipelineSettings) -> int:
     """Return an extent for a new channel or feature dimension."""
     usual = draw.pick((*FEATURES, 16, 8, 4, 3, 10))
     if draw.chance(settings.odd):
@@ -53,7 +53,7 @@ def channel_count(draw: Draw, settings: RandomPipelineSettings) -> int:
     return _limited(draw, "c", usual, settings)
 
 
-def _usual_extents(draw: Draw, dims: Dims) -> dict[str, int]:
+def _usual_extents(draw: PortableRandom, dims: Dims) -> dict[str, int]:
     if dims == ("y", "c"):  # tokens or samples by features
         return {"y": draw.pick(MATRIX_EDGES), "c": draw.pick(MATRIX_EDGES)}
     if "z" in dims:
@@ -67,7 +67,7 @@ def _usual_extents(draw: Draw, dims: Dims) -> dict[str, int]:
     return {d: table.get(d) or draw.pick(COLOURS if is_image else FEATURES) for d in dims}
 
 
-def _limited(draw: Draw, dim: str, extent: int, settings: RandomPipelineSettings) -> int:
+def _limited(draw: PortableRandom, dim: str, extent: int, settings: RandomPipelineSettings) -> int:
     """Return the extent, or another one where it is outside the range the settings give."""
     if dim == "n":
         return max(extent, 1)

@@ -14,7 +14,7 @@ VALID = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StencilWindow:
     """Neighbours of each point of a tensor.
 
     Attributes:
@@ -44,7 +44,7 @@ class Window:
         return self.source.at({**(coordinates or {}), **point})
 
 
-def window(g: Graph, t: Tensor, taps: Mapping[str, int], *, stride: int = 1, dilation: int = 1) -> Window | None:
+def window(g: Graph, t: Tensor, taps: Mapping[str, int], *, stride: int = 1, dilation: int = 1) -> StencilWindow | None:
     """Return the neighbours of a tensor's points, or None if it is too small.
 
     Args:
@@ -65,4 +65,4 @@ def window(g: Graph, t: Tensor, taps: Mapping[str, int], *, stride: int = 1, dil
         extents[d] = -(-span // strides[d])
     source = t if inside else g.readable(t, list(taps))
     first = {d: 0 if inside else -(reach[d] // 2) for d in taps}
-    return Window(source, taps, first, strides, dilation, extents)
+    return StencilWindow(source, taps, first, strides, dilation, extents)

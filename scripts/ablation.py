@@ -32,8 +32,8 @@ from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.measure.simulated.version import simulated_source
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
-from autosched.search.strategy import Beam
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
 from autosched.target import Target, get_target
 
 APPS = "unsharp,harris,bilateral_grid,stencil_chain,camera_pipe"

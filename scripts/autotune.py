@@ -20,12 +20,12 @@ from autosched.commands.progress import tuning
 from autosched.errors import AutoschedError
 from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
-from autosched.model.tuning import TuningSettings
+from autosched.model.train.fine_tuning import TuningSettings
 from autosched.schedule.io.typed_json import read_settings
-from autosched.search.modes.tuning import Tuner
-from autosched.search.modes.tuning_reports import Tuned
-from autosched.search.modes.tuning_settings import TuneSettings
 from autosched.search.settings import SearchSettings
+from autosched.search.tune.autotune.loop import Tuner
+from autosched.search.tune.autotune.report import Tuned
+from autosched.search.tune.autotune.settings import TuneSettings
 from autosched.target import get_target
 
 

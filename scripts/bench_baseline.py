@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from autosched.errors import AutoschedError, InputError
 from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.measure.store.labels import open_labels
-from autosched.model.checkpoint import Checkpoint, load_checkpoint
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.judging import predict, predict_analytically
-from autosched.model.rows import samples_from
-from autosched.model.samples import one_source
-from autosched.model.store import FeatureStore
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.samples import one_source
+from autosched.model.data.samples_from_measurements import samples_from
+from autosched.model.predict.checkpoint import Checkpoint, load_checkpoint
+from autosched.model.predict.holdout_predictions import predict, predict_analytically
 from autosched.target import get_target
 
 Floats = NDArray[np.float64]

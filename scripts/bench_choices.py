@@ -10,15 +10,19 @@
     python scripts/bench_choices.py each_term
     python scripts/bench_choices.py all
 
-* ``streams``: reductions in steps (`autosched.search.streams`)
-* ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.slides`)
-* ``joins``: outputs that read the same in one kernel (`autosched.search.joins`); what spills is mended on both sides
-* ``atomics``: updates that scatter, shared by threads (`autosched.search.splits`)
-* ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.across`)
-* ``stores``: Funcs that blocks compute for themselves and store for other kernels (`autosched.search.store`)
-* ``each_term``: what threads compute for themselves once for each term of a reduction (`autosched.search.places`)
-* ``mending``: other tiles for kernels that spill registers (`autosched.search.modes.mend`)
-* ``all``: all of these but for joins and mending, and pieces of reductions (`autosched.search.splits`), at once
+* ``streams``: reductions in steps (`autosched.search.refine.mainloop`)
+* ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.refine.sliding_window`)
+* ``joins``: outputs that read the same in one kernel (`autosched.search.rewrites.horizontal_fusion`); what spills is
+  mended on both sides
+* ``atomics``: updates that scatter, shared by threads (`autosched.search.rewrites.rfactor`)
+* ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.rewrites.warp_reductions`)
+* ``stores``: Funcs that blocks compute for themselves and store for other kernels
+  (`autosched.search.refine.materialise`)
+* ``each_term``: what threads compute for themselves once for each term of a reduction
+  (`autosched.search.space.compute_locations`)
+* ``mending``: other tiles for kernels that spill registers (`autosched.search.tune.spill_repair`)
+* ``all``: all of these but for joins and mending, and pieces of reductions (`autosched.search.rewrites.rfactor`), at
+  once
 
 Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
 by the cost model (the analytical one, or weights with --cost), and on the simulated device without noise. Seconds are
@@ -39,18 +43,18 @@ from autosched.measure.simulated import simulate
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.search.across import lane_views
-from autosched.search.cost import CostModel
-from autosched.search.joins import searched_views
-from autosched.search.modes.mend import with_mended
-from autosched.search.modes.models import cost_model
-from autosched.search.modes.spills import SpillTable, without_spills
-from autosched.search.ranked import Ranked
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.protocol import CostModel
+from autosched.search.refine.mainloop.mainloop_sites import places
+from autosched.search.results import RankedSchedule
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.rfactor import rfactor_rewrites
+from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
 from autosched.search.settings import SearchSettings
-from autosched.search.splits import split_views
-from autosched.search.strategy import Beam
-from autosched.search.streams.places import places
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
+from autosched.search.tune.cost_models import cost_model
+from autosched.search.tune.spill_filter import SpillTable, without_spills
+from autosched.search.tune.spill_repair import with_repaired
 from autosched.target import Target, get_target
 
 CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores", "each_term", "all")
@@ -63,31 +67,31 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     if choice == "streams":
         return bool(list(places(bound, schedule_roots(bound, target))))
     if choice == "atomics":
-        return any(s.atomic for view in split_views(bound, target, atomics="all") for s in view.rfactors)
+        return any(s.atomic for view in rfactor_rewrites(bound, target, atomics="all") for s in view.rfactors)
     if choice == "stores":
         return any(f.is_pure and len(f.consumers) + f.is_output > 1 for f in bound.funcs.values())
     if choice == "slides":
         return any(f.ndim > 1 and f.is_output and f.is_pure for f in bound.funcs.values()) and len(bound.funcs) > 1
     if choice == "shuffles":
-        return bool(lane_views([bound], target))
+        return bool(warp_reduction_rewrites([bound], target))
     if choice == "each_term":
         sums = [s for f in bound.funcs.values() for s in f.stages if any(d.extent > 1 for d in s.reductions)]
         return any((set(s.sources) - {s.func}) & bound.funcs.keys() for s in sums)
     if choice in ("all", "mending"):
         return True
-    return len(searched_views(bound, target, SearchSettings(splits=False, joins=True))) > 1
+    return len(fusion_rewrites(bound, target, SearchSettings(splits=False, joins=True))) > 1
 
 
 def searched(
     bound: BoundPipeline, target: Target, model: CostModel, settings: SearchSettings, seconds: float, *, mend: bool
-) -> tuple[Ranked, float]:
+) -> tuple[RankedSchedule, float]:
     """Return the best schedule with its predicted time, and the seconds that it took to find."""
     started = time.process_time()
     found = Beam(settings).search(bound, target, cost=model, seconds=seconds)
     best = found.ranked[0]
     if mend:
         table = SpillTable(bound, target)
-        best = without_spills(with_mended(found.ranked, table), table).kept[0]
+        best = without_spills(with_repaired(found.ranked, table), table).kept[0]
     return best, time.process_time() - started
 
 

@@ -28,7 +28,7 @@ from autosched.lower.program import lower
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 HALIDE_NAMES = {"blur": "blur3x3"}

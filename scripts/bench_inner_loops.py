@@ -33,7 +33,7 @@ from autosched.errors import AutoschedError
 from autosched.lower.program import lower
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.types import Schedule
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 
 APPS = "sgemm,conv_layer,conv_layer_nchw,depthwise_separable_conv"

@@ -50,7 +50,7 @@ from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.io.serialise import load_schedule
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import STRATEGIES, Beam
+from autosched.search.strategies.protocol import STRATEGIES, Beam
 from autosched.target import get_target
 
 APPS = "blur,unsharp,harris,camera_pipe,interpolate"

@@ -19,7 +19,7 @@ from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 

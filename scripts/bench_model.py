@@ -18,11 +18,11 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation, PipelineTables
-from autosched.model.learned import load_model
-from autosched.search.analytical import analytical_model
-from autosched.search.cost import CostModel, Floats
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.model.predict.learned import load_model
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel, Floats
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.target import get_target
 
@@ -75,7 +75,7 @@ def main() -> None:
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes({}), params)
     collecting = Collecting(analytical)
-    evaluator = Evaluator(bound, target, collecting, SearchSettings())
+    evaluator = KernelEvaluator(bound, target, collecting, SearchSettings())
     states = RandomStates(evaluator)
     seed = 0
     while len(collecting.asked) < max(SIZES):

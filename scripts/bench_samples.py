@@ -35,14 +35,14 @@ from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.store.database import ResultsDatabase
 from autosched.runtime.compile.nvrtc_pool import compile_many
-from autosched.search.candidates import Mix
-from autosched.search.drawing import Drawer, draw_in_processes
-from autosched.search.roots import schedule_roots
+from autosched.search.datasets.candidate_mix import CandidateMix
+from autosched.search.datasets.parallel_generation import CandidateWorker, generate_in_processes
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.settings import available_cpus
 from autosched.target import get_target
 
 TARGET = get_target("h200")
-MIX = Mix(beam=2, greedy=2, states=4, legal=3, mutations=29)
+MIX = CandidateMix(beam=2, greedy=2, states=4, legal=3, mutations=29)
 """The mix of the standard data set."""
 
 ALONE, COMPILED, WHOLE = "NVRTC alone", "schedules to samples", "drawing, too"
@@ -154,8 +154,8 @@ def processor_seconds() -> float:
 
 def drawn_jobs(problems: Iterable[Problem], processes: int) -> Iterator[Job]:
     """Yield the candidates of some problems."""
-    drawer = Drawer(TARGET, MIX)
-    with closing(draw_in_processes(drawer, problems, processes=processes, ahead=processes)) as drawing:
+    drawer = CandidateWorker(TARGET, MIX)
+    with closing(generate_in_processes(drawer, problems, processes=processes, ahead=processes)) as drawing:
         for problem, drawn in drawing:
             for kind, schedule in drawn.schedules:
                 yield Job(problem, schedule, TARGET, origin=kind)

@@ -29,9 +29,9 @@ from typing import Any
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
-from autosched.search.ranked import Found
+from autosched.search.results import SearchResult
 from autosched.search.settings import PAPER, SearchSettings
-from autosched.search.strategy import Beam, Strategy
+from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.target import get_target
 
 TARGET = "h200"
@@ -90,7 +90,7 @@ def search(name: str, settings: SearchSettings, structure: dict[str, Any]) -> di
     bound = bind(pipeline, app.shapes(), params)
     started, cpu = time.perf_counter(), time.process_time()
     strategy: Strategy = Beam(settings)
-    found: Found = strategy.search(bound, get_target(TARGET))
+    found: SearchResult = strategy.search(bound, get_target(TARGET))
     c = found.counts
     return {
         "seconds": time.perf_counter() - started,

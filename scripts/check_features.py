@@ -57,11 +57,11 @@ from autosched.featurize.regions.memory_kinds import GLOBAL
 from autosched.featurize.regions.nest_geometry import middle_block
 from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.beam.state import PartialKernel
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.state import Piece
 from autosched.target import get_target
 
 SIZES = {"H": 203, "W": 517}
@@ -157,7 +157,7 @@ class Checker:
     def __post_init__(self) -> None:
         self.bound, self.arrays, self.scalars = problem(self.name, self.grid)
         target = get_target("h200")
-        evaluator = Evaluator(self.bound, target, AnalyticalModel(target), SearchSettings())
+        evaluator = KernelEvaluator(self.bound, target, AnalyticalModel(target), SearchSettings())
         self.states = RandomStates(evaluator, varied=True)
         self.as_written = Featurizer(self.bound, target, amortised=False, every_warp=True)
         self.first_warp = Featurizer(self.bound, target, amortised=False)
@@ -185,7 +185,7 @@ class Checker:
             else:
                 self._kernel(what, traced, position, piece)
 
-    def _vectors(self, what: str, traced: Traced, joined: Traced, position: int, piece: Piece) -> None:
+    def _vectors(self, what: str, traced: Traced, joined: Traced, position: int, piece: PartialKernel) -> None:
         """Compare an interior block whose accesses are joined."""
         params = np.array([piece.params], np.int64)
         model = self.joined.model(piece.structure)
@@ -213,7 +213,7 @@ class Checker:
                     text = f"{what}: {label} of {key[0]} {mine[q]:g}, counted {true[q]:g}"
                     self.tally.failures.append(f"{text}; {_describe(model, params)}")
 
-    def _kernel(self, what: str, traced: Traced, position: int, piece: Piece) -> None:
+    def _kernel(self, what: str, traced: Traced, position: int, piece: PartialKernel) -> None:
         params = np.array([piece.params], np.int64)
         model = self.as_written.model(piece.structure)
         printed, _ = traced.kernels[position]
@@ -236,7 +236,7 @@ class Checker:
             whole_tiles = float(np.prod(model.grid.sizes / tile[0]))  # a tile cut off counts in part
             self.tally.error(f"whole grid by points, {name}", n * whole_tiles, sums[name])
 
-    def _first_warp_rows(self, piece: Piece) -> dict[str, float]:
+    def _first_warp_rows(self, piece: PartialKernel) -> dict[str, float]:
         """Return the transactions of a block when its first warp stands for all but the tail warp."""
         model = self.first_warp.model(piece.structure)
         rows = model.evaluate(np.array([piece.params], np.int64)).features[0, : len(model.rows)].sum(axis=0)

@@ -40,7 +40,7 @@ from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
-from autosched.search.strategy import STRATEGIES, Strategy
+from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.target import Target, get_target
 
 Arrays = dict[str, NDArray[Any]]

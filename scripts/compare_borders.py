@@ -29,7 +29,7 @@ from autosched.measure.simulated import simulate
 from autosched.runtime.compile.nvrtc import Cubin, compile_cubin
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
-from autosched.search.known import KnownSchedules
+from autosched.search.datasets.replay import ReplayedSchedules
 from autosched.target import Target, get_target
 
 
@@ -74,7 +74,7 @@ class Compiled:
 
 def compare(options: argparse.Namespace, target: Target) -> None:
     """Print a line for each problem and the means."""
-    known = KnownSchedules.read([options.labels])
+    known = ReplayedSchedules.read([options.labels])
     problems = [p for p in known.problems if (p.kind == "app") == (options.kind == "app")]
     rng = random.Random(options.seed)
     rng.shuffle(problems)

@@ -25,15 +25,15 @@ from autosched.apps import get_app, load_apps
 from autosched.errors import AutoschedError
 from autosched.featurize.schema import INDEX
 from autosched.measure.simulated import simulate
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.evaluate import Evaluator
-from autosched.search.finish import legal_schedules, schedule_of
-from autosched.search.retile import Retiler
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.state import State
+from autosched.search.beam.to_schedule import legal_schedules, schedule_of
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.cache_reads import CacheReadSearch
+from autosched.search.refine.retile import Retiler
+from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.settings import SearchSettings
-from autosched.search.splits import split_views
-from autosched.search.stage import Stager
-from autosched.search.state import State
 from autosched.target import Target, get_target
 
 
@@ -51,7 +51,7 @@ class Figures:
         return f"{1e6 * self.predicted:9.1f} {1e6 * self.simulated:9.1f} {times:5.2f}"
 
 
-def figures(evaluator: Evaluator, state: State, target: Target) -> Figures:
+def figures(evaluator: KernelEvaluator, state: State, target: Target) -> Figures:
     """Return the figures of a complete state."""
     moved = distinct = 0.0
     for piece in state.pieces:
@@ -66,13 +66,13 @@ def figures(evaluator: Evaluator, state: State, target: Target) -> Figures:
     return Figures(state.cost, found.seconds / found.noise, moved, distinct)
 
 
-def best_without(name: str, target: Target, seconds: float | None) -> tuple[Evaluator, BeamSearch, State]:
+def best_without(name: str, target: Target, seconds: float | None) -> tuple[KernelEvaluator, BeamSearch, State]:
     """Return the best complete state of an app that has no copies, with the search that found it."""
     app = get_app(name)
     pipeline, params = app.configure({})
     found = []
-    for view in split_views(bind(pipeline, app.shapes(), params), target):
-        evaluator = Evaluator(view, target, AnalyticalModel(target), SearchSettings(copies=0.0))
+    for view in rfactor_rewrites(bind(pipeline, app.shapes(), params), target):
+        evaluator = KernelEvaluator(view, target, AnalyticalModel(target), SearchSettings(copies=0.0))
         deadline = None if seconds is None else time.perf_counter() + seconds
         search = BeamSearch(evaluator, np.random.default_rng(0), deadline)
         legal = next(legal_schedules(evaluator, search.run()), None)
@@ -87,8 +87,8 @@ def compare(name: str, limits: Sequence[float], target: Target, seconds: float |
     """Return the figures of an app without copies, and for each limit."""
     evaluator, search, state = best_without(name, target, seconds)
     decider = search.expander.decider
-    stager = Stager(evaluator, decider, Retiler(evaluator, decider))
-    states = [state, *(stager.staged(state, limit) for limit in limits)]
+    stager = CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
+    states = [state, *(stager.with_cache_reads(state, limit) for limit in limits)]
     return [figures(evaluator, s, target) for s in states]
 
 

@@ -22,14 +22,14 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
-from autosched.model.learned import load_model
+from autosched.model.predict.learned import load_model
 from autosched.runtime.compile.nvrtc import NvrtcOptions
 from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.cost import CostModel
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.strategies.protocol import Beam
 from autosched.target import Target, get_target
 
 

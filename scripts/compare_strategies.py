@@ -35,10 +35,10 @@ from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.modes.models import ANALYTICAL, cost_model
-from autosched.search.strategy import STRATEGIES
-from autosched.search.streams.cost import evaluated
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune.cost_models import ANALYTICAL, cost_model
 from autosched.target import Target, get_target
 
 

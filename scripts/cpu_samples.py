@@ -25,16 +25,16 @@ from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, descr
 from autosched.lang.expr import Scalar
 from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.measure.store.labels import open_labels
-from autosched.model.rows import samples_from
-from autosched.model.samples import by_problem, one_source
+from autosched.model.data.samples import by_problem, one_source
+from autosched.model.data.samples_from_measurements import samples_from
 from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.compile.host_compiler import compile_shared_library
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.search.analytical_cpu import CpuModel
-from autosched.search.candidates import Candidates, Mix
-from autosched.search.strategy import STRATEGIES
+from autosched.search.cost.cpu.analytical import CpuModel
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target
 
 SIZES: Mapping[str, Mapping[str, int]] = {
@@ -58,7 +58,7 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "pyramid_blend": {"W": 1536, "H": 1280},
 }
 """Apps and sizes that take one to a hundred milliseconds."""
-MIX = Mix(beam=3, refined=3, greedy=3, states=4, legal=0, mutations=10, steps=0)
+MIX = CandidateMix(beam=3, refined=3, greedy=3, states=4, legal=0, mutations=10, steps=0)
 """Schedules of an app besides those of the strategies."""
 STAMPS = "as_stamps"
 CLOCK = f"""
@@ -123,15 +123,15 @@ def _with_stamps(text: str, kernels: int) -> str:
     return f"{head}{declared}void {ENTRY}(" + "\n".join(lines)
 
 
-def schedules(bound: BoundPipeline, target: Target, mix: Mix, seed: int) -> Iterator[tuple[str, Schedule]]:
+def schedules(bound: BoundPipeline, target: Target, mix: CandidateMix, seed: int) -> Iterator[tuple[str, Schedule]]:
     """Yield schedules of all strategies, and such as a model is trained with."""
     for name, strategy in STRATEGIES.items():
         for ranked in strategy.search(bound, target, count=3).ranked:
             yield name, ranked.schedule
-    yield from Candidates(bound, target, seed).draw(mix)
+    yield from CandidateGenerator(bound, target, seed).draw(mix)
 
 
-def measured(name: str, target: Target, rounds: int, seed: int = 0, mix: Mix = MIX) -> list[Sample]:
+def measured(name: str, target: Target, rounds: int, seed: int = 0, mix: CandidateMix = MIX) -> list[Sample]:
     """Return the samples of an app, the least times of some rounds."""
     app = get_app(name)
     pipeline, _ = app.configure({})

@@ -13,7 +13,7 @@ With ``--data`` times are read that scripts/make_dataset.py measured, of whateve
 pipelines are printed.
 
 ``--fit`` prints the rates that make the logarithms of kernels' times fit best, to be put in
-`autosched.search.cpu_rates`, and how well they do: those of one half of the pipelines on the other half
+`autosched.search.cost.cpu.coefficients`, and how well they do: those of one half of the pipelines on the other half
 (``--data``), or on the apps that they were fitted to, whose times may all be off by one factor, which changes no order.
 """
 
@@ -30,8 +30,8 @@ from cpu_samples import SIZES, labelled, measured
 from rate_fit import Sample, crosswise, fitted, means, times
 from scipy.stats import spearmanr
 
-from autosched.search.analytical_cpu import CpuModel
-from autosched.search.cpu_rates import CPU_COMPONENTS
+from autosched.search.cost.cpu.analytical import CpuModel
+from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
 from autosched.target import get_target
 
 

@@ -4,8 +4,8 @@
     python scripts/fit_gpu_model.py --data docs/results/h200-labels.parquet --target h200 --fit
     python scripts/fit_gpu_model.py --data docs/results/h200-labels.parquet --target h200 --fit --parts
 
-The model is that of `autosched.search.analytical`, or with ``--parts`` the one that networks start from
-(`autosched.model.gpu_parts`). Printed are means over the pipelines of the labels.
+The model is that of `autosched.search.cost.gpu_analytical`, or with ``--parts`` the one that networks start from
+(`autosched.model.predict.gpu_unit_times`). Printed are means over the pipelines of the labels.
 
 ``--fit`` prints by which factor each part of a time should be longer, and how well that does: factors fitted to one
 half of the pipelines on the other half.
@@ -24,11 +24,11 @@ from rate_fit import Floats, Sample, Total, crosswise, fitted, means
 
 from autosched.errors import AutoschedError
 from autosched.measure.store.labels import open_labels
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.prior import ANALYTICAL, prior_for
-from autosched.model.rows import samples_from
-from autosched.model.store import FeatureStore
-from autosched.search.analytical import COMPONENTS, AnalyticalModel
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.samples_from_measurements import samples_from
+from autosched.model.predict.analytical_prior import ANALYTICAL, prior_for
+from autosched.search.cost.gpu_analytical import COMPONENTS, AnalyticalModel
 from autosched.target import Target, get_target
 
 

@@ -26,7 +26,7 @@ from autosched.api import schedule
 from autosched.apps import App, get_app, load_apps
 from autosched.apps.sizes import Extent, Size
 from autosched.commands.run import compute
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 TARGET = "h200"

@@ -46,11 +46,11 @@ from autosched.random_pipelines import RandomPipelineSettings
 from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.io.typed_json import read_settings
-from autosched.search.candidates import Mix
-from autosched.search.drawing import Drawer, Drawn, draw_in_processes
-from autosched.search.known import KnownSchedules
-from autosched.search.modes.models import cost_model
-from autosched.search.roots import schedule_roots
+from autosched.search.datasets.candidate_mix import CandidateMix
+from autosched.search.datasets.parallel_generation import CandidateWorker, GeneratedCandidates, generate_in_processes
+from autosched.search.datasets.replay import ReplayedSchedules
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune.cost_models import cost_model
 from autosched.settings import available_cpus
 from autosched.target import Target, get_target
 
@@ -100,7 +100,7 @@ def problems_of(config: DictConfig) -> list[Problem]:
     return interleave_evenly([Problem.random(seed, settings) for seed in seeds], apps)
 
 
-Drawing = Generator[tuple[Problem, Drawn], None, None]
+Drawing = Generator[tuple[Problem, GeneratedCandidates], None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,17 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
         deadline: Time by `time.monotonic` after which no more are waited for.
     """
     problems = problems_of(config)
-    drawer = Drawer(
-        target, read_settings(_plain(config.dataset.schedules), "dataset.schedules", Mix), config.seed, config.cost
+    drawer = CandidateWorker(
+        target,
+        read_settings(_plain(config.dataset.schedules), "dataset.schedules", CandidateMix),
+        config.seed,
+        config.cost,
     )
     processes = config.draw_processes or max(available_cpus() // CORES_PER_DRAWER, 1)
     return Supply(
         problems,
         len(problems) * (drawer.mix.total + 1),
-        partial(draw_in_processes, drawer, processes=processes, ahead=processes if ahead else 0, deadline=deadline),
+        partial(generate_in_processes, drawer, processes=processes, ahead=processes if ahead else 0, deadline=deadline),
         lambda _: f"{drawer.mix!r} {drawer.seed} {drawer.cost}",
     )
 
@@ -145,7 +148,7 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
 def known_schedules(config: DictConfig) -> Supply:
     """Return the pipelines of other labels, with the schedules that these are of."""
     paths = config.dataset.labels
-    known = KnownSchedules.read([paths] if isinstance(paths, str) else list(paths))
+    known = ReplayedSchedules.read([paths] if isinstance(paths, str) else list(paths))
     return Supply(known.problems, known.count, known.draw, known.key)
 
 

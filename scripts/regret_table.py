@@ -32,17 +32,17 @@ from autosched.apps import App, get_app
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.measure.simulated.version import simulated_source
-from autosched.model.learned import LearnedModel, load_model
-from autosched.model.runs import WEIGHTS_FILE
+from autosched.model.predict.learned import LearnedModel, load_model
+from autosched.model.train.train_run import WEIGHTS_FILE
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.cost import CostModel
-from autosched.search.modes.mend import with_mended
-from autosched.search.modes.spills import SpillTable, without_spills
-from autosched.search.ranked import Ranked
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel
+from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
+from autosched.search.tune.spill_filter import SpillTable, without_spills
+from autosched.search.tune.spill_repair import with_repaired
 from autosched.target import Target, get_target
 
 APPS = (
@@ -85,10 +85,10 @@ def row_of(app: App, models: Mapping[str, CostModel], target: Target, options: a
         result = Beam(settings).search(
             bound, target, cost=model, seconds=options.seconds, seed=options.seed, count=TRIED
         )
-        ranked: Sequence[Ranked] = result.ranked
+        ranked: Sequence[RankedSchedule] = result.ranked
         if options.mend:
             spills = SpillTable(bound, target)
-            ranked = without_spills(with_mended(ranked, spills, TRIED), spills, TRIED).kept
+            ranked = without_spills(with_repaired(ranked, spills, TRIED), spills, TRIED).kept
         found[name] = [r.schedule for r in ranked]
         row[f"{name}_search_s"], row[f"{name}_kernels"] = result.seconds, result.counts.kernels
     distinct = list(dict.fromkeys(s for schedules in found.values() for s in schedules))

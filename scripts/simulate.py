@@ -37,11 +37,11 @@ from autosched.measure.simulated.timing import UNITS
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target, get_target
 
 PARTS = ("latency", *UNITS)
@@ -53,7 +53,7 @@ def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace)
     for name in options.strategy.split(",") if options.strategy else ():
         yield name, STRATEGIES[name].search(bound, target, seconds=options.seconds, seed=options.seed).best
     if options.random:
-        states = RandomStates(Evaluator(bound, target, AnalyticalModel(target), SearchSettings()))
+        states = RandomStates(KernelEvaluator(bound, target, AnalyticalModel(target), SearchSettings()))
         rng = np.random.default_rng(options.seed)
         for k in range(options.random):
             drawn = states.draw_legal(rng)
@@ -63,7 +63,7 @@ def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace)
 
 def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[float]:
     """Return the seconds that the analytical model predicts for each kernel."""
-    evaluator = Evaluator(apply_rewrites(bound, schedule), target, AnalyticalModel(target), SearchSettings())
+    evaluator = KernelEvaluator(apply_rewrites(bound, schedule), target, AnalyticalModel(target), SearchSettings())
     described = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(described)
     return [evaluator.known(structure, params).cost for structure, params in described]

@@ -31,17 +31,17 @@ from autosched.errors import AutoschedError, InputError
 from autosched.measure.simulated.version import other_simulation
 from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.measure.store.labels import open_labels
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.evaluation import PipelineScore, Summary, summarise, table
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.holdout import split
+from autosched.model.data.samples import one_source
+from autosched.model.data.samples_from_measurements import samples_from
+from autosched.model.evaluation import EvaluationSummary, PipelineScore, summarise, table
 from autosched.model.files import replace_file
-from autosched.model.holdout import split
-from autosched.model.judging import predict_analytically
-from autosched.model.rows import samples_from
-from autosched.model.runs import Outcome, train
-from autosched.model.samples import one_source
+from autosched.model.predict.holdout_predictions import predict_analytically
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
-from autosched.model.store import FeatureStore
-from autosched.model.training import RANDOM, EpochReport
+from autosched.model.train.train_run import TrainOutcome, train
+from autosched.model.train.training import RANDOM, EpochReport
 from autosched.schedule.io.typed_json import read_settings
 from autosched.target import get_target
 
@@ -99,7 +99,7 @@ def load_labels(
         )  # fmt: skip
 
 
-def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> Outcome:
+def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> TrainOutcome:
     """Train one model and show how it goes."""
     data, settings = config.data, settings_of(config)
     parts = split(
@@ -121,16 +121,16 @@ def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Pa
         )  # fmt: skip
 
 
-def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, Summary]:
+def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, EvaluationSummary]:
     """Train a model for each app without it, or for some, and return the figures on the app by model and app."""
-    rows: dict[str, Summary] = {}
+    rows: dict[str, EvaluationSummary] = {}
     for app in chosen or [f for f in dataset.own_families if not f.startswith(RANDOM)]:
         outcome = run(config, dataset, [app], directory / app)
         rows |= {f"{app}, {name}": s for name, s in outcome.summaries.items()}
     return rows
 
 
-def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, Summary]:
+def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, EvaluationSummary]:
     """Train a model for each of some groups of pipelines without it; return the figures on all pipelines, each unseen.
 
     With few pipelines, figures on a tenth of them depend much on which these are.

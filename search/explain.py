@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from autosched.featurize.schema import NAMES
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.analytical_cpu import CpuModel
-from autosched.search.ranked import Found
-from autosched.search.streams.cost import evaluated
+from autosched.search.cost.cpu.analytical import CpuModel
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.results import SearchResult
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class KernelReport:
     features: Mapping[str, Mapping[str, float]]
 
 
-def explain(found: Found) -> list[KernelReport]:
+def explain(found: SearchResult) -> list[KernelReport]:
     """Return a report on each kernel of the best schedule; none where the strategy predicts no times."""
     best = found.ranked[0]
     evaluator = best.evaluator or found.evaluator

@@ -25,31 +25,35 @@ class SearchSettings:
         sampling: `hierarchical` costs log2 of every bucket of alike candidates, `exhaustive` all of them.
         freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
         phases: 2 decides a Func's place and then, at root, its tiles (section 6); 1 decides both at once.
-        refine: Rounds at most of the search around the best states (`autosched.search.refine`); 0 for none.
+        refine: Rounds at most of the search around the best states (`autosched.search.refine.large_neighbourhood`); 0
+            for none.
         refine_beam: States expanded at each decision of these.
         copies: How many times as long a kernel may be predicted to take with copies of sources in shared memory for
-            them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Where it takes
-            longer, a larger share of its transactions must be saved than that costs. The default lies within what
-            predictions of two such kernels are wrong by (docs/search.md).
+            them to be made (`autosched.search.refine.cache_reads`, after the refinement, for GPUs); 0 for none. Where
+            it takes longer, a larger share of its transactions must be saved than that costs. The default lies within
+            what predictions of two such kernels are wrong by (docs/search.md).
         stores: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store them
-            for the others (`autosched.search.store`, after the refinement, for GPUs).
-        splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
+            for the others (`autosched.search.refine.materialise`, after the refinement, for GPUs).
+        splits: Whether reductions that leave most of the device idle are tried in pieces
+            (`autosched.search.rewrites.rfactor`).
         atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
             (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
             among them, which then round differently from run to run.
         shuffles: Whether lanes of a warp are tried that share the terms of reductions with few points
-            (`autosched.search.across`, for GPUs).
-        joins: Whether outputs that read the same are tried in one kernel (`autosched.search.joins`, for GPUs). Whether
-            that pays depends on registers, of which models know little: it is for those who ask the compiler.
+            (`autosched.search.rewrites.warp_reductions`, for GPUs).
+        joins: Whether outputs that read the same are tried in one kernel
+            (`autosched.search.rewrites.horizontal_fusion`, for GPUs). Whether that pays depends on registers, of which
+            models know little: it is for those who ask the compiler.
         streams: Whether reductions are tried in steps that stage their terms in shared memory
-            (`autosched.search.streams`, for the schedules that a search has found, for GPUs).
+            (`autosched.search.refine.mainloop`, for the schedules that a search has found, for GPUs).
         each_term: Whether threads may compute a Func once for each term of a reduction, for all of their points that
             read it (a Func that is the same for all terms is computed outside the reduction).
         slides: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along it
-            (`autosched.search.slides`, for the best schedules that a search has found, for GPUs, where ``locations``
-            have ``block``).
+            (`autosched.search.refine.sliding_window`, for the best schedules that a search has found, for GPUs, where
+            ``locations`` have ``block``).
         baseline: How many times as long as the best schedule the baseline, or Sioutas', may be predicted to take on a
-            CPU to be preferred (`autosched.search.baseline`); with 1 they compete like any other, with 0 they do not.
+            CPU to be preferred (`autosched.search.strategies.prefer_baseline`); with 1 they compete like any other,
+            with 0 they do not.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
         serial: Points of a thread that are tried in each dimension (section 6.1).

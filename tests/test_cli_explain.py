@@ -13,7 +13,7 @@ from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.apps import get_app
 from autosched.cli import main
 from autosched.featurize.schema import NAMES
-from autosched.search.analytical import COMPONENTS
+from autosched.search.cost.gpu_analytical import COMPONENTS
 
 
 def run(*arguments: str) -> str:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import autosched
 from autosched import errors
 from autosched.cli import main
-from autosched.search.modes import library
+from autosched.search.tune import schedule_cache
 from autosched.settings import ENVIRONMENT_VARIABLES
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ def pages_with(language: str) -> list[object]:
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page are one program, run in an empty directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(library, "TUNED_DIRECTORY", f"tuned-{tmp_path.name}")  # not what was tuned here before
+    monkeypatch.setattr(schedule_cache, "TUNED_DIRECTORY", f"tuned-{tmp_path.name}")  # not what was tuned here before
     names: dict[str, Any] = {}
     for k, program in enumerate(fenced(page, "python")):
         exec(compile(program, f"{page.name}, block {k}", "exec"), names)

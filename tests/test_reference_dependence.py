@@ -10,7 +10,7 @@ import pytest
 
 import autosched as a
 from autosched import Func, Pipeline, RDom, Var, int32
-from autosched.reference.buffers import Buffer
+from autosched.reference.buffers import ReferenceBuffer
 from autosched.reference.dependence import injective_loops, serial_loops
 from autosched.reference.program import Bindings
 from autosched.reference.stage import stages_of
@@ -27,7 +27,7 @@ def update(write: Callable[[Func], None]) -> Update:
     f[y, x] = 0
     write(f)
     stage = stages_of(f, Pipeline(f.over(y=(0, 4), x=(0, 4))), Bindings({}, {}))[1]
-    buffer = Buffer((-20, -20), (np.zeros((41, 41), np.int32),))
+    buffer = ReferenceBuffer((-20, -20), (np.zeros((41, 41), np.int32),))
     return Update(stage, stage.pure(((0, 4), (0, 4))), buffer, Bindings({}, {}), {f: buffer})
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, Field, Grid, interior_slices, shifted, total, uniform, values
+from autosched.apps.stencil3d import AXES, Field, StencilGrid, interior_slices, shifted, total, uniform, values
 from autosched.apps.sweeps import check_sweeps
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
@@ -44,7 +44,7 @@ def build(T: int = 1) -> Pipeline:
     """
     check_sweeps(T)
     first, noisy = Input("u0", float64, 3), Input("f", float64, 3)
-    grid = Grid(first)
+    grid = StencilGrid(first)
     u: Func | Input = first
     for n in range(1, T + 1):
         before = grid.clamped(u)

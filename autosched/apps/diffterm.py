@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.expcns import DXINV, ORDER, first, first_of_array, second, second_of_array
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, everywhere, interior_slices, total, uniform, values
+from autosched.apps.stencil3d import AXES, DIMS, Field, StencilGrid, everywhere, interior_slices, total, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Param
@@ -36,7 +36,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
     """
     inputs = [Input(name, float64, 3) for name in EXTENTS]
     eta, alam = everywhere(Param("eta", float64, ETA)), everywhere(Param("alam", float64, ALAM))
-    grid = Grid(inputs[0])
+    grid = StencilGrid(inputs[0])
     *velocity, temperature = map(grid.clamped, inputs)
 
     def slope(f: Field, axis: int) -> Field:

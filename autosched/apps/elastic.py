@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.apps.app import load_ndimage
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, shifted, total, values
+from autosched.apps.stencil3d import AXES, DIMS, Field, StencilGrid, shifted, total, values
 
 ORDER = 2
 """Points to either side that a difference reads."""
@@ -43,7 +43,7 @@ class Medium:
         stretching: Factors of the derivatives along x, y, z; each varies along its own axis alone.
     """
 
-    grid: Grid
+    grid: StencilGrid
     mu: Field
     la: Field
     gradients: Sequence[Mapping[int, Factors]]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.expcns import DXINV, ORDER, first, first_of_array
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, Field, Grid, interior_slices, total, uniform
+from autosched.apps.stencil3d import AXES, Field, StencilGrid, interior_slices, total, uniform
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.func import Input
@@ -30,7 +30,7 @@ def build(dxinv: tuple[float, ...] = DXINV) -> Pipeline:
         dxinv: Inverse distance of the points along x, y, z.
     """
     inputs = [Input(name, float64, 3) for name in EXTENTS]
-    grid = Grid(inputs[0])
+    grid = StencilGrid(inputs[0])
     *momentum, energy, u, v, w, pressure = map(grid.clamped, inputs)
     velocity = (u, v, w)
 

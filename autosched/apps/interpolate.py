@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.images import rgb_image
 from autosched.apps.pyramid import BINOMIAL_3, check_levels, copied, downsampled, on_pixels, upsampled
-from autosched.apps.pyramid_reference import ON_PIXELS, Level, boxes, origin_of
+from autosched.apps.pyramid_reference import ON_PIXELS, PyramidLevel, boxes, origin_of
 from autosched.apps.sizes import H, W
 from autosched.apps.tolerance import Tolerance
 from autosched.errors import InputError
@@ -77,18 +77,18 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 def compute(input: NDArray[np.float32], levels: int = 10, clamp_before_level: int = 4) -> Arrays:
     """Return the result of a NumPy pyramid."""
     height, width = input.shape[1:]
-    level = Level(np.concatenate([input[:3] * input[3:], input[3:]]))
+    level = PyramidLevel(np.concatenate([input[:3] * input[3:], input[3:]]))
     downs = [level]
     for n in range(1, levels):
         if n == clamp_before_level:
-            level = Level(level.window(((0, (height >> (n - 1)) + 1), (0, (width >> (n - 1)) + 1))))
+            level = PyramidLevel(level.window(((0, (height >> (n - 1)) + 1), (0, (width >> (n - 1)) + 1))))
         level = level.downsampled(BINOMIAL_3)
         downs.append(level)
     windows = boxes(height, width, levels)
     filled = level.window(windows[-1])
     for n in reversed(range(levels - 1)):
         known = downs[n].window(windows[n])
-        coarser = Level(filled, origin_of(windows[n + 1])).upsampled(ON_PIXELS, windows[n])
+        coarser = PyramidLevel(filled, origin_of(windows[n + 1])).upsampled(ON_PIXELS, windows[n])
         filled = known + (1 - known[3]) * coarser
     with np.errstate(invalid="ignore"):  # 0 / 0 where not even the coarsest level reaches a known pixel
         return {"output": filled[:3] / filled[3]}

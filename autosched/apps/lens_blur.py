@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays, load_ndimage
 from autosched.apps.images import rgb_image
 from autosched.apps.pyramid import BINOMIAL_4, between_pixels, downsampled, upsampled
-from autosched.apps.pyramid_reference import BETWEEN_PIXELS, Box, Level
+from autosched.apps.pyramid_reference import BETWEEN_PIXELS, Box, PyramidLevel
 from autosched.apps.sizes import H, W
 from autosched.apps.tolerance import Tolerance
 from autosched.errors import InputError
@@ -225,15 +225,17 @@ def _numpy_depth(left: NDArray[Any], right: NDArray[Any], slices: int, margin: i
 def _numpy_smoothed(image: NDArray[np.float32], height: int, width: int, margin: int) -> NDArray[np.float32]:
     """Return an image known around ``[0, height) x [0, width)``, smoothed by a pyramid; ``margin`` pixels remain."""
     windows: list[Box] = [((-margin, height + margin), (-margin, width + margin))]
-    levels = [Level(image, (-margin - 2, -margin - 2))]
+    levels = [PyramidLevel(image, (-margin - 2, -margin - 2))]
     for n in range(1, LEVELS):
         inside: Box = ((0, height >> n or 1), (0, width >> n or 1))
-        levels.append(Level(levels[-1].downsampled(BINOMIAL_4).window(inside)))
+        levels.append(PyramidLevel(levels[-1].downsampled(BINOMIAL_4).window(inside)))
         rows, columns = ((low // 2 - 1, (high - 1) // 2 + 2) for low, high in windows[-1])
         windows.append((rows, columns))
     result = levels[-1].window(windows[-1])
     for n in reversed(range(LEVELS - 1)):
-        coarser = Level(result, (windows[n + 1][0][0], windows[n + 1][1][0])).upsampled(BETWEEN_PIXELS, windows[n])
+        coarser = PyramidLevel(result, (windows[n + 1][0][0], windows[n + 1][1][0])).upsampled(
+            BETWEEN_PIXELS, windows[n]
+        )
         result = (coarser + levels[n].window(windows[n])) / 2
     return result
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.images import LUMA_WEIGHTS, rgb_image
 from autosched.apps.pyramid import BINOMIAL_4, between_pixels, check_levels, copied, downsampled, upsampled
-from autosched.apps.pyramid_reference import BETWEEN_PIXELS, Level, boxes, origin_of, pyramid
+from autosched.apps.pyramid_reference import BETWEEN_PIXELS, PyramidLevel, boxes, origin_of, pyramid
 from autosched.apps.sizes import H, W
 from autosched.apps.tolerance import Tolerance
 from autosched.errors import InputError
@@ -135,7 +135,7 @@ def compute(
         if result is None:
             result = detail
         else:
-            result = Level(result, origin_of(windows[j + 1])).upsampled(BETWEEN_PIXELS, windows[j]) + detail
+            result = PyramidLevel(result, origin_of(windows[j + 1])).upsampled(BETWEEN_PIXELS, windows[j]) + detail
     assert result is not None
     color = input.astype(np.float32) * (result + np.float32(EPSILON)) / (gray + np.float32(EPSILON))
     return {"output": np.clip(color, 0, WHITE).astype(np.uint16)}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, interior_slices, shifted, total, uniform, values
+from autosched.apps.stencil3d import AXES, DIMS, Field, StencilGrid, interior_slices, shifted, total, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.func import Func, Input
@@ -29,7 +29,7 @@ def build() -> Pipeline:
     paper counts 135 for a program that computes each of the 15 face values once.
     """
     old, new = ([Input(f"{which}_{c}", float64, 3) for c in QUANTITIES] for which in ("old", "new"))
-    grid = Grid(old[0])
+    grid = StencilGrid(old[0])
     carried = [grid.clamped(f) for f in old]
     flux = [[_flux(grid, carried, axis, c) for axis in AXES] for c in QUANTITIES]
     outputs = []
@@ -40,7 +40,7 @@ def build() -> Pipeline:
     return Pipeline([f.over(**grid.box) for f in outputs], name="miniflux")
 
 
-def _flux(grid: Grid, old: list[Field], axis: int, c: int) -> Func:
+def _flux(grid: StencilGrid, old: list[Field], axis: int, c: int) -> Func:
     velocity = _face(old[VELOCITY[axis]], axis)
     face = velocity if c == VELOCITY[axis] else _face(old[c], axis)
     return grid.define(f"flux_{DIMS[axis]}_{c}", 2 * face * velocity)

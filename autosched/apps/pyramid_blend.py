@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.images import gray_image, rgb_image
 from autosched.apps.pyramid import BINOMIAL_5, binomial, check_levels, downsampled, upsampled
-from autosched.apps.pyramid_reference import BINOMIAL, Level, boxes, origin_of, pyramid
+from autosched.apps.pyramid_reference import BINOMIAL, PyramidLevel, boxes, origin_of, pyramid
 from autosched.apps.sizes import H, W
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float32
@@ -92,7 +92,7 @@ def compute(
         if result is None:
             result = blended
         else:
-            result = Level(result, origin_of(windows[n + 1])).upsampled(BINOMIAL, windows[n]) + blended
+            result = PyramidLevel(result, origin_of(windows[n + 1])).upsampled(BINOMIAL, windows[n]) + blended
     assert result is not None
     return {"output": result}
 

@@ -21,7 +21,7 @@ BINOMIAL: Phases = {-1: 0.125, 0: 0.75, 1: 0.125}, {0: 0.5, 1: 0.5}
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class PyramidLevel:
     """Values at all integer points (y, x): those of an array [..., height, width], repeated beyond its edges.
 
     Halving the resolution of an image that repeats its edges gives another such image, a little wider than half of
@@ -40,7 +40,7 @@ class Level:
         rows, columns = (self._positions(axis, np.arange(*box[axis])) for axis in (0, 1))
         return self.values[..., rows[:, None], columns]
 
-    def downsampled(self, weights: Sequence[int]) -> Level:
+    def downsampled(self, weights: Sequence[int]) -> PyramidLevel:
         """Return the next coarser level, where x is centred on 2x or between 2x and 2x + 1; see `pyramid`."""
         scaled = {i - (len(weights) - 1) // 2: w / sum(weights) for i, w in enumerate(weights)}
         level = self
@@ -49,7 +49,7 @@ class Level:
             centres = np.arange((low - max(scaled)) // 2, -((min(scaled) - high) // 2) + 1)
             origin = list(level.origin)
             origin[axis] = int(centres[0])
-            level = Level(level._filtered(axis, 2 * centres, scaled), (origin[0], origin[1]))
+            level = PyramidLevel(level._filtered(axis, 2 * centres, scaled), (origin[0], origin[1]))
         return level
 
     def upsampled(self, phases: Phases, box: Box) -> NDArray[Any]:
@@ -65,7 +65,7 @@ class Level:
                 np.moveaxis(values, axis - 2, 0)[(fine[0] + parity) % 2 :: 2] = np.moveaxis(part, axis - 2, 0)
             origin = list(level.origin)
             origin[axis] = box[axis][0]
-            level = Level(values, (origin[0], origin[1]))
+            level = PyramidLevel(values, (origin[0], origin[1]))
         return level.values
 
     def _filtered(self, axis: int, centres: NDArray[np.intp], weights: Mapping[int, float]) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Level:
         return np.clip(coordinates - self.origin[axis], 0, self.values.shape[axis - 2] - 1)
 
 
-def pyramid(image: NDArray[Any], weights: Sequence[int], levels: int) -> list[Level]:
+def pyramid(image: NDArray[Any], weights: Sequence[int], levels: int) -> list[PyramidLevel]:
     """Return the Gaussian pyramid of an image [..., height, width] that repeats its edges, finest level first.
 
     Args:
@@ -87,7 +87,7 @@ def pyramid(image: NDArray[Any], weights: Sequence[int], levels: int) -> list[Le
         weights: Filter before every halving, divided by its sum.
         levels: Number of levels, the finest included.
     """
-    result = [Level(image)]
+    result = [PyramidLevel(image)]
     for _ in range(levels - 1):
         result.append(result[-1].downsampled(weights))
     return result

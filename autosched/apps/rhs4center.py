@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.elastic import COMPONENTS, ORDER, SCALE, Medium, elastic_forces, first_of_array, second_of_array
 from autosched.apps.sizes import D, Extent, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Grid, everywhere, interior_slices, uniform, values
+from autosched.apps.stencil3d import AXES, DIMS, StencilGrid, everywhere, interior_slices, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Param
@@ -37,7 +37,7 @@ def build() -> Pipeline:
     computed once: a point takes 438 operations, not the paper's 666.
     """
     inputs = {k: Input(k, float64, len(extents)) for k, extents in EXTENTS.items()}
-    grid = Grid(inputs["mu"])
+    grid = StencilGrid(inputs["mu"])
     mu, la, *displacement = (values(inputs[k].clamped()) for k in ("mu", "la", "u_0", "u_1", "u_2"))
     stretching = [(values(inputs[f"str{dim}"].clamped(), [axis]),) for axis, dim in enumerate(DIMS)]
     medium = Medium(grid, mu, la, [{axis: ()} for axis in AXES], stretching)

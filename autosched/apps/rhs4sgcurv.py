@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.elastic import ORDER, SCALE, Factors, Medium, elastic_forces, first_of_array, second_of_array
 from autosched.apps.sizes import D, Extent, H, W
-from autosched.apps.stencil3d import Grid, everywhere, interior_slices, uniform, values
+from autosched.apps.stencil3d import StencilGrid, everywhere, interior_slices, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Param
@@ -37,7 +37,7 @@ def build() -> Pipeline:
     derivatives are computed once: a point takes 785 operations, not the paper's 2126.
     """
     inputs = {k: Input(k, float64, len(extents)) for k, extents in EXTENTS.items()}
-    grid = Grid(inputs["jac"])
+    grid = StencilGrid(inputs["jac"])
     *displacement, mu, la, flat, p, q, r = (values(inputs[k].clamped()) for k in VOLUMES)
     sx, sy = values(inputs["strx"].clamped(), [0]), values(inputs["stry"].clamped(), [1])
     gradients: list[dict[int, Factors]] = [{0: (flat,)}, {1: (flat,)}, {0: (p, sx), 1: (q, sy), 2: (r,)}]

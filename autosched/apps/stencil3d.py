@@ -101,7 +101,7 @@ def unit(axis: int, distance: int = 1) -> Offset:
     return x, y, z
 
 
-class Grid:
+class StencilGrid:
     """The points of a 3-D array [z, y, x], on which fields are read and Funcs are computed.
 
     What is read beyond the grid, by way of `clamped`, reaches points of the rim alone, where `inside` drops it; blocks

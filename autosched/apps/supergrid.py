@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, Extent, H, W
-from autosched.apps.stencil3d import AXES, DIMS, Field, Grid, everywhere, interior_slices, total, uniform, values
+from autosched.apps.stencil3d import AXES, DIMS, Field, StencilGrid, everywhere, interior_slices, total, uniform, values
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Param
@@ -45,7 +45,7 @@ def build_dissipation(name: str, order: int) -> Pipeline:
         order: Number of differences that are weighted, 2 or 3.
     """
     inputs = {k: Input(k, float64, len(extents)) for k, extents in EXTENTS.items()}
-    grid = Grid(inputs["rho"])
+    grid = StencilGrid(inputs["rho"])
     density = values(inputs["rho"].clamped())
     damping = [values(inputs[f"dc{dim}"].clamped(), [axis]) for axis, dim in enumerate(DIMS)]
     stretching, taper = ([values(inputs[k + dim], [a]) for a, dim in enumerate(DIMS)] for k in ("str", "co"))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.apps.app import App, Arrays, load_ndimage
 from autosched.apps.sizes import D, H, W
-from autosched.apps.stencil3d import Field, Grid, everywhere, interior_slices, uniform
+from autosched.apps.stencil3d import Field, StencilGrid, everywhere, interior_slices, uniform
 from autosched.apps.tolerance import Tolerance
 from autosched.errors import InputError
 from autosched.lang.dtypes import float64
@@ -51,7 +51,7 @@ def build_sweeps(name: str, stencil: Stencil, order: int, T: int) -> Pipeline:
     check_sweeps(T)
     source = Input("in", float64, 3)
     a, b, h2inv = (Param(k, float64, v) for k, v in (("a", A), ("b", B), ("h2inv", H2INV)))
-    grid = Grid(source)
+    grid = StencilGrid(source)
     f: Func | Input = source
     for n in range(1, T + 1):
         before = grid.clamped(f)

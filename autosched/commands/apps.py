@@ -9,7 +9,7 @@ import click
 
 from autosched.apps import App, get_app, load_apps
 from autosched.apps.app import Setting
-from autosched.commands.check_apps import Verdict, check_app, missing_tools
+from autosched.commands.check_apps import AppVerdict, check_app, missing_tools
 from autosched.commands.options import json_option
 from autosched.commands.show import format_time, print_json, print_table, shape_text
 from autosched.lang.pipeline import Pipeline
@@ -65,7 +65,7 @@ def _check(context: click.Context, chosen: Iterable[App], as_json: bool) -> None
         context.exit(1)
 
 
-def _verdict_text(verdict: Verdict, missing: Mapping[str, str]) -> str:
+def _verdict_text(verdict: AppVerdict, missing: Mapping[str, str]) -> str:
     """Return one line, and one more for everything that is wrong or could not be checked for this app alone."""
     made = [name for name, problem in verdict.problems.items() if problem is None]
     line = (

@@ -12,10 +12,10 @@ import numpy as np
 
 from autosched.commands.files import Array
 from autosched.commands.options import Pairs, execution_options, json_option, problem_options
-from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
+from autosched.commands.problem import CommandProblem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import format_time, print_json, shape_text
 from autosched.commands.timing import (
-    Timing,
+    CommandTiming,
     time_copy_on_gpu,
     time_copy_on_host,
     time_on_gpu,
@@ -42,12 +42,12 @@ class _Result:
         copy: Times of a plain copy that moves as many bytes.
     """
 
-    ours: Timing
-    reference: Timing
+    ours: CommandTiming
+    reference: CommandTiming
     reference_name: str
     mismatch: str
     moved_bytes: int
-    copy: Timing
+    copy: CommandTiming
 
     @property
     def bytes_per_s(self) -> float:
@@ -94,7 +94,7 @@ def bench(
 
 
 def _reference(
-    problem: Problem, arrays: Mapping[str, Array], against: str | None
+    problem: CommandProblem, arrays: Mapping[str, Array], against: str | None
 ) -> tuple[str, Callable[[], Mapping[str, Array]]]:
     """Return the reference's name and a function that computes it once."""
 
@@ -117,7 +117,7 @@ def _reference(
 
 
 def _measure(
-    problem: Problem,
+    problem: CommandProblem,
     kernel: CompiledPipeline,
     arrays: Mapping[str, Array],
     name: str,
@@ -146,7 +146,7 @@ def _measure(
 
 
 def _print(
-    problem: Problem, kernel: CompiledPipeline, arrays: Mapping[str, Array], origin: str, result: _Result
+    problem: CommandProblem, kernel: CompiledPipeline, arrays: Mapping[str, Array], origin: str, result: _Result
 ) -> None:
     shapes = ", ".join(f"{name} {shape_text(a.dtype, a.shape)}" for name, a in arrays.items())
     click.echo(f"{problem.app.name}, {shapes}; {origin}")
@@ -163,7 +163,7 @@ def _print(
     click.echo(f"  {speed}; {result.copy.median_s / result.ours.median_s:.1%} of the speed of the limit")
 
 
-def _as_dict(problem: Problem, kernel: CompiledPipeline, result: _Result) -> dict[str, Any]:
+def _as_dict(problem: CommandProblem, kernel: CompiledPipeline, result: _Result) -> dict[str, Any]:
     return {
         "app": problem.app.name,
         "backend": kernel.backend,

@@ -9,7 +9,7 @@ import click
 from autosched.commands.options import json_option
 from autosched.commands.show import print_json, print_table
 from autosched.runtime.compile.cache import cache_usage, clear_cache
-from autosched.search.modes.library import tuned_files
+from autosched.search.tune.schedule_cache import tuned_files
 from autosched.settings import settings
 
 

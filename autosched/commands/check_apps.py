@@ -24,7 +24,7 @@ STRATEGY = "roots"
 
 
 @dataclass
-class Verdict:
+class AppVerdict:
     """What checking an app found.
 
     Attributes:
@@ -55,7 +55,7 @@ class Verdict:
         }
 
 
-def check_app(app: App, missing: Mapping[str, str]) -> Verdict:
+def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
     """Run an app at its small size by every backend that is there, and compile it for the H200.
 
     The interpreter's outputs are compared with those of the app's own reference, and everybody's with both: backends
@@ -67,7 +67,7 @@ def check_app(app: App, missing: Mapping[str, str]) -> Verdict:
         missing: Checks not to make, each with the reason: what `missing_tools` returns.
     """
     started = time.perf_counter()
-    verdict = Verdict(app.name)
+    verdict = AppVerdict(app.name)
     case = _Case(app)
     # The emulator goes before C: it stops at an access out of bounds, of which the process might die.
     for name, check in (

@@ -9,10 +9,10 @@ import click
 from autosched.api import ScheduledPipeline, load_schedule
 from autosched.api import schedule as find_schedule
 from autosched.commands.options import PATH, SECONDS, Pairs, json_option, problem_options
-from autosched.commands.problem import Problem, configure
+from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 
 
 @click.command(short_help="Write an app as C or CUDA source.")
@@ -70,7 +70,12 @@ def export(
 
 
 def _scheduled(
-    problem: Problem, target: str, schedule_file: Path | None, strategy: str | None, seed: int, seconds: float | None
+    problem: CommandProblem,
+    target: str,
+    schedule_file: Path | None,
+    strategy: str | None,
+    seed: int,
+    seconds: float | None,
 ) -> ScheduledPipeline:
     if schedule_file is not None:
         if strategy is not None or seconds is not None:

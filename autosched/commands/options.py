@@ -14,8 +14,8 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.backends.executable import BACKENDS
-from autosched.search.modes.one_shot import ONE_SHOT
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune.one_shot import ONE_SHOT
 from autosched.settings import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])

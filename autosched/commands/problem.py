@@ -19,9 +19,9 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
-from autosched.search.modes.library import find_tuned
-from autosched.search.modes.one_shot import ONE_SHOT
-from autosched.search.modes.origin import TUNED
+from autosched.search.tune.one_shot import ONE_SHOT
+from autosched.search.tune.provenance import TUNED
+from autosched.search.tune.schedule_cache import find_tuned
 from autosched.target import Target, get_target
 
 SIMULATED_GPU = "h200"
@@ -29,7 +29,7 @@ SIMULATED_GPU = "h200"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CommandProblem:
     """An app, configured.
 
     Attributes:
@@ -47,7 +47,9 @@ class Problem:
     values: Mapping[str, Setting]
 
 
-def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tuple[Problem, dict[str, Array] | None]:
+def configure(
+    name: str, inputs: Path | None, sizes: Pairs, params: Pairs
+) -> tuple[CommandProblem, dict[str, Array] | None]:
     """Return what an app is to compute, and the arrays of the input file if one is given.
 
     Raises:
@@ -58,14 +60,14 @@ def configure(name: str, inputs: Path | None, sizes: Pairs, params: Pairs) -> tu
     pipeline, values = app.configure(given)
     numbers = {key: value for key, value in given.items() if not isinstance(value, str)}
     if inputs is None:
-        return Problem(app, pipeline, app.shapes(as_sizes(sizes)), values, numbers), None
+        return CommandProblem(app, pipeline, app.shapes(as_sizes(sizes)), values, numbers), None
     if sizes:
         raise InputError("--size is for generated inputs; with --inputs the arrays have their sizes: give one of them")
     stored = read_arrays(inputs, [i.name for i in pipeline.inputs])
     arrays = {i.name: as_host_array(stored[i.name], i.name, i.dtype) for i in pipeline.inputs}
     shapes = {key: array.shape for key, array in arrays.items()}
     app.sizes_of(shapes)  # refuses shapes that the app does not take
-    return Problem(app, pipeline, shapes, values, numbers), arrays
+    return CommandProblem(app, pipeline, shapes, values, numbers), arrays
 
 
 def input_arrays(
@@ -74,7 +76,7 @@ def input_arrays(
     sizes: Pairs,
     params: Pairs,
     seed: int,
-) -> tuple[Problem, dict[str, Array]]:
+) -> tuple[CommandProblem, dict[str, Array]]:
     """Return what an app is to compute with its input arrays, read or generated; see `configure`."""
     problem, arrays = configure(name, inputs, sizes, params)
     if arrays is None:
@@ -83,7 +85,7 @@ def input_arrays(
     return problem, arrays
 
 
-def _check_memory(problem: Problem) -> None:
+def _check_memory(problem: CommandProblem) -> None:
     """Refuse sizes whose input arrays alone do not fit, before anything is allocated."""
     needed = sum(math.prod(problem.shapes[i.name]) * i.dtype.bytes_ for i in problem.pipeline.inputs)
     available = read_host().memory_bytes
@@ -95,7 +97,7 @@ def _check_memory(problem: Problem) -> None:
 
 
 def scheduled_for(
-    problem: Problem, backend: Backend | None, schedule_file: Path | None, strategy: str | None = None
+    problem: CommandProblem, backend: Backend | None, schedule_file: Path | None, strategy: str | None = None
 ) -> ScheduledPipeline:
     """Return a problem with a schedule for where it will run: one from a file, or one found now.
 
@@ -121,7 +123,7 @@ def scheduled_for(
     return load_schedule(schedule_file, problem.pipeline, problem.shapes, targets[-1], problem.params)
 
 
-def _found(problem: Problem, target: Target, strategy: str | None) -> ScheduledPipeline:
+def _found(problem: CommandProblem, target: Target, strategy: str | None) -> ScheduledPipeline:
     given = problem.pipeline, problem.shapes, target, problem.params
     if strategy is not None:
         return schedule(*given, strategy=None if strategy == ONE_SHOT else strategy)

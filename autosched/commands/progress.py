@@ -13,7 +13,7 @@ import click
 from autosched.commands.show import format_time
 
 if TYPE_CHECKING:
-    from autosched.search.modes.tuning_reports import TuneReport
+    from autosched.search.tune.autotune.report import TuneReport
 
 SearchProgress = Callable[[int, int], None]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.commands.files import Array, replacing, write_arrays
 from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
-from autosched.commands.problem import Problem, input_arrays, origin_text, scheduled_for
+from autosched.commands.problem import CommandProblem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import format_time, print_json, shape_text
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
@@ -81,7 +81,7 @@ def _range(array: Array) -> tuple[float, float]:
 
 
 def _as_dict(
-    problem: Problem,
+    problem: CommandProblem,
     kernel: CompiledPipeline,
     arrays: dict[str, Array],
     outputs: dict[str, Array],

@@ -18,8 +18,8 @@ from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.backends.executable import KernelInfo, launch_info
-from autosched.search.modes.samples import SAMPLES
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune.greedy_samples import SAMPLES
 
 MODES = ("one-shot", "top5")
 TOP_K = 5

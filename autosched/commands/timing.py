@@ -19,7 +19,7 @@ _WARM_UP_RUNS = 3  # the second call with the same arrays captures a CUDA graph
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class CommandTiming:
     """Times of a repeated call.
 
     Attributes:
@@ -33,12 +33,12 @@ class Timing:
     runs: int
 
 
-def time_on_host(run: Callable[[], object]) -> Timing:
+def time_on_host(run: Callable[[], object]) -> CommandTiming:
     """Time a function that is done when it returns; one run before does not count."""
     return _repeat(run, lambda: _wall_clock(run))
 
 
-def time_on_gpu(run: Callable[[], object]) -> Timing:
+def time_on_gpu(run: Callable[[], object]) -> CommandTiming:
     """Time a function that launches on CuPy's current stream, between CUDA events."""
     import cupy
 
@@ -55,7 +55,7 @@ def time_on_gpu(run: Callable[[], object]) -> Timing:
     return _repeat(run, once)
 
 
-def time_copy_on_host(moved_bytes: int) -> Timing:
+def time_copy_on_host(moved_bytes: int) -> CommandTiming:
     """Time a copy with every CPU that reads and writes so many bytes altogether."""
     workers = available_cpus()
     source = np.ones(max(moved_bytes // 2, 1), np.uint8)
@@ -65,7 +65,7 @@ def time_copy_on_host(moved_bytes: int) -> Timing:
         return time_on_host(lambda: list(pool.map(lambda part: np.copyto(*part), parts)))
 
 
-def time_copy_on_gpu(moved_bytes: int) -> Timing:
+def time_copy_on_gpu(moved_bytes: int) -> CommandTiming:
     """Time a copy on the current GPU that reads and writes so many bytes altogether."""
     import cupy
 
@@ -74,11 +74,11 @@ def time_copy_on_gpu(moved_bytes: int) -> Timing:
     return time_on_gpu(lambda: cupy.copyto(target, source))
 
 
-def _repeat(run: Callable[[], object], once: Callable[[], float]) -> Timing:
+def _repeat(run: Callable[[], object], once: Callable[[], float]) -> CommandTiming:
     warm_up = _wall_clock(run)
     count = int(min(max(BUDGET_S / max(warm_up, 1e-9), FEWEST_RUNS), MOST_RUNS))
     times = [once() for _ in range(count)]
-    return Timing(statistics.median(times), min(times), count)
+    return CommandTiming(statistics.median(times), min(times), count)
 
 
 def _wall_clock(run: Callable[[], object]) -> float:

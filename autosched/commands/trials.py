@@ -9,7 +9,7 @@ import click
 
 from autosched.api import ScheduledPipeline
 from autosched.commands.show import format_time, print_table
-from autosched.search.modes.trials import ROOTS
+from autosched.search.tune.top_k import ROOTS
 
 
 def how_text(scheduled: ScheduledPipeline) -> str:

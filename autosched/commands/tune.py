@@ -18,10 +18,10 @@ from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.trials import print_trials, trials_data
-from autosched.search.modes.samples import SAMPLES
+from autosched.search.tune.greedy_samples import SAMPLES
 
 if TYPE_CHECKING:
-    from autosched.search.modes.tuning_reports import Tuned
+    from autosched.search.tune.autotune.report import Tuned
 
 ITERATIONS = 20
 

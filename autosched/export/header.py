@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.export.interface import ArrayArgument, Interface, ScalarArgument
+from autosched.export.interface import ArrayArgument, Interface, InterfaceScalar
 from autosched.export.templates import fill
 from autosched.lang.dtypes import DType
 
@@ -39,7 +39,7 @@ def shape_text(array: ArrayArgument) -> str:
     return f"{array.dtype} {extents}" + (f", dimensions {', '.join(array.dims)}" if array.dims else "")
 
 
-def default_text(scalar: ScalarArgument) -> str | None:
+def default_text(scalar: InterfaceScalar) -> str | None:
     """Return a scalar's default as a C constant; None where it has none that C99 can write."""
     if scalar.default is None:
         return None
@@ -70,7 +70,7 @@ def _arguments(interface: Interface) -> list[str]:
     return lines
 
 
-def _called(argument: ArrayArgument | ScalarArgument) -> str:
+def _called(argument: ArrayArgument | InterfaceScalar) -> str:
     in_pipeline = "" if argument.identifier == argument.name else f" ({argument.name} in the pipeline)"
     return f"{argument.identifier}{in_pipeline}"
 

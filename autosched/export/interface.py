@@ -73,7 +73,7 @@ class ArrayArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarArgument:
+class InterfaceScalar:
     """A number that the caller passes.
 
     Attributes:
@@ -115,7 +115,7 @@ class Interface:
     pipeline: str
     target: Target
     arrays: tuple[ArrayArgument, ...]
-    scalars: tuple[ScalarArgument, ...]
+    scalars: tuple[InterfaceScalar, ...]
     fixed: Mapping[str, Scalar]
     workspace_bytes: int
     workspace_alignment: int
@@ -155,7 +155,7 @@ class Interface:
         scalars = []
         for p, dtype in signature.scalars.items():
             called = identifier(p)
-            scalars.append(ScalarArgument(p, called, macro(called), dtype, signature.defaults.get(p)))
+            scalars.append(InterfaceScalar(p, called, macro(called), dtype, signature.defaults.get(p)))
         return cls(
             name=name,
             pipeline=signature.pipeline,
@@ -188,7 +188,7 @@ class Interface:
         return tuple(a for a in self.arrays if a.is_output)
 
     @property
-    def arguments(self) -> tuple[ArrayArgument | ScalarArgument, ...]:
+    def arguments(self) -> tuple[ArrayArgument | InterfaceScalar, ...]:
         """Arrays and scalars as they are passed; the workspace, and for CUDA the stream, follow."""
         return (*self.arrays, *self.scalars)
 

@@ -6,7 +6,7 @@ of its own, so that agreement with a compiled schedule means something.
 
 from __future__ import annotations
 
-from autosched.reference.buffers import Buffer
+from autosched.reference.buffers import ReferenceBuffer
 from autosched.reference.interpreter import interpret, interpret_funcs
 
-__all__ = ["Buffer", "interpret", "interpret_funcs"]
+__all__ = ["ReferenceBuffer", "interpret", "interpret_funcs"]

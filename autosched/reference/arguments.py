@@ -11,13 +11,13 @@ from autosched.errors import InputError
 from autosched.lang.expr import Param, Scalar
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
-from autosched.reference.buffers import Array, Buffer
+from autosched.reference.buffers import Array, ReferenceBuffer
 from autosched.reference.program import Bindings
 
 
 def bind_arguments(
     pipeline: Pipeline, inputs: Mapping[str, Array], params: Mapping[str, Scalar]
-) -> tuple[Bindings, dict[Func | Input, Buffer]]:
+) -> tuple[Bindings, dict[Func | Input, ReferenceBuffer]]:
     """Return shapes and parameter values by name, and the inputs' buffers.
 
     Raises:
@@ -26,10 +26,10 @@ def bind_arguments(
     _check_names("input", [i.name for i in pipeline.inputs], inputs, required=[i.name for i in pipeline.inputs])
     required = [p.name for p in pipeline.params if p.default is None]
     _check_names("parameter", [p.name for p in pipeline.params], params, required)
-    buffers: dict[Func | Input, Buffer] = {}
+    buffers: dict[Func | Input, ReferenceBuffer] = {}
     for i in pipeline.inputs:
         array = _checked(i, inputs[i.name])
-        buffers[i] = Buffer((0,) * i.ndim, (array,))
+        buffers[i] = ReferenceBuffer((0,) * i.ndim, (array,))
     shapes = {i.name: buffers[i].arrays[0].shape for i in pipeline.inputs}
     values = {p.name: _param_value(p, params.get(p.name, p.default)) for p in pipeline.params}
     return Bindings(shapes, values), buffers

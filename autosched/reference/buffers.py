@@ -26,7 +26,7 @@ BLOCK_ELEMENTS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class ReferenceBuffer:
     """Computed values over a box of integers.
 
     Args:

@@ -15,7 +15,7 @@ import numpy as np
 from autosched.errors import DSLError, InputError
 from autosched.reference.access import flat_index
 from autosched.reference.buffers import Array, Loop, LoopKey, extent, scope_of
-from autosched.reference.stage import Stage
+from autosched.reference.stage import ReferenceStage
 from autosched.reference.update import Update
 
 _MAX_TOUCHED = 1 << 26
@@ -97,7 +97,7 @@ def serial_loops(update: Update) -> tuple[list[Loop], Touched | None]:
     return [stage.reduction[axis] for axis in remaining[:needed]], touched
 
 
-def _moved_axes(stage: Stage, places: Sequence[tuple[int, ...]]) -> list[int]:
+def _moved_axes(stage: ReferenceStage, places: Sequence[tuple[int, ...]]) -> list[int]:
     """Return the dimensions written at every point by a Var in which some self-read is at another point."""
     own = [axis for axis in range(stage.func.ndim) if stage.is_own_var(axis)]
     return [axis for axis in own if any(place[axis] != stage.indices[axis] for place in places)]

@@ -18,7 +18,7 @@ from autosched.reference.intervals import Interval
 from autosched.reference.numbering import loop_key
 from autosched.reference.program import Bindings, known_integer
 from autosched.reference.ranges import Ranges
-from autosched.reference.stage import Box, Stage
+from autosched.reference.stage import Box, ReferenceStage
 
 _MAX_ELEMENTS = 1 << 32
 _MAX_ROUNDS = 16
@@ -27,7 +27,7 @@ _HINT = "bound it with clamp(e, low, high), with %, or by an 8- or 16-bit type"
 
 
 def derive_domains(
-    pipeline: Pipeline, stages: Mapping[Func, Sequence[Stage]], boxes: Mapping[Func, Box], bindings: Bindings
+    pipeline: Pipeline, stages: Mapping[Func, Sequence[ReferenceStage]], boxes: Mapping[Func, Box], bindings: Bindings
 ) -> dict[Func, Box]:
     """Return the domain of every Func that is needed.
 
@@ -53,7 +53,7 @@ def derive_domains(
     return domains
 
 
-def _require_producers(stage: Stage, domains: dict[Func, Box], bindings: Bindings) -> None:
+def _require_producers(stage: ReferenceStage, domains: dict[Func, Box], bindings: Bindings) -> None:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domains[stage.func]))
     for load, indices in stage.loads():
         source = load.source
@@ -70,7 +70,7 @@ def _require_producers(stage: Stage, domains: dict[Func, Box], bindings: Binding
         domains[source] = box if known is None or _is_empty(known) else _hull(known, box)
 
 
-def _extended_by_updates(updates: Sequence[Stage], domain: Box, bindings: Bindings) -> Box:
+def _extended_by_updates(updates: Sequence[ReferenceStage], domain: Box, bindings: Bindings) -> Box:
     """Grow the domain until every update finds all points it touches; pure loops grow along with it."""
     for k in range(2 * _MAX_ROUNDS):
         before = domain
@@ -88,7 +88,7 @@ def _extended_by_updates(updates: Sequence[Stage], domain: Box, bindings: Bindin
     )
 
 
-def _touched(stage: Stage, domain: Box, bindings: Bindings) -> Box:
+def _touched(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domain))
     box = list(domain)
     for place in stage.own_accesses():
@@ -102,7 +102,7 @@ def _touched(stage: Stage, domain: Box, bindings: Bindings) -> Box:
     return tuple(box)
 
 
-def _limits(stage: Stage, domain: Box, bindings: Bindings) -> Box:
+def _limits(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
     """Return what self-reads beside the point written reach however large the domain is, where that has bounds."""
     endless = [(key, range(-_ENDLESS, _ENDLESS)) for key, _ in stage.pure(domain)]
     ranges = Ranges(stage.numbering, bindings, [*stage.reduction, *endless])
@@ -122,7 +122,7 @@ def _is_empty(box: Box) -> bool:
     return any(low >= high for low, high in box)
 
 
-def _check_arguments(stages: Sequence[Stage], bindings: Bindings) -> None:
+def _check_arguments(stages: Sequence[ReferenceStage], bindings: Bindings) -> None:
     """Refuse argmin and argmax over no iterations: updates of coordinates that are at first those of the domain."""
     if len(stages) != 2 or not stages[1].never_runs or len(stages[0].values) != len(stages[1].reduction) + 1:
         return
@@ -139,7 +139,7 @@ def _check_arguments(stages: Sequence[Stage], bindings: Bindings) -> None:
     )
 
 
-def _chosen_loop(stage: Stage, n: int) -> LoopKey | None:
+def _chosen_loop(stage: ReferenceStage, n: int) -> LoopKey | None:
     """Return the loop whose variable a selection may put into a component."""
     numbering = stage.numbering
     if not isinstance(numbering.nodes[n], Select):
@@ -155,7 +155,7 @@ def _is_bounded(r: Interval) -> bool:
     return r.high - r.low < (1 << 31) - 1
 
 
-def _check_bounded(stage: Stage, action: str, index: Expr, dim: str, r: Interval) -> None:
+def _check_bounded(stage: ReferenceStage, action: str, index: Expr, dim: str, r: Interval) -> None:
     if not _is_bounded(r):
         raise BoundsError(
             f"{stage.name} {action} at {index!r} in dimension {dim}: this index cannot be bounded",
@@ -165,7 +165,7 @@ def _check_bounded(stage: Stage, action: str, index: Expr, dim: str, r: Interval
 
 
 def _check_input(
-    stage: Stage, source: Input, indices: Sequence[Expr], reached: Sequence[Interval], shape: tuple[int, ...]
+    stage: ReferenceStage, source: Input, indices: Sequence[Expr], reached: Sequence[Interval], shape: tuple[int, ...]
 ) -> None:
     for index, r, dim, size in zip(indices, reached, source.dims, shape, strict=True):
         _check_bounded(stage, f"reads input {source.name!r}", index, dim, r)

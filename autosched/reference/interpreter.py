@@ -14,10 +14,10 @@ from autosched.lang.expr import Scalar
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline, producers_of
 from autosched.reference.arguments import bind_arguments
-from autosched.reference.buffers import Array, Buffer, blocks, scope_of
+from autosched.reference.buffers import Array, ReferenceBuffer, blocks, scope_of
 from autosched.reference.domains import derive_domains
-from autosched.reference.program import Bindings, Program, known_integer
-from autosched.reference.stage import Box, Stage, specialiser_of, stages_of, with_integer_widths
+from autosched.reference.program import Bindings, ReferenceProgram, known_integer
+from autosched.reference.stage import Box, ReferenceStage, specialiser_of, stages_of, with_integer_widths
 from autosched.reference.updates import run_update
 
 
@@ -55,7 +55,7 @@ def interpret_funcs(
     params: Mapping[str, Scalar] | None = None,
     *,
     funcs: Iterable[Func] | None = None,
-) -> dict[Func, Buffer]:
+) -> dict[Func, ReferenceBuffer]:
     """Compute a pipeline and return intermediate Funcs too, each over its whole domain.
 
     Args:
@@ -75,9 +75,9 @@ def interpret_funcs(
 
 def _compute(
     pipeline: Pipeline, inputs: Mapping[str, Array], params: Mapping[str, Scalar] | None, wanted: set[Func]
-) -> tuple[dict[Func, Box], dict[Func, Buffer]]:
+) -> tuple[dict[Func, Box], dict[Func, ReferenceBuffer]]:
     """Return the outputs' boxes and the values of the outputs and the wanted Funcs."""
-    sources: dict[Func | Input, Buffer]
+    sources: dict[Func | Input, ReferenceBuffer]
     bindings, sources = bind_arguments(pipeline, inputs, params or {})
     boxes = _output_boxes(pipeline, bindings)
     stages = {f: stages_of(f, pipeline, bindings) for f in pipeline.funcs}
@@ -103,7 +103,11 @@ def _compute(
 
 
 def _compute_func(
-    func: Func, stages: list[Stage], domain: Box, bindings: Bindings, sources: dict[Func | Input, Buffer]
+    func: Func,
+    stages: list[ReferenceStage],
+    domain: Box,
+    bindings: Bindings,
+    sources: dict[Func | Input, ReferenceBuffer],
 ) -> None:
     """Compute a Func over its domain and add it to the sources.
 
@@ -111,7 +115,7 @@ def _compute_func(
     """
     shape = tuple(high - low for low, high in domain)
     _check_memory(stages[0].name, shape, sum(d.bytes_ for d in func.dtypes))
-    buffer = Buffer(tuple(low for low, _ in domain), tuple(np.zeros(shape, d.numpy) for d in func.dtypes))
+    buffer = ReferenceBuffer(tuple(low for low, _ in domain), tuple(np.zeros(shape, d.numpy) for d in func.dtypes))
     sources[func] = buffer
     if 0 in shape:
         return
@@ -133,9 +137,13 @@ def _check_memory(name: str, shape: tuple[int, ...], element_bytes: int) -> None
 
 
 def _run_pure(
-    stage: Stage, domain: Box, buffer: Buffer, bindings: Bindings, sources: Mapping[Func | Input, Buffer]
+    stage: ReferenceStage,
+    domain: Box,
+    buffer: ReferenceBuffer,
+    bindings: Bindings,
+    sources: Mapping[Func | Input, ReferenceBuffer],
 ) -> None:
-    program = Program(stage.numbering, stage.values, bindings, sources)
+    program = ReferenceProgram(stage.numbering, stage.values, bindings, sources)
     for block in blocks(stage.loops(domain)):
         at = tuple(slice(r.start - o, r.stop - o) for (_, r), o in zip(block, buffer.origin, strict=True))
         for array, value in zip(buffer.arrays, program.run(scope_of(block)), strict=True):

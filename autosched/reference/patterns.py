@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.lang.expr import Binary, Load, Select, Unary
-from autosched.reference.stage import Stage
+from autosched.reference.stage import ReferenceStage
 
 _FOLDS = frozenset({"add", "sub", "mul", "min", "max", "and", "or", "xor"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
@@ -36,14 +36,14 @@ class Selection:
     takes_nan: bool = False
 
 
-def match_folds(stage: Stage) -> tuple[Fold, ...] | None:
+def match_folds(stage: ReferenceStage) -> tuple[Fold, ...] | None:
     """Return one fold for each tuple component, or None if an update is anything else."""
     folds = [_match_fold(stage, n, k) for k, n in enumerate(stage.values)]
     found = tuple(f for f in folds if f is not None)
     return found if len(found) == len(folds) and _places_are_fixed(stage) else None
 
 
-def _match_fold(stage: Stage, n: int, component: int) -> Fold | None:
+def _match_fold(stage: ReferenceStage, n: int, component: int) -> Fold | None:
     node, operands = stage.numbering.nodes[n], stage.numbering.operands[n]
     if not isinstance(node, Binary) or node.op not in _FOLDS:
         return None
@@ -56,7 +56,7 @@ def _match_fold(stage: Stage, n: int, component: int) -> Fold | None:
     return None
 
 
-def match_selection(stage: Stage) -> Selection | None:
+def match_selection(stage: ReferenceStage) -> Selection | None:
     """Return the selection an update makes, or None."""
     numbering = stage.numbering
     if not all(isinstance(numbering.nodes[n], Select) for n in stage.values) or not _places_are_fixed(stage):
@@ -76,7 +76,7 @@ def match_selection(stage: Stage) -> Selection | None:
     return Selection(kept.index(old), greater, values, takes_nan)
 
 
-def _match_comparison(stage: Stage, n: int) -> tuple[str, int, int, bool] | None:
+def _match_comparison(stage: ReferenceStage, n: int) -> tuple[str, int, int, bool] | None:
     """Return the operator and operands of ``new > old`` or ``new < old``, and whether a NaN is taken.
 
     That is ``~(new <= old) & (old == old)``, or ``>=``.
@@ -104,7 +104,7 @@ def _match_comparison(stage: Stage, n: int) -> tuple[str, int, int, bool] | None
     return "gt" if comparison.op == "le" else "lt", new, old, True
 
 
-def _is_accumulator(stage: Stage, n: int, component: int) -> bool:
+def _is_accumulator(stage: ReferenceStage, n: int, component: int) -> bool:
     """Whether ``n`` reads the very point and component the stage writes."""
     node = stage.numbering.nodes[n]
     return (
@@ -115,9 +115,9 @@ def _is_accumulator(stage: Stage, n: int, component: int) -> bool:
     )
 
 
-def _reads_others_only(stage: Stage, n: int) -> bool:
+def _reads_others_only(stage: ReferenceStage, n: int) -> bool:
     return stage.func not in stage.numbering.sources[n]
 
 
-def _places_are_fixed(stage: Stage) -> bool:
+def _places_are_fixed(stage: ReferenceStage) -> bool:
     return all(_reads_others_only(stage, n) for n in stage.indices)

@@ -13,7 +13,7 @@ from autosched.lang.expr import Const, Expr, Load, Param, RVar, ShapeDim, Var
 from autosched.lang.func import Func, Input
 from autosched.reference.access import read
 from autosched.reference.arithmetic import Operation, operation
-from autosched.reference.buffers import Buffer, LoopKey, Scope, Value
+from autosched.reference.buffers import LoopKey, ReferenceBuffer, Scope, Value
 from autosched.reference.numbering import Numbering, loop_key
 
 
@@ -25,7 +25,7 @@ class Bindings:
     params: Mapping[str, Any]
 
 
-class Program:
+class ReferenceProgram:
     """Computes some numbered expressions; intermediate values are dropped after their last use.
 
     Args:
@@ -40,7 +40,7 @@ class Program:
         numbering: Numbering,
         roots: Sequence[int],
         bindings: Bindings,
-        sources: Mapping[Func | Input, Buffer] | None = None,
+        sources: Mapping[Func | Input, ReferenceBuffer] | None = None,
     ) -> None:
         needed = numbering.reachable(*roots)
         slot = {n: k for k, n in enumerate(needed)}
@@ -105,5 +105,5 @@ def known_integer(e: Expr, bindings: Bindings) -> int:
     """Return the value of an expression over shapes, parameters and numbers."""
     numbering = Numbering()
     root = numbering.number(e)
-    (value,) = Program(numbering, [root], bindings).run({})
+    (value,) = ReferenceProgram(numbering, [root], bindings).run({})
     return int(value)

@@ -9,7 +9,7 @@ from autosched.reference import intervals
 from autosched.reference.buffers import Loop, LoopKey, extent, scope_of
 from autosched.reference.intervals import Interval
 from autosched.reference.numbering import Numbering, loop_key
-from autosched.reference.program import Bindings, Program
+from autosched.reference.program import Bindings, ReferenceProgram
 
 _EXACT_POINTS = 1 << 22
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -43,7 +43,7 @@ class Ranges:
         return found.meet(facts[n]) if n in facts else found
 
     def _evaluate(self, n: int, loops: Sequence[Loop]) -> Interval:
-        (value,) = Program(self._numbering, [n], self._bindings).run(scope_of(loops))
+        (value,) = ReferenceProgram(self._numbering, [n], self._bindings).run(scope_of(loops))
         return Interval(int(value.min()), int(value.max()))
 
     def _rule(self, n: int, facts: Facts) -> Interval:
@@ -53,7 +53,7 @@ class Ranges:
                 r = self._loops[loop_key(node)]
                 return Interval(r.start, r.stop - 1)
             case Const() | Param() | ShapeDim():
-                (value,) = Program(self._numbering, [n], self._bindings).run({})
+                (value,) = ReferenceProgram(self._numbering, [n], self._bindings).run({})
                 return Interval(value.item(), value.item(), bool(value != value))
             case Load():
                 return intervals.whole(node.dtype)

@@ -20,7 +20,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Stage:
+class ReferenceStage:
     """A definition ready to be walked: reduction loops are bound, pure loops follow from the Func's domain.
 
     ``indices`` and ``values`` are numbers in ``numbering``; ``name`` is what messages call the stage.
@@ -65,15 +65,15 @@ class Stage:
         return list(dict.fromkeys(places))
 
 
-def stages_of(func: Func, pipeline: Pipeline, bindings: Bindings) -> list[Stage]:
+def stages_of(func: Func, pipeline: Pipeline, bindings: Bindings) -> list[ReferenceStage]:
     """Return the pure definition and the updates of a Func, in order."""
     names = [pipeline.name_of(func) + (f" (update {k})" if k else "") for k in range(len(func.definitions))]
     return [_numbered(name, func, d, bindings) for name, d in zip(names, func.definitions, strict=True)]
 
 
-def _numbered(name: str, func: Func, definition: Definition, bindings: Bindings) -> Stage:
+def _numbered(name: str, func: Func, definition: Definition, bindings: Bindings) -> ReferenceStage:
     numbering = Numbering()
-    return Stage(
+    return ReferenceStage(
         name=name,
         func=func,
         definition=definition,
@@ -93,7 +93,9 @@ def specialiser_of(pipeline: Pipeline, bindings: Bindings) -> Specialiser:
     return Specialiser(bindings.shapes, reached)
 
 
-def with_integer_widths(stage: Stage, domain: Box, specialiser: Specialiser, bindings: Bindings) -> Stage:
+def with_integer_widths(
+    stage: ReferenceStage, domain: Box, specialiser: Specialiser, bindings: Bindings
+) -> ReferenceStage:
     """Return a stage in which every integer of coordinates has the width that its domain asks for.
 
     Widths are types, so that they follow from the same rules as in generated code.

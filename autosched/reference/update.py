@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from autosched.lang.func import Func, Input
 from autosched.reference.access import write
-from autosched.reference.buffers import Buffer, Loop, Value
-from autosched.reference.program import Bindings, Program
-from autosched.reference.stage import Stage
+from autosched.reference.buffers import Loop, ReferenceBuffer, Value
+from autosched.reference.program import Bindings, ReferenceProgram
+from autosched.reference.stage import ReferenceStage
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,15 @@ class Update:
     ``pure`` are the loops over the Func's Vars; ``buffer`` holds the Func's values and is changed in place.
     """
 
-    stage: Stage
+    stage: ReferenceStage
     pure: list[Loop]
-    buffer: Buffer
+    buffer: ReferenceBuffer
     bindings: Bindings
-    sources: Mapping[Func | Input, Buffer]
+    sources: Mapping[Func | Input, ReferenceBuffer]
 
-    def program(self, *roots: int) -> Program:
+    def program(self, *roots: int) -> ReferenceProgram:
         """Return a program for some of the stage's expressions."""
-        return Program(self.stage.numbering, roots, self.bindings, self.sources)
+        return ReferenceProgram(self.stage.numbering, roots, self.bindings, self.sources)
 
     def store(self, indices: list[Value], values: list[Value]) -> None:
         """Store all components at the indices; all were computed before the first is stored."""

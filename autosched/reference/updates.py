@@ -10,18 +10,20 @@ import numpy as np
 
 from autosched.errors import InputError
 from autosched.lang.func import Func, Input
-from autosched.reference.buffers import Array, Buffer, Loop, Scope, blocks, scope_of
+from autosched.reference.buffers import Array, Loop, ReferenceBuffer, Scope, blocks, scope_of
 from autosched.reference.dependence import Touched, injective_loops, serial_loops
 from autosched.reference.patterns import match_folds, match_selection
 from autosched.reference.program import Bindings
 from autosched.reference.reductions import run_folds, run_scatter, run_selection
-from autosched.reference.stage import Box, Stage
+from autosched.reference.stage import Box, ReferenceStage
 from autosched.reference.update import Update
 
 MAX_STEPS = 1_000_000
 
 
-def run_update(stage: Stage, domain: Box, bindings: Bindings, sources: Mapping[Func | Input, Buffer]) -> None:
+def run_update(
+    stage: ReferenceStage, domain: Box, bindings: Bindings, sources: Mapping[Func | Input, ReferenceBuffer]
+) -> None:
     """Apply an update to the values of its Func, as if all its iterations ran in order.
 
     Raises:
@@ -53,7 +55,7 @@ def _split_loops(update: Update) -> tuple[list[Loop] | None, list[Loop]]:
     return [*telling, *update.pure], [loop for loop in stage.reduction if loop[0] not in placing]
 
 
-def _reads_itself(stage: Stage) -> bool:
+def _reads_itself(stage: ReferenceStage) -> bool:
     return any(stage.func in stage.numbering.sources[n] for n in (*stage.indices, *stage.values))
 
 
@@ -96,7 +98,7 @@ def _run_in_steps(update: Update) -> None:
 
 
 def _rounds(touched: Touched) -> Array:
-    """Return, for each iteration in the order of ``touched``, how many before it met at its point."""
+    """Return, for each iteration in the order of ``affected_kernels``, how many before it met at its point."""
     place = np.arange(len(touched.iteration))
     return place - np.maximum.accumulate(np.where(touched.starts, place, 0))
 

@@ -16,7 +16,7 @@ NodeKind = Literal["input", "kernel", "output", "inlined"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeBox:
     """Where a schedule computes a Func.
 
     Attributes:
@@ -54,16 +54,16 @@ def kinds(bound: BoundPipeline, schedule: Schedule) -> dict[str, NodeKind]:
     return found
 
 
-def places(schedule: Schedule) -> Mapping[str, Place]:
+def places(schedule: Schedule) -> Mapping[str, NodeBox]:
     """Return where every Func of a schedule is computed; inlined ones where they are inlined.
 
     A Func that is computed in one kernel and inlined into others belongs to the first alone.
     """
     levels = schedule.levels
-    found: dict[str, Place] = {}
+    found: dict[str, NodeBox] = {}
     for func, level in levels.items():
         computed = tuple(k for k, kernel in enumerate(schedule.kernels) if func in _funcs_at(kernel, level))
-        found[func] = Place(computed, level)
+        found[func] = NodeBox(computed, level)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.report.colours import kernel_colour
-from autosched.report.graph import NodeKind, Place, func_graph, kinds, labels, places
+from autosched.report.graph import NodeBox, NodeKind, func_graph, kinds, labels, places
 from autosched.report.layered import layered_layout
 from autosched.report.svg import Element, drawing, element
 from autosched.schedule.types import Level, Schedule
@@ -60,7 +60,7 @@ def graph_svg(bound: BoundPipeline, schedule: Schedule, *, links: bool = True) -
 class _Node:
     """A box of the drawing."""
 
-    def __init__(self, name: str, suffix: str, kind: NodeKind, place: Place | None) -> None:
+    def __init__(self, name: str, suffix: str, kind: NodeKind, place: NodeBox | None) -> None:
         self.name = name
         self.kind = kind
         self.place = place

@@ -14,7 +14,7 @@ from autosched.report.graph_svg import WHERE
 from autosched.report.limits import Limit, kernel_limit
 from autosched.report.measured import Measured
 from autosched.report.prediction import KernelPrediction, Prediction
-from autosched.report.resources import Occupancy, Resources, occupancy
+from autosched.report.resources import OccupancyRow, Resources, occupancy
 from autosched.report.sources import UserLines, kernel_sources, user_lines
 from autosched.report.svg import markup
 from autosched.runtime.backends.executable import KernelInfo
@@ -50,7 +50,7 @@ class KernelFacts:
     members: Mapping[str, Sequence[str]]
     inlined: tuple[str, ...]
     info: KernelInfo
-    occupancy: Occupancy | None
+    occupancy: OccupancyRow | None
     limit: Limit
     predicted: KernelPrediction
     measured_seconds: float

@@ -33,7 +33,7 @@ class Bend:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """Positions of nodes, and the points each edge runs through, as (x, layer) with layer 0 on top.
 
     Everything lies between x = 0 and ``width``.
@@ -45,7 +45,7 @@ class Layout:
     layers: int
 
 
-def layered_layout(graph: nx.DiGraph[Node], widths: Mapping[Node, float], gap: float) -> Layout:
+def layered_layout(graph: nx.DiGraph[Node], widths: Mapping[Node, float], gap: float) -> GraphLayout:
     """Return a drawing of an acyclic graph.
 
     Args:
@@ -66,7 +66,7 @@ def layered_layout(graph: nx.DiGraph[Node], widths: Mapping[Node, float], gap: f
     x = positions(bent, layers, {n: widths.get(n, BEND_WIDTH) for n in bent}, gap)
     half = {n: widths.get(n, BEND_WIDTH) / 2 for n in bent}
     left = min((x[n] - half[n] for n in bent), default=0.0)
-    return Layout(
+    return GraphLayout(
         {n: (x[n] - left, layer_of[n]) for n in graph},
         {edge: [(x[n] - left, layer_of[n]) for n in chain] for edge, chain in chains.items()},
         max((x[n] + half[n] for n in bent), default=0.0) - left,

@@ -17,7 +17,7 @@ from autosched.report.measured import Measured, MeasuredCandidate
 from autosched.report.numbers import UNKNOWN, shown_bytes, shown_count, shown_dims, shown_ratio, shown_time
 from autosched.report.prediction import Prediction, predict
 from autosched.report.resources import compiled_resources
-from autosched.report.roofline_svg import Point, roofline_svg
+from autosched.report.roofline_svg import RooflinePoint, roofline_svg
 from autosched.report.searched import SearchTables, how_found
 from autosched.report.sources import macros
 from autosched.report.svg import markup
@@ -49,7 +49,7 @@ def report_html(scheduled: ScheduledPipeline, *, measured: Measured | None = Non
     resources = compiled_resources(scheduled)
     kernels = kernel_facts(scheduled, prediction, resources, measured)
     points = [
-        Point(k.number, k.name, k.colour, k.limit.intensity, k.limit.flops / k.best_seconds)
+        RooflinePoint(k.number, k.name, k.colour, k.limit.intensity, k.limit.flops / k.best_seconds)
         for k in sorted(kernels, key=lambda k: k.best_seconds)  # the longest are drawn above the others
         if k.best_seconds > 0
     ]

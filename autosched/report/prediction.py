@@ -10,16 +10,16 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.model.shipped import find_weights
+from autosched.model.predict.bundled_weights import find_weights
 from autosched.report.measured import SIMULATED
 from autosched.schedule.types import Kernel, Schedule
-from autosched.search.analytical import AnalyticalModel, analytical_model
-from autosched.search.analytical_cpu import CpuModel
-from autosched.search.cost import CostModel
-from autosched.search.cpu_rates import RATES
-from autosched.search.modes.models import cost_model
-from autosched.search.ranked import Found
-from autosched.search.streams.cost import evaluated
+from autosched.search.cost.cpu.analytical import CpuModel
+from autosched.search.cost.cpu.coefficients import RATES
+from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_model
+from autosched.search.cost.protocol import CostModel
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.results import SearchResult
+from autosched.search.tune.cost_models import cost_model
 from autosched.target import Target
 
 
@@ -67,7 +67,7 @@ class Prediction:
 
 
 def predict(
-    bound: BoundPipeline, schedule: Schedule, target: Target, found: Found | None = None, model_name: str = ""
+    bound: BoundPipeline, schedule: Schedule, target: Target, found: SearchResult | None = None, model_name: str = ""
 ) -> Prediction:
     """Predict the times of a schedule's kernels.
 

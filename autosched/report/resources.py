@@ -30,7 +30,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Occupancy:
+class OccupancyRow:
     """How full a multiprocessor gets.
 
     Attributes:
@@ -61,7 +61,7 @@ def compiled_resources(scheduled: ScheduledPipeline) -> Resources:
         return Resources(launch_info(scheduled.program), f"Registers and spills are not known: {reason}")
 
 
-def occupancy(target: Target, info: KernelInfo) -> Occupancy | None:
+def occupancy(target: Target, info: KernelInfo) -> OccupancyRow | None:
     """Return the occupancy of a kernel, by its registers too where they are known; None on a CPU."""
     if target.kind == "cpu":
         return None
@@ -72,7 +72,7 @@ def occupancy(target: Target, info: KernelInfo) -> Occupancy | None:
     limited_by = "registers" if blocks < shared else "shared memory" if shared < without else "warps"
     if blocks == target.max_blocks_per_sm:
         limited_by = "blocks"
-    return Occupancy(blocks, blocks * warps / target.max_warps_per_sm, limited_by)
+    return OccupancyRow(blocks, blocks * warps / target.max_warps_per_sm, limited_by)
 
 
 def _resident(target: Target, warps: int, shared_bytes: int, registers: int | None) -> int:

@@ -16,7 +16,7 @@ RADIUS_PX, FONT_PX = 8.0, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RooflinePoint:
     """A kernel in the plot.
 
     Attributes:
@@ -39,7 +39,7 @@ class Point:
         return all(math.isfinite(v) and v > 0 for v in (self.intensity, self.rate))
 
 
-def roofline_svg(points: Sequence[Point], target: Target) -> Element:
+def roofline_svg(points: Sequence[RooflinePoint], target: Target) -> Element:
     """Return the plot of at least one point that is drawn."""
     shown = [p for p in points if p.is_drawn]
     axes = _Axes(shown, target)
@@ -54,7 +54,7 @@ def roofline_svg(points: Sequence[Point], target: Target) -> Element:
 class _Axes:
     """Logarithmic axes that hold all points and the corner of the highest roof."""
 
-    def __init__(self, points: Sequence[Point], target: Target) -> None:
+    def __init__(self, points: Sequence[RooflinePoint], target: Target) -> None:
         self.bandwidth = target.dram_bytes_per_s
         corner = target.peak_fp32_flops / self.bandwidth
         xs = [corner, *(p.intensity for p in points)]
@@ -99,7 +99,7 @@ class _Axes:
             element("text", text=f"{name} peak", x=right - 4, y=at + below, text_anchor="end", fill="#333333"),
         ]
 
-    def mark(self, p: Point) -> Element:
+    def mark(self, p: RooflinePoint) -> Element:
         """Return a kernel's disc with its number, as a link."""
         x, y = self.x(p.intensity), self.y(p.rate)
         title = f"kernel {p.number}: {p.name}, {p.intensity:.3g} flop/byte, {shown_count(p.rate, 'flop/s')}"

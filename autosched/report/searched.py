@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autosched.report.numbers import shown_time
-from autosched.search.evaluate import Counts
+from autosched.search.evaluate.evaluator import Counts
 
 if TYPE_CHECKING:
     from autosched.api import ScheduledPipeline

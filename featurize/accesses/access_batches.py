@@ -206,7 +206,7 @@ class AccessPoints:
         return found
 
     def merged(self, which: Bools, folded: Bools) -> AccessPoints:
-        """Return accesses with equal ones of some patterns merged; ``bool[N]`` both, see `AccessPatternBatch.enumerate`."""
+        """Return accesses, equal ones of some patterns merged; ``bool[N]`` both, see `AccessPatternBatch.enumerate`."""
         every = np.where(folded[self.owner][:, None], self.every % SECTOR_BYTES, self.every)
         apart = np.where(which[self.owner], 0, np.arange(1, len(every) + 1))
         rows = [self.owner[:, None], apart[:, None], every, self.full, self.iteration[:, None]]

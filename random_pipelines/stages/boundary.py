@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.random_pipelines.graph import BOUNDARIES, Graph, moved
+from autosched.random_pipelines.graph import BOUNDARIES, Graph, shifted_coordinate
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor
 
@@ -21,5 +21,5 @@ def pad(g: Graph) -> Tensor | None:
     if not g.fits(shape.values()):
         return None
     source = g.bounded(t, g.draw.pick(BOUNDARIES), dims)
-    at = {k: v for d in dims for k, v in moved(d, -margin).items()}
+    at = {k: v for d in dims for k, v in shifted_coordinate(d, -margin).items()}
     return g.add_stage("padded", shape, source.at(at))

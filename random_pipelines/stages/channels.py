@@ -6,7 +6,7 @@ import autosched.lang.functions as fn
 from autosched.lang.expr import Const, Expr, ExprLike, Var
 from autosched.lang.rdom import RDom
 from autosched.random_pipelines.accumulate import accumulate, unrolled
-from autosched.random_pipelines.arithmetic import as_float, converted, settled, times
+from autosched.random_pipelines.arithmetic import as_float, converted, rescaled_if_large, times
 from autosched.random_pipelines.graph import Graph
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.sizes import channel_count
@@ -67,7 +67,7 @@ def channel_mix(g: Graph) -> Tensor | None:
 def _gray(g: Graph, t: Tensor) -> Tensor:
     value = unrolled([times(as_float(t.at({"c": k})), g.draw.integer(1, 16) / 16) for k in range(t["c"])], "sum")
     shape = t.without("c")
-    return g.add_stage("gray", shape, settled(value))
+    return g.add_stage("gray", shape, rescaled_if_large(value))
 
 
 def _colour_matrix(g: Graph, t: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def _colour_matrix(g: Graph, t: Tensor) -> Tensor:
     expr = rows[-1].expr
     for k in reversed(range(t["c"] - 1)):
         expr = fn.select(Var("c") == k, rows[k].expr, expr)
-    return g.add_stage("colour", t.extents, settled(Value(expr, low, high)))
+    return g.add_stage("colour", t.extents, rescaled_if_large(Value(expr, low, high)))
 
 
 @kind("concatenate", conv_channels=0.3, channel_mix=0.3)

@@ -8,13 +8,13 @@ from math import prod
 
 from autosched.lang.rdom import RDom
 from autosched.random_pipelines.accumulate import accumulate, unrolled
-from autosched.random_pipelines.arithmetic import as_float, narrowed, numeric, settled, times
-from autosched.random_pipelines.draw import Draw
+from autosched.random_pipelines.arithmetic import as_float, narrowed_type, numeric, rescaled_if_large, times
 from autosched.random_pipelines.graph import Graph
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor, Value
 from autosched.random_pipelines.weights import bias_for, weighted, weights_for
-from autosched.random_pipelines.window import Window, window
+from autosched.random_pipelines.window import StencilWindow, window
 
 BINOMIALS = ((1, 2, 1), (1, 4, 6, 4, 1), (1, 3, 3, 1), (1, 6, 15, 20, 15, 6, 1))
 MAX_UNROLLED = 9
@@ -95,7 +95,7 @@ def depthwise(g: Graph) -> Tensor | None:
     return None if w is None else _learned(g, "depthwise", w, ("c",))
 
 
-def _weighted(g: Graph, w: Window, table: dict[tuple[int, ...], float]) -> Value:
+def _weighted(g: Graph, w: StencilWindow, table: dict[tuple[int, ...], float]) -> Value:
     """Return a weighted sum of neighbours, written out; integers stay integers where all weights are."""
     terms = []
     for tap, weight in table.items():
@@ -103,10 +103,10 @@ def _weighted(g: Graph, w: Window, table: dict[tuple[int, ...], float]) -> Value
         if weight != int(weight):
             value = as_float(value)
         terms.append(value if weight == 1 else times(value, weight))
-    return narrowed(g.draw, settled(unrolled(terms, "sum")), w.source.dtype)
+    return narrowed_type(g.draw, rescaled_if_large(unrolled(terms, "sum")), w.source.dtype)
 
 
-def _learned(g: Graph, name: str, w: Window, kept: Sequence[str]) -> Tensor:
+def _learned(g: Graph, name: str, w: StencilWindow, kept: Sequence[str]) -> Tensor:
     """Add the filter of a window by an array of weights, which also differ along the kept dimensions."""
     r = RDom("k", **w.taps)
     loops = {d: getattr(r, d) for d in w.taps}
@@ -118,7 +118,7 @@ def _learned(g: Graph, name: str, w: Window, kept: Sequence[str]) -> Tensor:
     return accumulate(g, name, w.shape, value, r, start=start)
 
 
-def coefficients(draw: Draw, taps: int) -> tuple[float, ...]:
+def coefficients(draw: PortableRandom, taps: int) -> tuple[float, ...]:
     """Return weights of a one-dimensional filter: binomial, box, or any; often normalised."""
     binomial = [b for b in BINOMIALS if len(b) == taps]
     found: tuple[float, ...]

@@ -10,8 +10,8 @@ from autosched.lang.func import Func
 from autosched.lang.rdom import RDom, argmin
 from autosched.random_pipelines import arithmetic as ar
 from autosched.random_pipelines.accumulate import accumulate
-from autosched.random_pipelines.alignment import partner
-from autosched.random_pipelines.graph import Graph, moved
+from autosched.random_pipelines.alignment import random_partner
+from autosched.random_pipelines.graph import Graph, shifted_coordinate
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor, Value
 
@@ -27,7 +27,7 @@ def gradient(g: Graph) -> Tensor | None:
     source = g.readable(t, t.spatial[-2:])
     pair = []
     for d in t.spatial[-2:]:
-        after, before = (ar.as_float(source.at(moved(d, i))) for i in (1, -1))
+        after, before = (ar.as_float(source.at(shifted_coordinate(d, i))) for i in (1, -1))
         pair.append(ar.times(ar.subtract(after, before), 0.5))
     if g.draw.chance(0.4):
         func = Func("gradient")
@@ -56,7 +56,7 @@ def time_step(g: Graph) -> Tensor | None:
     for k in range(steps):
         source = g.readable(t, t.spatial)
         centre = ar.as_float(source.at())
-        around = [ar.as_float(source.at(moved(d, i))).expr for d in t.spatial for i in (-1, 1)]
+        around = [ar.as_float(source.at(shifted_coordinate(d, i))).expr for d in t.spatial for i in (-1, 1)]
         total = around[0]
         for e in around[1:]:
             total = total + e
@@ -77,7 +77,7 @@ def local_match(g: Graph) -> Tensor | None:
     t = g.pick(lambda t: t.dims == ("y", "x") and t.dtype.kind != "b" and g.fits((*t.shape, 8), terms=49))
     if t is None:
         return None
-    other = partner(g, t)
+    other = random_partner(g, t)
     if other is None or (other.dims, other.shape) != (t.dims, t.shape) or other.dtype.kind == "b":
         other = g.add_image(t.dims, t.shape)
     size, places = g.draw.pick((3, 5, 7)), g.draw.pick((4, 8, 5))

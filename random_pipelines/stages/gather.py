@@ -6,7 +6,7 @@ import autosched.lang.functions as fn
 from autosched.lang.dtypes import as_dtype
 from autosched.lang.expr import Expr, Var
 from autosched.random_pipelines import arithmetic as ar
-from autosched.random_pipelines.alignment import aligned
+from autosched.random_pipelines.alignment import resampled_to_shape
 from autosched.random_pipelines.graph import Graph, value_range
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor, Value
@@ -72,7 +72,7 @@ def gather(g: Graph) -> Tensor | None:
         if other is None:
             return None
         shape = t.extents
-        index = index_from(aligned(g, other, shape), t[d])
+        index = index_from(resampled_to_shape(g, other, shape), t[d])
     if not g.fits(shape.values()):
         return None
     return g.add_stage("gathered", shape, t.at({d: index}))

@@ -81,7 +81,7 @@ def attention(g: Graph) -> Tensor | None:
     a, b = (ar.small_float32(v) for v in (t.at({column: r.k}), t.at({row: Var("k"), column: r.k})))
     scores = accumulate(g, "scores", square, ar.multiply(a, b), r, visible=False)
     score = scores.at()
-    power = Value(fn.exp(ar.times(score, ar.shrinking(score.bound, ar.SCALED_TO)).expr), 0.0, 1 << 24)
+    power = Value(fn.exp(ar.times(score, ar.scaled_to_range(score.bound, ar.SCALED_TO)).expr), 0.0, 1 << 24)
     weights = g.add_stage("weights", square, power, visible=False)
     s = RDom("s", k=tokens)
     total = accumulate(g, "total", {**leading, row: tokens}, weights.at({"k": s.k}), s, visible=False)

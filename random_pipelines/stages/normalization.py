@@ -30,7 +30,7 @@ def softmax(g: Graph) -> Tensor | None:
     if not g.fits(list(shape.values()), terms=t[d]):
         return None
     largest = reduced(g, t, [d], "max", visible=False)
-    factor = ar.shrinking(t.high - t.low, 2 * ar.SCALED_TO)
+    factor = ar.scaled_to_range(t.high - t.low, 2 * ar.SCALED_TO)
     x, top = (ar.times(ar.converted(ar.as_float(v), "float32"), factor) for v in (t.at(), largest.at()))
     power = g.add_stage("power", t.extents, Value(fn.exp(x.expr - top.expr), 0.0, 1.0), visible=False)
     r = RDom("r", **{d: t[d]})

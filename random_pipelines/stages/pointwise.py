@@ -6,7 +6,7 @@ import autosched.lang.functions as fn
 from autosched.lang.dtypes import as_dtype
 from autosched.lang.expr import Var
 from autosched.random_pipelines import arithmetic as ar
-from autosched.random_pipelines.alignment import aligned, partner
+from autosched.random_pipelines.alignment import random_partner, resampled_to_shape
 from autosched.random_pipelines.expressions import condition, expression
 from autosched.random_pipelines.graph import Graph
 from autosched.random_pipelines.registry import kind
@@ -21,18 +21,18 @@ WITH_PARAM = 0.15
 def elementwise(g: Graph) -> Tensor | None:
     """A formula of one to four tensors, of run-time parameters and constants."""
     t = g.pick(lambda t: g.fits(t.shape))
-    return None if t is None else joined(g, t, g.draw.pick((0, 1, 1, 1, 2, 2, 3)))
+    return None if t is None else random_formula(g, t, g.draw.pick((0, 1, 1, 1, 2, 2, 3)))
 
 
-def joined(g: Graph, t: Tensor, others: int) -> Tensor:
+def random_formula(g: Graph, t: Tensor, others: int) -> Tensor:
     """Return a random formula of a tensor and of so many others."""
     operands = [t]
     for _ in range(others):
-        other = partner(g, t)
+        other = random_partner(g, t)
         if other is None or (t.dims and g.draw.chance(NEW_INPUT) and g.fits(t.shape)):
             other = g.add_image(t.dims, t.shape)
         operands.append(other)
-    values = [aligned(g, o, t.extents) for o in operands]
+    values = [resampled_to_shape(g, o, t.extents) for o in operands]
     if g.draw.chance(WITH_PARAM):
         values.append(g.add_param(g.draw.coefficient()))
     value = expression(g.draw, values, operations=g.draw.pick((0, 1, 1, 2, 3, 5, 8)))
@@ -67,11 +67,15 @@ def activation(g: Graph) -> Tensor | None:
 def blend(g: Graph) -> Tensor | None:
     """Two tensors mixed by a third: linearly, or chosen by a comparison."""
     t = g.pick(lambda t: bool(t.dims) and g.fits(t.shape))
-    other = None if t is None else partner(g, t)
+    other = None if t is None else random_partner(g, t)
     if t is None or other is None:
         return None
-    mask = partner(g, t) or other
-    a, b, m = ar.numeric(t.at()), ar.numeric(aligned(g, other, t.extents)), aligned(g, mask, t.extents)
+    mask = random_partner(g, t) or other
+    a, b, m = (
+        ar.numeric(t.at()),
+        ar.numeric(resampled_to_shape(g, other, t.extents)),
+        resampled_to_shape(g, mask, t.extents),
+    )
     if g.draw.chance(0.5):
         value = ar.chosen(m if m.dtype.kind == "b" else condition(g.draw, m), a, b)
     else:
@@ -87,8 +91,8 @@ def threshold(g: Graph) -> Tensor | None:
     t = g.pick(lambda t: bool(t.dims) and t.dtype.kind != "b" and t.low < t.high and g.fits(t.shape))
     if t is None:
         return None
-    other = partner(g, t) if g.draw.chance(0.3) else None
-    found = condition(g.draw, t.at(), None if other is None else aligned(g, other, t.extents))
+    other = random_partner(g, t) if g.draw.chance(0.3) else None
+    found = condition(g.draw, t.at(), None if other is None else resampled_to_shape(g, other, t.extents))
     if g.draw.chance(0.5):
         found = Value(fn.select(found.expr, fn.cast("uint8", 255), fn.cast("uint8", 0)), 0.0, 255.0)
     return g.add_stage("mask", t.extents, found)

@@ -7,11 +7,11 @@ from math import prod
 
 from autosched.lang.rdom import RDom
 from autosched.random_pipelines.accumulate import Reduction, accumulate, mean, unrolled
-from autosched.random_pipelines.arithmetic import accumulable, converted, narrowed, numeric
+from autosched.random_pipelines.arithmetic import accumulable, converted, narrowed_type, numeric
 from autosched.random_pipelines.graph import Graph
 from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor, Value
-from autosched.random_pipelines.window import Window, window
+from autosched.random_pipelines.window import StencilWindow, window
 
 MAX_UNROLLED = 9
 
@@ -44,12 +44,12 @@ def morphology(g: Graph) -> Tensor | None:
     return None if w is None else _reduced(g, w, g.draw.pick(("max", "min")), "morphology")
 
 
-def _reduced(g: Graph, w: Window, how: Reduction, name: str) -> Tensor:
+def _reduced(g: Graph, w: StencilWindow, how: Reduction, name: str) -> Tensor:
     """Return a window's mean, maximum or minimum, written out if it is small."""
     points, dtype = prod(w.taps.values()), w.source.dtype
 
     def finish(total: Value) -> Value:
-        return narrowed(g.draw, mean(points)(total), dtype) if how == "sum" else total
+        return narrowed_type(g.draw, mean(points)(total), dtype) if how == "sum" else total
 
     if points <= MAX_UNROLLED and g.draw.chance(0.5):
         taps = itertools.product(*(range(n) for n in w.taps.values()))

@@ -42,4 +42,6 @@ def pyramid(g: Graph) -> Tensor | None:
 
 
 def _joined(g: Graph, fine: Tensor, coarse: Tensor) -> Value:
-    return ar.settled(expression(g.draw, [fine.at(), coarse.at()], operations=g.draw.integer(0, 2), functions=0.1))
+    return ar.rescaled_if_large(
+        expression(g.draw, [fine.at(), coarse.at()], operations=g.draw.integer(0, 2), functions=0.1)
+    )

@@ -47,7 +47,7 @@ def shrunk(g: Graph, t: Tensor, dims: list[str], factor: int, *, filtered: bool,
         if w is not None and factor ** len(dims) <= 16:
             taps = itertools.product(range(factor), repeat=len(dims))
             values = [ar.as_float(w.at(dict(zip(dims, tap, strict=True)))) for tap in taps]
-            value = ar.narrowed(g.draw, ar.times(unrolled(values, "sum"), 1.0 / len(values)), t.dtype)
+            value = ar.narrowed_type(g.draw, ar.times(unrolled(values, "sum"), 1.0 / len(values)), t.dtype)
             return g.add_stage("box_down", w.shape, value, visible=visible)
     for k, d in enumerate(dims):
         w = window(g, t, {d: min(len(TRIANGLE), t[d])}, stride=factor)
@@ -95,7 +95,7 @@ def enlarged(g: Graph, t: Tensor, extents: dict[str, int], factor: int, *, visib
             expr = lerp(near.expr, far.expr, cast("float32", x % factor) * (1.0 / factor))
         shape = {e: extent if e == d else n for e, n in t.extents.items()}
         last = k == len(extents) - 1
-        value = ar.narrowed(g.draw, Value(expr, source.low, source.high), t.dtype)
+        value = ar.narrowed_type(g.draw, Value(expr, source.low, source.high), t.dtype)
         t = g.add_stage(f"up_{d}", shape, value, visible=visible and last)
     return t
 

@@ -16,8 +16,8 @@ from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.store.database import ResultsDatabase
 from autosched.runtime.timing.statistics import StopRule
-from autosched.search.drawing import Drawn
-from autosched.search.roots import schedule_roots
+from autosched.search.datasets.parallel_generation import GeneratedCandidates
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from campaign.checked_cuda import CheckedCudaBackend
 from campaign.context import Context, Outcome
@@ -61,7 +61,7 @@ class Stream:
     goal: int
     deadline: float
     ok: int = 0
-    drawn: dict[Problem, Drawn] = field(default_factory=dict)
+    drawn: dict[Problem, GeneratedCandidates] = field(default_factory=dict)
     _baselines: dict[Problem, Job] = field(default_factory=dict)
 
     def baseline(self, problem: Problem) -> Job:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autosched.measure.problem import Problem
-from autosched.search.drawing import Drawn
+from autosched.search.datasets.parallel_generation import GeneratedCandidates
 
 DRAWN_FILE = "drawn.json.gz"
 Known = dict[str, list[tuple[str, str]]]
@@ -43,7 +43,7 @@ def write_drawn(path: Path, schedules: Mapping[str, list[tuple[str, str]]]) -> N
         beside.unlink(missing_ok=True)
 
 
-def drawn_before(path: Path) -> Iterator[tuple[Problem, Drawn]]:
+def drawn_before(path: Path) -> Iterator[tuple[Problem, GeneratedCandidates]]:
     """Yield the problems of a file with their schedules."""
     for problem, found in read_drawn(path).items():
-        yield Problem.parse(problem), Drawn(tuple(found))
+        yield Problem.parse(problem), GeneratedCandidates(tuple(found))

@@ -11,8 +11,8 @@ from typing import Any
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.labels import LabelFiles
 from autosched.measure.store.parquet_export import export_parquet
-from autosched.model.rows import samples_from
-from autosched.model.samples import Sample
+from autosched.model.data.samples import Sample
+from autosched.model.data.samples_from_measurements import samples_from
 
 LARGEST_BYTES = 15 << 20
 _STEM = "samples"

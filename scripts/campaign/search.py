@@ -10,8 +10,8 @@ from typing import Any
 from autosched.errors import InputError
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.search.cost import CostModel
-from autosched.search.strategy import STRATEGIES
+from autosched.search.cost.protocol import CostModel
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target
 from campaign.context import Context, Outcome
 from campaign.crew import Lost, do_parts
@@ -74,7 +74,7 @@ class Searcher:
         }
 
     def _model(self) -> CostModel:
-        from autosched.model.learned import load_model
+        from autosched.model.predict.learned import load_model
 
         return load_model(self.weights, self.target)
 

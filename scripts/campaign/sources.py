@@ -6,9 +6,9 @@ from collections.abc import Generator
 from contextlib import closing
 
 from autosched.measure.problem import Problem
-from autosched.search.candidates import Mix
-from autosched.search.drawing import Drawer, Drawn
-from autosched.search.known import KnownSchedules
+from autosched.search.datasets.candidate_mix import CandidateMix
+from autosched.search.datasets.parallel_generation import CandidateWorker, GeneratedCandidates
+from autosched.search.datasets.replay import ReplayedSchedules
 from autosched.target import Target
 from campaign.context import Context
 from campaign.crew import Lost, do_parts
@@ -22,7 +22,9 @@ _DRAW_SECONDS = 45.0
 _DRAW_LIMIT_S = 120.0
 
 
-def schedules_of(context: Context, target: Target, deadline: float) -> Generator[tuple[Problem, Drawn], None, None]:
+def schedules_of(
+    context: Context, target: Target, deadline: float
+) -> Generator[tuple[Problem, GeneratedCandidates], None, None]:
     """Yield problems with their schedules, but those that the step has done.
 
     Those of other labels are first, then such as were drawn before (`campaign.drawn`), then such as are drawn now.
@@ -39,7 +41,7 @@ def schedules_of(context: Context, target: Target, deadline: float) -> Generator
     options, done = context.options, context.parts
     known: set[Problem] = set()
     if options.labels:
-        schedules = KnownSchedules.read(options.labels)
+        schedules = ReplayedSchedules.read(options.labels)
         known |= set(schedules.problems)
         yield from schedules.draw(p for p in schedules.problems if p.text() not in done)
     for problem, drawn in drawn_before(options.out_path / DRAWN_FILE):
@@ -50,7 +52,7 @@ def schedules_of(context: Context, target: Target, deadline: float) -> Generator
     todo = (p for p in problems_of(options) if p not in known and p.text() not in done)
     processes = max(1, round(_DRAWING_SHARE * options.processes))
     drawing = do_parts(
-        Drawer(target, Mix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw",
+        CandidateWorker(target, CandidateMix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw",
         ((p.text(), p) for p in todo), processes=processes, limit_s=_DRAW_LIMIT_S, deadline=deadline,
         ahead=2 * processes,
     )  # fmt: skip

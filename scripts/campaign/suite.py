@@ -20,7 +20,7 @@ from autosched.measure.problem import Problem
 from autosched.reference import interpret
 from autosched.runtime.call.signature import ArraySpec, output_specs
 from autosched.runtime.compile.host_compiler import have_compiler
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from campaign.context import Context, Outcome
 from campaign.crew import Lost, do_parts

@@ -11,12 +11,12 @@ from typing import Any
 
 from autosched.errors import InputError
 from autosched.measure.store.cpu_labels import target_of_labels
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.holdout import split
-from autosched.model.runs import train
-from autosched.model.samples import one_source
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.holdout import split
+from autosched.model.data.samples import one_source
 from autosched.model.settings import OptimiserSettings, TrainSettings
-from autosched.model.store import FeatureStore
+from autosched.model.train.train_run import train
 from campaign.context import Context, Outcome
 from campaign.crew import Lost, do_parts
 from campaign.problems import target_of

@@ -21,7 +21,7 @@ from autosched.lang.functions import min as smaller
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import FusedProducer, Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of, histogram, inputs_of
 from tests.schedule.building import block, kernel, root, tiling

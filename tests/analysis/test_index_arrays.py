@@ -12,7 +12,7 @@ from autosched import Func, Input, Pipeline, Var, float32, int64
 from autosched.analysis.bind import bind
 from autosched.analysis.indices import index as ix
 from autosched.lang.expr import Expr
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 
 x, y = Var("x"), Var("y")

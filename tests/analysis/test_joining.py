@@ -20,7 +20,7 @@ from autosched.lower.program import lower
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.rewrites import rewrite_error
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of
 

@@ -17,7 +17,7 @@ from autosched.apps.pyramid import (
     on_pixels,
     upsampled,
 )
-from autosched.apps.pyramid_reference import BETWEEN_PIXELS, BINOMIAL, ON_PIXELS, Level, Phases
+from autosched.apps.pyramid_reference import BETWEEN_PIXELS, BINOMIAL, ON_PIXELS, Phases, PyramidLevel
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func
@@ -68,16 +68,16 @@ def test_reference_level_is_that_of_a_padded_image(
     weights: Weights, shape: tuple[int, int], origin: tuple[int, int]
 ) -> None:
     rng = np.random.default_rng(0)
-    level = Level(rng.random(shape), origin)
+    level = PyramidLevel(rng.random(shape), origin)
     around = ((-20, 20), (-20, 20))
-    padded = Level(level.window(((-60, 60), (-60, 60))), (-60, -60))
+    padded = PyramidLevel(level.window(((-60, 60), (-60, 60))), (-60, -60))
     assert np.array_equal(level.downsampled(weights).window(around), padded.downsampled(weights).window(around))
 
 
 @pytest.mark.parametrize(("phases", "shift"), [(BETWEEN_PIXELS, 0.25), (ON_PIXELS, 0.0), (BINOMIAL, 0.0)])
 @pytest.mark.parametrize("low", [-3, 0, 2])
 def test_reference_upsamples_a_plane_exactly(phases: Phases, shift: float, low: int) -> None:
-    level = Level(_expected(SAMPLES), (-6, -6))
+    level = PyramidLevel(_expected(SAMPLES), (-6, -6))
     at = np.arange(low, low + 5)
     got = level.upsampled(phases, ((low, low + 5), (low, low + 5)))
     assert np.array_equal(got, _expected(at / 2 - shift))

@@ -101,7 +101,7 @@ def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: p
     assert set(around.parts) == {"final", "without blur"}
     assert all(part["source"] == simulated_source(get_target("h200")) for part in around.parts.values())
     assert set(around.parts["without blur"]["figures"]) == {"learned", "analytical"}
-    from autosched.model.learned import load_model
+    from autosched.model.predict.learned import load_model
 
     assert load_model(chosen.out_path / "weights.safetensors", get_target("h200"))
     left: list[object] = []

@@ -17,7 +17,7 @@ from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.runtime.call.signature import output_specs
 from autosched.runtime.compile.host_compiler import have_compiler
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.campaign.small import options, run
 

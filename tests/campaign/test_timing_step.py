@@ -25,7 +25,7 @@ from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from tests.campaign.small import options, run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from campaign.paths import ROOT, child_environment, link_packages
 
 MODULES = (
-    "autosched.api", "autosched.featurize.schema", "autosched.search.strategy", "autosched.measure.problem",
+    "autosched.api", "autosched.featurize.schema", "autosched.search.strategies.protocol", "autosched.measure.problem",
     "autosched.random_pipelines.settings", "autosched.model.settings", "autosched.configs", "campaign.step",
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from autosched.lower.program import lower
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.compile.host_compiler import have_compiler
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.campaign.small import context, options, run
 

@@ -22,7 +22,7 @@ from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.program import Program, lower
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 CPU = get_target("cpu")

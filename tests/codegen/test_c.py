@@ -36,7 +36,7 @@ from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import (

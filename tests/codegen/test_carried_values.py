@@ -36,7 +36,7 @@ from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.program import lower
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 CPU = get_target("cpu")

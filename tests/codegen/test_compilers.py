@@ -9,7 +9,7 @@ from autosched.analysis.bind import bind
 from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.prelude import called_scalar_functions, vector_math
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.compilers import installed_compilers
 

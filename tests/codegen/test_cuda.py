@@ -18,7 +18,7 @@ from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import (

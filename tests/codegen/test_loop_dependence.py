@@ -35,7 +35,7 @@ from autosched.lower.ir import (
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.program import lower
 from autosched.runtime.backends.cpu import CpuExecutable
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 CPU = get_target("cpu")

@@ -18,11 +18,11 @@ from autosched.lang.dtypes import DType
 from autosched.lower.ir import Buffer, BufferRead, For, Let, LoopRole, Memory, Store, VarRef
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.program import lower
-from autosched.search.analytical import analytical_model
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 
@@ -161,7 +161,7 @@ def test_random_schedules_agree() -> None:
     down[y, x] = rows[y, 2 * x] + rows[y, 2 * x + 1]
     out[y, x] = rows[y, x] - down[y, x // 2] * down[y, x // 4]
     bound = bind(Pipeline(out.over(y=(0, 2 * HEIGHT), x=(0, 230))), {"image": (HEIGHT, 116)})
-    states = RandomStates(Evaluator(bound, CPU, analytical_model(CPU), SearchSettings()))
+    states = RandomStates(KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings()))
     rng = np.random.default_rng(0)
     together = 0
     for _ in range(16):

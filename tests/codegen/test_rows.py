@@ -33,7 +33,7 @@ from autosched.lower.ir import (
 from autosched.lower.passes.cpu.unroll_and_jam import MOST_OPERATIONS, MOST_STREAMS, unroll_and_jam
 from autosched.lower.program import lower
 from autosched.schedule.types import LoopKind
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.codegen.ir_machine import Machine
 

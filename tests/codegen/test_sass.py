@@ -24,7 +24,7 @@ from autosched.lower.program import Program, lower
 from autosched.runtime.backends.emulator import _spec
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.runtime.emulator import compile_emulated
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.schedule import building
 

@@ -16,7 +16,7 @@ from autosched.lang.expr import Expr
 from autosched.lower.program import lower
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 CPU = get_target("cpu")

@@ -15,11 +15,11 @@ from autosched.lang.dtypes import DType
 from autosched.lower.passes.cpu.strip_mine import LANES, SUMS_BYTES
 from autosched.lower.program import Program, lower
 from autosched.schedule.legality.validate import violations
-from autosched.search.analytical import analytical_model
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import kernel, root, schedule
@@ -137,7 +137,7 @@ def test_random_schedules_agree() -> None:
     out[y, x] = cast(float32, x)
     out[y, x] += part[y, x + n.j] * clamped[y, x + n.j]
     bound = bind(Pipeline(out.over(y=(0, 12), x=(0, 1600))), {"image": (12, 1600)})
-    states = RandomStates(Evaluator(bound, CPU, analytical_model(CPU), SearchSettings()))
+    states = RandomStates(KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings()))
     rng, some = np.random.default_rng(0), 0
     for _ in range(32):
         drawn = states.draw_legal(rng)

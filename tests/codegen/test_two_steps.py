@@ -18,7 +18,7 @@ from autosched.lower.program import Program, lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import ComputeAt, FusedProducer, Level, StageId, StageTiling
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 

@@ -14,11 +14,11 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.regions.nest_geometry import Ints
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.schedule.types import Kernel
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.beam.state import PartialKernel, State
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.state import Piece, State
 from autosched.target import get_target
 
 H200 = get_target("h200")
@@ -30,7 +30,7 @@ class Drawn:
     """One kernel of a random state."""
 
     featurizer: Featurizer
-    piece: Piece
+    piece: PartialKernel
 
     @property
     def params(self) -> Ints:
@@ -49,7 +49,7 @@ def bound_app(name: str) -> BoundPipeline:
 
 
 def states_of(bound: BoundPipeline) -> RandomStates:
-    return RandomStates(Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
+    return RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
 
 
 def drawn_states(bound: BoundPipeline, count: int, seed: int = 0) -> list[State]:

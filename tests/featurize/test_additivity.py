@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autosched.featurize.featurizer import Featurizer
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.evaluate import Evaluator
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from tests.featurize.drawing import H200, bound_app, drawn_states, states_of
 
@@ -18,20 +18,20 @@ APPS = ("harris", "stencil_chain", "bilateral_grid")
 @pytest.mark.parametrize("name", APPS)
 def test_kernels_costed_together_cost_what_they_cost_alone(name: str) -> None:
     bound = bound_app(name)
-    warm = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
+    warm = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
     pieces = [(p.structure, p.params) for state in drawn_states(bound, 4) for p in state.pieces]
     warm.evaluate(pieces)
     for piece in dict.fromkeys(pieces):
-        cold = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
+        cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
         cold.evaluate([piece])
         assert cold.known(*piece).cost == pytest.approx(warm.known(*piece).cost, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", APPS)
 def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costs(name: str) -> None:
-    evaluator = Evaluator(bound_app(name), H200, AnalyticalModel(H200), SearchSettings(beam_size=2, passes=1))
+    evaluator = KernelEvaluator(bound_app(name), H200, AnalyticalModel(H200), SearchSettings(beam_size=2, passes=1))
     for state in BeamSearch(evaluator, np.random.default_rng(0)).run():
-        cold = Evaluator(evaluator.bound, H200, AnalyticalModel(H200), SearchSettings())
+        cold = KernelEvaluator(evaluator.bound, H200, AnalyticalModel(H200), SearchSettings())
         cold.evaluate((p.structure, p.params) for p in state.pieces)
         costs = [cold.known(p.structure, p.params).cost for p in state.pieces]
         assert state.costs == pytest.approx(costs, rel=1e-12)

@@ -15,7 +15,7 @@ from autosched.featurize.accesses.accesses import AccessTable
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import Level
-from autosched.search.state import State
+from autosched.search.beam.state import State
 from tests.featurize.drawing import bound_app, states_of
 
 APPS = {"harris": 2, "unsharp": 2, "stencil_chain": 2, "bilateral_grid": 2, "interpolate": 1, "denoise": 1, "hist": 1}

@@ -24,11 +24,11 @@ from autosched.lang.rdom import RDom
 from autosched.lower.program import lower
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel, Loop, LoopKind, Root, Schedule, StageTiling
-from autosched.search.analytical import analytical_model
-from autosched.search.cost import comparable
-from autosched.search.evaluate import Evaluator
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, cpu_target, get_target
 from tests.featurize.drawing import bound_app
 
@@ -76,7 +76,7 @@ def test_the_kernel_that_is_built_of_a_description_has_the_order_of_loops_that_w
 @pytest.mark.parametrize("name", APPS)
 def test_a_described_kernel_has_the_features_and_the_cost_that_a_search_gives_it(name: str, target: Target) -> None:
     for bound, kernel in sampled(name, 4):
-        evaluator = Evaluator(bound, target, analytical_model(target), SearchSettings())
+        evaluator = KernelEvaluator(bound, target, analytical_model(target), SearchSettings())
         structure, params = describe_kernel(bound, kernel)
         model = evaluator.kernel_model(structure)
         if model.overflow or kernel.fused:
@@ -87,7 +87,7 @@ def test_a_described_kernel_has_the_features_and_the_cost_that_a_search_gives_it
         alone = Featurizer(bound, target)
         found = alone.evaluate([alone.model(structure)], [np.array([params], np.int64)])
         cost = float(analytical_model(target).cost(found)[0])
-        assert evaluator.known(structure, params).cost == comparable(cost)
+        assert evaluator.known(structure, params).cost == rounded_cost(cost)
 
 
 def product() -> BoundPipeline:

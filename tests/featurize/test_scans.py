@@ -12,7 +12,7 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
-from autosched.model.features import featurize_problem
+from autosched.model.data.features import featurize_problem
 from autosched.schedule.io.serialise import to_json
 from autosched.target import get_target
 from tests.lower.test_scans import with_scan

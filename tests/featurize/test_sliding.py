@@ -17,7 +17,7 @@ from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.sampling import Limits
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import ComputeAt, Kernel, Level
-from autosched.search.streams.cost import evaluated
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import kernel, member, root, schedule, stage, thread
 

@@ -18,7 +18,7 @@ from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import ComputeAt, Kernel, Level
-from autosched.search.streams.cost import evaluated
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import member, schedule, stage
 from tests.schedule.streams import in_steps, product

@@ -17,15 +17,15 @@ from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.labels import open_labels
-from autosched.model.checkpoint import load_checkpoint, read_document, read_tensors, write_tensors
-from autosched.model.shipped import find_weights
+from autosched.model.predict.bundled_weights import find_weights
+from autosched.model.predict.checkpoint import load_checkpoint, read_document, read_tensors, write_tensors
 from autosched.schedule.io.serialise import load_schedule, save_schedule
 from autosched.schedule.io.strict_json import parse
 from autosched.schedule.legality.validate import validate
-from autosched.search.modes import library
-from autosched.search.modes.origin import Origin
-from autosched.search.modes.tuning_state import TuningFiles
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune import schedule_cache
+from autosched.search.tune.autotune.state import TuningFiles
+from autosched.search.tune.provenance import Provenance
 from tests.fuzz.damage import WRONG, damaged_bytes, damaged_json, each_value
 from tests.search.modes.quick import PROBLEM, TARGET, tuned
 
@@ -122,12 +122,12 @@ def test_random_pipelines_without_room(limit: str) -> None:
 @pytest.mark.parametrize("count", LARGE)
 def test_kept_schedules(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
-    origin = Origin(how="tuned", strategy="x", measured_s=1.0, source="measured:x")
-    path = library.keep_tuned(BOUND, TARGET, schedule_roots(BOUND, TARGET), origin)
+    origin = Provenance(how="tuned", strategy="x", measured_s=1.0, source="measured:x")
+    path = schedule_cache.keep_tuned(BOUND, TARGET, schedule_roots(BOUND, TARGET), origin)
     found: Counter[bool] = Counter()
 
     def read() -> None:
-        found[library.find_tuned(BOUND, TARGET) is None] += 1
+        found[schedule_cache.find_tuned(BOUND, TARGET) is None] += 1
 
     counts = read_all(texts(path.read_text(), count), path, read)
     assert counts["refused"] == 0

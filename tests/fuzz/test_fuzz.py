@@ -21,7 +21,7 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from tests.fuzz.choices import Choices, tapes
 from tests.fuzz.coverage import Coverage

@@ -19,7 +19,7 @@ from autosched.lower.program import Program, lower
 from autosched.reference import interpret
 from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.recurrences import Recurrence, random_recurrence
 

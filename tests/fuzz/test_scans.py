@@ -15,8 +15,8 @@ from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.kernel.row_scans import ScanWalk
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.settings import GREEDY
-from autosched.search.sioutas.strategy import Sioutas
-from autosched.search.strategy import Beam, Roots
+from autosched.search.strategies.protocol import Beam, Roots
+from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import get_target
 from tests.fuzz.choices import Choices
 from tests.fuzz.scans import random_scan

@@ -13,8 +13,8 @@ from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Schedule
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.sioutas.strategy import Sioutas
-from autosched.search.strategy import Beam, Strategy
+from autosched.search.strategies.protocol import Beam, Strategy
+from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
 from tests.fuzz.choices import Choices
 from tests.fuzz.pipelines import random_case

@@ -26,7 +26,7 @@ from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.host import Host
 from autosched.lower.program import lower
-from autosched.model.features import featurize_problem
+from autosched.model.data.features import featurize_problem
 from autosched.schedule.io.serialise import to_json
 from autosched.target import Target, cpu_target, get_target
 

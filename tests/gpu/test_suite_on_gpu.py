@@ -15,7 +15,7 @@ from autosched.lang.dtypes import as_dtype
 from autosched.reference import interpret
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
 from tests.featurize.test_sliding import BUFFERED, planes, walking

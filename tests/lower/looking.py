@@ -29,7 +29,7 @@ from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel, Loop, LoopKind, Schedule, StageTiling
-from autosched.search.roots import inlined_funcs
+from autosched.search.strategies.compute_root import inlined_funcs
 from autosched.target import get_target
 from tests.schedule.building import block, kernel, loops, member, root, schedule
 

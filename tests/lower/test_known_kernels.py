@@ -9,7 +9,7 @@ from autosched.lower.ir import KernelIR
 from autosched.lower.program import lower, lower_kernel_of
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Kernel
-from autosched.search.candidates import Candidates, Mix
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.target import get_target
 
 
@@ -17,7 +17,7 @@ from autosched.target import get_target
 def test_the_code_is_that_of_lowering_each_alone(problem: Problem) -> None:
     bound, target = problem.bind(), get_target("h200")
     known: dict[tuple[Kernel, str], KernelIR] = {}
-    schedules = [s for _, s in Candidates(bound, target, 0).draw(Mix(1, 1, 2, 2, 12))]
+    schedules = [s for _, s in CandidateGenerator(bound, target, 0).draw(CandidateMix(1, 1, 2, 2, 12))]
     kernels = 0
     for schedule in schedules:
         alone = lower(bound, schedule)

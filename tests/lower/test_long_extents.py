@@ -21,7 +21,7 @@ from autosched.analysis.bind import bind
 from autosched.codegen.c import kernel_text
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import Program, lower
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.codegen.harness import compile_c
 

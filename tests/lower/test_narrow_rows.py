@@ -12,7 +12,7 @@ from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
 from tests.lower.running import assert_backends_agree

@@ -17,7 +17,7 @@ from autosched.lower.ir import Alloc, BufferRead, For, If, KernelIR, Let, LetInd
 from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.lower.looking import all_indices, all_values, app, stores
 from tests.lower.running import assert_backends_agree

@@ -25,7 +25,7 @@ from autosched.schedule.kernel.row_scans import ScanWalk
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Root, Schedule, StageTiling
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import loops
 from tests.schedule.scans import PROGRAMS, Scan, inputs_of, seam, two_loops, viterbi, walks

@@ -26,8 +26,8 @@ from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.candidates import Candidates
-from autosched.search.roots import schedule_roots
+from autosched.search.datasets.candidate_mix import CandidateGenerator
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.settings import available_cpus
 from autosched.target import get_target
 
@@ -112,7 +112,7 @@ def test_a_library_that_is_being_compiled_elsewhere_is_waited_for_only_if_asked_
 
 
 def test_kernels_that_schedules_share_have_one_key_and_one_library() -> None:
-    candidates = Candidates(PROBLEM.bind(), CPU, 0)
+    candidates = CandidateGenerator(PROBLEM.bind(), CPU, 0)
     schedule = schedule_roots(PROBLEM.bind(), CPU)
     mutated = candidates.mutator.mutated(schedule, np.random.default_rng(0))
     assert mutated is not None

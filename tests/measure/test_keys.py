@@ -15,8 +15,8 @@ from autosched.measure.problem import Problem
 from autosched.runtime.compile.host_compile_flags import kernel_options
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.legality.validate import validate
-from autosched.search.candidates import Candidates
-from autosched.search.roots import schedule_roots
+from autosched.search.datasets.candidate_mix import CandidateGenerator
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 
 PROBLEM = Problem.app("harris", small=True)
@@ -29,7 +29,7 @@ def keys(problem: Problem, schedule: str) -> tuple[str, ...]:
 
 def test_a_mutation_shares_the_keys_of_all_kernels_but_one() -> None:
     bound = PROBLEM.bind()
-    candidates = Candidates(bound, H200, 0)
+    candidates = CandidateGenerator(bound, H200, 0)
     schedule = schedule_roots(bound, H200)
     mutated = candidates.mutator.mutated(schedule, np.random.default_rng(0))
     assert mutated is not None

@@ -15,7 +15,7 @@ from autosched.measure.problem import Problem
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.labels import LabelFiles
 from autosched.measure.store.parquet_export import export_parquet
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 
 CPU, H200 = get_target("cpu"), get_target("h200")

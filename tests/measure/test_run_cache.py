@@ -14,7 +14,7 @@ from autosched.measure.compile.compile_candidate import _LOWERED, _PRINTED, emit
 from autosched.measure.compile.text_cache import cached_text, enable_text_cache
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.model.samples import Sample
+from autosched.model.data.samples import Sample
 from autosched.random_pipelines import RandomPipelineSettings
 from autosched.schedule.types import Kernel, LoopKind
-from autosched.search.analytical import analytical_model
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.target import Target, get_target
 
@@ -33,7 +33,7 @@ def kernel_seconds(kernel: Kernel) -> float:
 def sample(problem: Problem, family: str, count: int, target: Target, seed: int = 0) -> list[Sample]:
     """Return labelled random schedules of a problem."""
     bound = problem.bind()
-    states = RandomStates(Evaluator(bound, target, analytical_model(target), SearchSettings()), varied=True)
+    states = RandomStates(KernelEvaluator(bound, target, analytical_model(target), SearchSettings()), varied=True)
     rng = np.random.default_rng(seed)
     found: dict[str, Sample] = {}
     for _ in range(count):

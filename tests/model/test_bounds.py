@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from autosched.model.bounds import SHARE_BELOW, believed, least_share
-from autosched.model.checkpoint import Checkpoint, Provenance
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.network import CostNetwork
+from autosched.model.architecture.network import CostNetwork
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.predict.checkpoint import Checkpoint, WeightsProvenance
+from autosched.model.predict.prediction_trust import SHARE_BELOW, blend_with_analytical, min_analytical_ratio
 from autosched.model.settings import ModelSettings
-from autosched.model.store import FeatureStore
-from autosched.model.tuning import TunedWeights, TuningSettings
+from autosched.model.train.fine_tuning import TunedWeights, TuningSettings
 from tests.model.labelled import H200, SOURCE, samples
 
 
@@ -34,7 +34,7 @@ def shares(dataset: Dataset) -> list[float]:
 
 def test_few_kernels_take_less(dataset: Dataset) -> None:
     everything = np.arange(len(dataset.pipelines))
-    least = least_share(dataset, everything)
+    least = min_analytical_ratio(dataset, everything)
     found = np.array(shares(dataset))
     assert np.mean(found < least) == pytest.approx(SHARE_BELOW, abs=1 / len(found))
 
@@ -50,23 +50,23 @@ def test_equal_kernels_count_once_and_others_not(dataset: Dataset) -> None:
     }
     assert set(only) == kernels
     # a kernel of several schedules has one time here, as their labels follow from the kernel alone
-    assert least_share(dataset, one) == pytest.approx(np.quantile(list(only.values()), SHARE_BELOW), rel=1e-6)
+    assert min_analytical_ratio(dataset, one) == pytest.approx(np.quantile(list(only.values()), SHARE_BELOW), rel=1e-6)
 
 
 def test_without_times_of_kernels_there_is_no_bound(dataset: Dataset) -> None:
     unknown = replace(dataset, entry_seconds=np.full_like(dataset.entry_seconds, np.nan))
-    assert least_share(unknown, np.arange(len(dataset.pipelines))) == 0.0
-    assert least_share(dataset, np.zeros(0, np.int64)) == 0.0
+    assert min_analytical_ratio(unknown, np.arange(len(dataset.pipelines))) == 0.0
+    assert min_analytical_ratio(dataset, np.zeros(0, np.int64)) == 0.0
 
 
 def test_tuning_only_lowers_it(tmp_path: Path) -> None:
     """What a pipeline's own labels show is no error."""
     own = [s for s in samples() if s.family == "blur"]
-    found = least_share(build_dataset(own, H200, FeatureStore(tmp_path, H200)), np.array([0]))
+    found = min_analytical_ratio(build_dataset(own, H200, FeatureStore(tmp_path, H200)), np.array([0]))
     for before, after in ((found / 2, found / 2), (2 * found, found)):
         network = CostNetwork(ModelSettings(hidden=8), H200)
         checkpoint = Checkpoint(
-            network, ModelSettings(hidden=8), Provenance(H200, SOURCE, least_share=before), Path("w.safetensors")
+            network, ModelSettings(hidden=8), WeightsProvenance(H200, SOURCE, least_share=before), Path("w.safetensors")
         )
         weights = TunedWeights(checkpoint, H200, SOURCE, TuningSettings(passes=1))
         weights.train(own, 0)
@@ -75,8 +75,10 @@ def test_tuning_only_lowers_it(tmp_path: Path) -> None:
 
 def test_trust_is_the_share_of_the_way_in_logarithms() -> None:
     seconds, analytical = np.array([8e-6, 1e-6, 3e-6]), np.array([2e-6, 4e-6, 3e-6])
-    assert believed(seconds, analytical, 0.5) == pytest.approx([4e-6, 2e-6, 3e-6])
-    assert believed(seconds, analytical, 0.25) == pytest.approx(analytical * (seconds / analytical) ** 0.25)
-    assert np.array_equal(believed(seconds, analytical, 1.0), seconds)
-    tensors = believed(torch.from_numpy(seconds), torch.from_numpy(analytical), 0.5)
+    assert blend_with_analytical(seconds, analytical, 0.5) == pytest.approx([4e-6, 2e-6, 3e-6])
+    assert blend_with_analytical(seconds, analytical, 0.25) == pytest.approx(
+        analytical * (seconds / analytical) ** 0.25
+    )
+    assert np.array_equal(blend_with_analytical(seconds, analytical, 1.0), seconds)
+    tensors = blend_with_analytical(torch.from_numpy(seconds), torch.from_numpy(analytical), 0.5)
     assert tensors.numpy() == pytest.approx([4e-6, 2e-6, 3e-6])

@@ -14,13 +14,13 @@ from safetensors.torch import save_file
 
 from autosched.errors import InputError
 from autosched.featurize import schema
-from autosched.model.checkpoint import Provenance, load_checkpoint, save_checkpoint
-from autosched.model.network import CostNetwork
+from autosched.model.architecture.network import CostNetwork
+from autosched.model.predict.checkpoint import WeightsProvenance, load_checkpoint, save_checkpoint
 from autosched.model.settings import ModelSettings
 from autosched.target import get_target
 
 H200 = get_target("h200")
-PROVENANCE = Provenance(H200, "simulated:H200", "40 schedules", ("blur",), ("harris",), {"spearman": 0.9}, 0.4)
+PROVENANCE = WeightsProvenance(H200, "simulated:H200", "40 schedules", ("blur",), ("harris",), {"spearman": 0.9}, 0.4)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from autosched.featurize import schema
-from autosched.model.components import COEFFICIENTS, COMPONENTS, StageFeatures, stage_cost
+from autosched.model.architecture.components import COEFFICIENTS, COMPONENTS, StageFeatures, stage_cost
 
 SMS = 132
 Row = Mapping[str, float]

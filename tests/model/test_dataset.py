@@ -14,16 +14,16 @@ from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.model import store as store_module
-from autosched.model.dataset import build_dataset
-from autosched.model.features import kernel_key
-from autosched.model.holdout import split
-from autosched.model.samples import Sample
-from autosched.model.store import FeatureStore, read_features
+from autosched.model.data import feature_store as store_module
+from autosched.model.data.dataset import build_dataset
+from autosched.model.data.feature_store import FeatureStore, read_features
+from autosched.model.data.features import kernel_key
+from autosched.model.data.holdout import split
+from autosched.model.data.samples import Sample
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Level, StageId, TileAlignment
-from autosched.search.candidates import Candidates, Mix
-from autosched.search.streams.cost import evaluated
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
 from tests.model.labelled import H200, SOURCE, samples
 
@@ -66,7 +66,9 @@ def test_kernels_with_copies_and_aligned_tiles_are_among_them() -> None:
 def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore) -> None:
     problem = Problem.app("sgemm", small=True)
     bound = problem.bind()
-    drawn = Candidates(bound, H200, 0).draw(Mix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=3))
+    drawn = CandidateGenerator(bound, H200, 0).draw(
+        CandidateMix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=3)
+    )
     given = [
         Sample(problem, "sgemm", schedule_text(bound, s), SOURCE, 1.0 + n, tuple(1.0 for _ in s.kernels))
         for n, (_, s) in enumerate(drawn)

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from autosched.errors import InputError
-from autosched.model.checkpoint import Provenance, load_checkpoint, save_checkpoint
-from autosched.model.dataset import build_dataset
-from autosched.model.ensemble import Ensemble
-from autosched.model.holdout import split
-from autosched.model.judging import predict
-from autosched.model.learned import load_model
-from autosched.model.network import CostNetwork
-from autosched.model.runs import train
+from autosched.model.architecture.ensemble import Ensemble
+from autosched.model.architecture.network import CostNetwork
+from autosched.model.data.dataset import build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.holdout import split
+from autosched.model.predict.checkpoint import WeightsProvenance, load_checkpoint, save_checkpoint
+from autosched.model.predict.holdout_predictions import predict
+from autosched.model.predict.learned import load_model
 from autosched.model.settings import ModelSettings, OptimiserSettings, TrainSettings
-from autosched.model.store import FeatureStore
+from autosched.model.train.train_run import train
 from tests.model.labelled import H200, samples
 from tests.model.test_network import random_batch
 
@@ -64,7 +64,7 @@ def test_all_members_learn_when_it_is_trained_on() -> None:
 def test_a_file_holds_all_members(tmp_path: Path) -> None:
     _, together = ensemble()
     path = tmp_path / "three.safetensors"
-    save_checkpoint(path, together, TOGETHER, Provenance(H200, "simulated:H200"))
+    save_checkpoint(path, together, TOGETHER, WeightsProvenance(H200, "simulated:H200"))
     found = load_checkpoint(path)
     assert found.settings == TOGETHER
     dataset = build_dataset(

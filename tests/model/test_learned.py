@@ -9,20 +9,26 @@ import torch
 
 from autosched.errors import InputError
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
-from autosched.model import shipped
-from autosched.model.checkpoint import Provenance, load_checkpoint, read_tensors, save_checkpoint, write_tensors
-from autosched.model.dataset import build_dataset
-from autosched.model.judging import predict
-from autosched.model.learned import LearnedModel, load_model
-from autosched.model.network import CostNetwork
+from autosched.model.architecture.network import CostNetwork
+from autosched.model.data.dataset import build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.predict import bundled_weights
+from autosched.model.predict.checkpoint import (
+    WeightsProvenance,
+    load_checkpoint,
+    read_tensors,
+    save_checkpoint,
+    write_tensors,
+)
+from autosched.model.predict.holdout_predictions import predict
+from autosched.model.predict.learned import LearnedModel, load_model
 from autosched.model.settings import Form, ModelSettings
-from autosched.model.store import FeatureStore
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.cost import comparable
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.model.labelled import H200, samples
 
@@ -33,7 +39,7 @@ def weights(path: Path, form: Form = "timed", trust: float = 1.0) -> Path:
     settings = ModelSettings(form=form, trust=trust)
     network = CostNetwork(settings, H200)
     torch.nn.init.normal_(network.coefficients.weight, std=0.05)  # type: ignore[arg-type]
-    save_checkpoint(path, network, settings, Provenance(H200, "simulated:H200"))
+    save_checkpoint(path, network, settings, WeightsProvenance(H200, "simulated:H200"))
     return path
 
 
@@ -54,7 +60,7 @@ def batches(model: LearnedModel) -> list[BatchEvaluation]:
             return model.cost(batch)
 
     bound = samples()[0].problem.bind()
-    evaluator = Evaluator(bound, H200, Spy(), SearchSettings())
+    evaluator = KernelEvaluator(bound, H200, Spy(), SearchSettings())
     states = RandomStates(evaluator)
     drawn = [states.draw(np.random.default_rng(seed)) for seed in range(24)]
     for together in (drawn[:4], drawn[4:8], drawn):
@@ -69,7 +75,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
     given = [s for s in samples() if s.family == "unsharp"]
     d = build_dataset(given, H200, FeatureStore(tmp_path, H200))
     expected = predict(load_checkpoint(path).network, d, np.array([0]), trust).predicted
-    evaluator = Evaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
+    evaluator = KernelEvaluator(given[0].problem.bind(), H200, load_model(path), SearchSettings())
     from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
     from autosched.schedule.io.serialise import from_json
 
@@ -109,7 +115,7 @@ def test_costs_do_not_depend_on_what_is_costed_together(model: LearnedModel) -> 
             for row in rows:
                 alone += model.cost(m.tables.evaluate([m], [row[None, :]])).tolist()
             assert len(alone) == found.batch.bounds[k + 1]
-        assert [comparable(c) for c in together] == [comparable(c) for c in alone]
+        assert [rounded_cost(c) for c in together] == [rounded_cost(c) for c in alone]
 
 
 def test_resources(model: LearnedModel) -> None:
@@ -135,7 +141,7 @@ def test_name_says_where_labels_come_from(model: LearnedModel, tmp_path: Path) -
 
 
 def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(bundled_weights, "WEIGHTS", tmp_path)
     with pytest.raises(InputError, match=r"no weights for H200 come with this release \(there are: none\)"):
         load_model("h200")
     weights(tmp_path / "h200-simulated.safetensors")
@@ -147,7 +153,7 @@ def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_shipped_file_can_be_used() -> None:
-    for path in sorted(shipped.WEIGHTS.glob("*.safetensors")):
+    for path in sorted(bundled_weights.WEIGHTS.glob("*.safetensors")):
         found = load_model(path)
         assert found.source.partition(":")[0] == path.stem.rpartition("-")[2]
         assert found.provenance.metrics["spearman"] > 0.5

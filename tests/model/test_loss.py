@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from autosched.model.loss import (
-    Labels,
+from autosched.model.architecture.loss import (
+    LossLabels,
     kernel_loss,
     order_loss,
     resource_loss,
@@ -15,12 +15,12 @@ from autosched.model.loss import (
     throughput_loss,
     total_loss,
 )
-from autosched.model.network import Predicted
+from autosched.model.architecture.network import Predicted
 from autosched.model.settings import LossSettings
 
 NAN = float("nan")
 # Two pipelines; the first has two schedules of two kernels each, which share kernel 0; the second one of one kernel.
-LABELS = Labels(
+LABELS = LossLabels(
     seconds=torch.tensor([3.0, 5.0, 7.0]),
     pipeline=torch.tensor([0, 0, 1]),
     pipelines=2,
@@ -55,7 +55,7 @@ def test_throughput_is_relative_to_the_best_of_the_pipeline() -> None:
 
 
 def test_errors_about_slow_schedules_hardly_matter() -> None:
-    labels = Labels(
+    labels = LossLabels(
         torch.tensor([1.0, 100.0]), torch.tensor([0, 0]), 1, *(torch.zeros(0, dtype=torch.int64),) * 2,
         *(torch.zeros(0),) * 3,
     )  # fmt: skip
@@ -86,7 +86,7 @@ def test_pairs_that_noise_can_turn_around_do_not_count() -> None:
 def test_unknown_labels_of_kernels_do_not_count() -> None:
     wrong = TRUE.clone()
     wrong[1] = 50.0
-    unknown = Labels(
+    unknown = LossLabels(
         LABELS.seconds, LABELS.pipeline, 2, LABELS.entry_sample, LABELS.entry_kernel,
         torch.tensor([1.0, NAN, 1.0, 4.0, 7.0]), LABELS.registers, LABELS.spill_bytes,
     )  # fmt: skip

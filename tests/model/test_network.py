@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from autosched.featurize import schema
-from autosched.model.network import ALGORITHM, CostNetwork
-from autosched.model.prior import prior_for
-from autosched.model.ragged import KernelBatch
+from autosched.model.architecture.network import ALGORITHM, CostNetwork
+from autosched.model.data.ragged import KernelBatch
+from autosched.model.predict.analytical_prior import prior_for
 from autosched.model.settings import Form, ModelSettings
 from autosched.target import get_target
 

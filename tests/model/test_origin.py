@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from autosched.model import origin
+from autosched.model.predict import source_digest
 
 
 def test_sources_of_every_kind_are_there() -> None:
     """What is missing here would let old features pass for new ones."""
-    assert origin.sources().keys() >= {
+    assert source_digest.sources().keys() >= {
         f"autosched.{name}"
         for name in (
             "analysis.bound", "featurize.fill", "schedule.vectors", "search.analytical", "search.analytical_cpu",
@@ -23,15 +23,17 @@ def test_sources_of_every_kind_are_there() -> None:
 
 def test_nothing_is_looked_at_that_searches_and_training_alone_use() -> None:
     """Or features would be made again after every change."""
-    modules = origin.sources()
-    assert not {"autosched.search.beam", "autosched.model.training", "autosched.codegen.c"} & modules.keys()
+    modules = source_digest.sources()
+    assert not {"autosched.search.beam.beam", "autosched.model.train.training", "autosched.codegen.c"} & modules.keys()
 
 
 def test_every_module_that_is_imported_is_looked_at() -> None:
     """Python's own account of it: what is loaded with the roots, but for packages, which say nothing."""
-    program = f"import sys, {', '.join(origin.ROOTS)}; print(*sorted(m for m in sys.modules if m[:9] == 'autosched'))"
+    program = (
+        f"import sys, {', '.join(source_digest.ROOTS)}; print(*sorted(m for m in sys.modules if m[:9] == 'autosched'))"
+    )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    modules = origin.sources()
+    modules = source_digest.sources()
     packages = {name for name in loaded if any(other.startswith(f"{name}.") for other in loaded)}
     by_packages = {"autosched.api", *_loaded_by(packages)}
     assert set(loaded) - packages - by_packages <= modules.keys()
@@ -45,14 +47,14 @@ def _loaded_by(packages: set[str]) -> set[str]:
 
 
 def test_digest_follows_the_sources(tmp_path: Path) -> None:
-    before = origin.features_digest()
-    assert before == origin.features_digest()
+    before = source_digest.features_digest()
+    assert before == source_digest.features_digest()
     changed = tmp_path / "prior.py"
     changed.write_text("rate = 2")
-    found = list(origin.sources().values())
-    assert origin.digest_of([*found, changed]) != origin.digest_of(found) == before
+    found = list(source_digest.sources().values())
+    assert source_digest.digest_of([*found, changed]) != source_digest.digest_of(found) == before
     changed.write_text("rate = 3")
-    assert origin.digest_of([changed]) != origin.digest_of([])
+    assert source_digest.digest_of([changed]) != source_digest.digest_of([])
 
 
 def test_modules_are_followed_however_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +66,7 @@ def test_modules_are_followed_however_they_are_imported(tmp_path: Path, monkeypa
     }.items():  # fmt: skip
         (package / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(origin, "PACKAGE", "ours")
-    monkeypatch.setattr(origin, "ROOTS", ("ours.root",))
-    assert {"ours.root", "ours.one", "ours.two", "ours.three"} <= origin.sources().keys()
-    assert "ours.four" not in origin.sources()
+    monkeypatch.setattr(source_digest, "PACKAGE", "ours")
+    monkeypatch.setattr(source_digest, "ROOTS", ("ours.root",))
+    assert {"ours.root", "ours.one", "ours.two", "ours.three"} <= source_digest.sources().keys()
+    assert "ours.four" not in source_digest.sources()

@@ -12,13 +12,14 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
-from autosched.model.gpu_parts import DRAM_SHARE, GPU_PARTS, gpu_parts
-from autosched.model.prior import analytical_seconds, prior_for
-from autosched.model.prior_version import prior_version
+from autosched.model.predict.analytical_prior import analytical_seconds, prior_for
+from autosched.model.predict.gpu_unit_times import DRAM_SHARE, GPU_PARTS, gpu_parts
+from autosched.model.predict.prior_version import prior_version
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search import analytical, analytical_cpu, cpu_rates
-from autosched.search.analytical import AnalyticalModel, analytical_model
-from autosched.search.cpu_rates import RATES
+from autosched.search.cost import gpu_analytical
+from autosched.search.cost.cpu import analytical, coefficients
+from autosched.search.cost.cpu.coefficients import RATES
+from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_model
 from autosched.target import Target, get_target
 
 H200 = get_target("h200")
@@ -56,7 +57,7 @@ def test_last_part_is_the_analytical_time(name: str) -> None:
 def test_what_the_analytical_model_of_a_gpu_says_is_among_the_parts() -> None:
     found, prior = evaluated(H200), prior_for(H200)
     parts = dict(zip(prior.names, prior.parts(found).T, strict=True))
-    for k, name in enumerate(analytical.COMPONENTS):
+    for k, name in enumerate(gpu_analytical.COMPONENTS):
         np.testing.assert_array_equal(
             parts[f"analytical_{name}"], AnalyticalModel(H200).components(found.features)[:, k]
         )
@@ -103,8 +104,8 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
     """Corrections that were learned of other times are wrong."""
     versions = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
-    monkeypatch.setattr(analytical, "STEP_INSTRUCTIONS", analytical.STEP_INSTRUCTIONS + 1)
-    monkeypatch.setitem(cpu_rates.CPU_RATES, "rows", 2 * cpu_rates.CPU_RATES["rows"])
+    monkeypatch.setattr(gpu_analytical, "STEP_INSTRUCTIONS", gpu_analytical.STEP_INSTRUCTIONS + 1)
+    monkeypatch.setitem(coefficients.CPU_RATES, "rows", 2 * coefficients.CPU_RATES["rows"])
     changed = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     assert len({*versions, *changed}) == 4
@@ -113,7 +114,7 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
 def test_version_changes_with_how_sums_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     version = prior_version("cpu")
     prior_version.cache_clear()
-    monkeypatch.setattr(analytical_cpu, "_in_a_strip", lambda lanes, _sums_bytes: lanes)
+    monkeypatch.setattr(analytical, "_in_a_strip", lambda lanes, _sums_bytes: lanes)
     changed = prior_version("cpu")
     prior_version.cache_clear()
     assert changed != version
@@ -158,7 +159,7 @@ def test_the_version_of_a_processor_follows_from_its_own_rates(monkeypatch: pyte
     before = [prior_version.__wrapped__(*kind) for kind in kinds]
     assert len(set(before)) == len(kinds)
     for processor, rates in list(RATES.items()):
-        monkeypatch.setitem(cpu_rates.RATES, processor, {**rates, "rows": 2 * rates["rows"]})
+        monkeypatch.setitem(coefficients.RATES, processor, {**rates, "rows": 2 * rates["rows"]})
         after = [prior_version.__wrapped__(*kind) for kind in kinds]
         monkeypatch.undo()
         changed = [kind for kind, one, other in zip(kinds, before, after, strict=True) if one != other]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from autosched.model.ragged import concatenated, segment_max, segment_mean, segment_sum
+from autosched.model.data.ragged import concatenated, segment_max, segment_mean, segment_sum
 
 VALUES = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]])
 OWNER = torch.tensor([0, 0, 2])

@@ -11,7 +11,7 @@ import pytest
 
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
-from autosched.search.analytical import analytical_model
+from autosched.search.cost.gpu_analytical import analytical_model
 from tests.model.labelled import H200
 
 ROWS = [

@@ -9,7 +9,7 @@ from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.version import simulated_source
 from autosched.measure.store.database import ResultsDatabase
-from autosched.model.rows import family_of, samples_from
+from autosched.model.data.samples_from_measurements import family_of, samples_from
 from tests.model.labelled import H200, samples
 
 

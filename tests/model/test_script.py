@@ -15,8 +15,8 @@ from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.problem import Problem
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.parquet_export import export_parquet
-from autosched.model.checkpoint import load_checkpoint
-from autosched.model.samples import Sample
+from autosched.model.data.samples import Sample
+from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.target import Target, cpu_target, get_target
 from tests.model.labelled import H200, samples
 from tests.model.test_configs import composed, script

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from autosched.errors import InputError
-from autosched.model.bounds import least_share
-from autosched.model.checkpoint import load_checkpoint
-from autosched.model.dataset import Dataset, build_dataset
-from autosched.model.holdout import Split, split
-from autosched.model.judging import predict, predict_analytically
-from autosched.model.network import CostNetwork
-from autosched.model.runs import train
+from autosched.model.architecture.network import CostNetwork
+from autosched.model.data.dataset import Dataset, build_dataset
+from autosched.model.data.feature_store import FeatureStore
+from autosched.model.data.holdout import HoldoutSplit, split
+from autosched.model.predict.checkpoint import load_checkpoint
+from autosched.model.predict.holdout_predictions import predict, predict_analytically
+from autosched.model.predict.prediction_trust import min_analytical_ratio
 from autosched.model.settings import Form, LossSettings, ModelSettings, OptimiserSettings, TrainSettings
-from autosched.model.store import FeatureStore
-from autosched.model.training import EpochReport, Training
+from autosched.model.train.train_run import train
+from autosched.model.train.training import EpochReport, Training
 from tests.model.labelled import H200, samples
 
 SHORT = TrainSettings(ModelSettings(hidden=16), optimiser=OptimiserSettings(2e-3, epochs=6, pipelines=2))
@@ -29,7 +29,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def parts(dataset: Dataset) -> Split:
+def parts(dataset: Dataset) -> HoldoutSplit:
     return split(dataset, ["unsharp"], validation=0.2)
 
 
@@ -42,11 +42,11 @@ def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_what_is_trained_with_is_learned(dataset: Dataset, parts: Split) -> None:
+def test_what_is_trained_with_is_learned(dataset: Dataset, parts: HoldoutSplit) -> None:
     model = replace(SHORT.model, correction=30.0)  # the formula behind these labels is far from any device
     optimiser = OptimiserSettings(epochs=40, pipelines=2, learning_rate=5e-3)
     settings = replace(SHORT, model=model, loss=LossSettings(resources=0.1), optimiser=optimiser)
-    seen = Split(parts.training, parts.training, parts.held_out)  # the weights that fit best are taken
+    seen = HoldoutSplit(parts.training, parts.training, parts.held_out)  # the weights that fit best are taken
     network = Training(dataset, seen, settings).run()
     learned = predict(network, dataset, parts.training).summary()
     analytical = predict_analytically(dataset, parts.training).summary()
@@ -58,7 +58,7 @@ def test_what_is_trained_with_is_learned(dataset: Dataset, parts: Split) -> None
 
 
 @pytest.mark.parametrize("form", ["paper", "timed"])
-def test_error_falls(dataset: Dataset, parts: Split, form: Form) -> None:
+def test_error_falls(dataset: Dataset, parts: HoldoutSplit, form: Form) -> None:
     reports: list[EpochReport] = []
     model = ModelSettings(form=form, hidden=16, standardise=form == "timed")
     Training(dataset, parts, replace(SHORT, model=model)).run(reports.append)
@@ -67,7 +67,7 @@ def test_error_falls(dataset: Dataset, parts: Split, form: Form) -> None:
     assert reports[-1].best == min(r.error for r in reports)
 
 
-def test_same_seed_same_weights(dataset: Dataset, parts: Split) -> None:
+def test_same_seed_same_weights(dataset: Dataset, parts: HoldoutSplit) -> None:
     first, second = (weights_of(Training(dataset, parts, SHORT).run()) for _ in range(2))
     assert_same(first, second)
     other = replace(SHORT, optimiser=replace(SHORT.optimiser, seed=1))
@@ -79,7 +79,7 @@ class StoppedError(Exception):
     pass
 
 
-def test_going_on_is_as_if_it_had_not_stopped(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
+def test_going_on_is_as_if_it_had_not_stopped(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     whole = weights_of(Training(dataset, parts, SHORT).run())
 
     def stop(report: EpochReport) -> None:
@@ -95,7 +95,7 @@ def test_going_on_is_as_if_it_had_not_stopped(dataset: Dataset, parts: Split, tm
     assert [r.epoch for r in rest] == [4, 5, 6]
 
 
-def test_a_finished_run_has_nothing_left_to_do(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_left_to_do(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     done = weights_of(Training(dataset, parts, SHORT, directory=tmp_path).run())
     reports: list[EpochReport] = []
     again = Training(dataset, parts, SHORT, directory=tmp_path, resume=True).run(reports.append)
@@ -103,14 +103,14 @@ def test_a_finished_run_has_nothing_left_to_do(dataset: Dataset, parts: Split, t
     assert_same(weights_of(again), done)
 
 
-def test_state_of_other_settings_is_refused(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
+def test_state_of_other_settings_is_refused(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     Training(dataset, parts, SHORT, directory=tmp_path).run()
     other = replace(SHORT, loss=LossSettings(kernel=0.0))
     with pytest.raises(InputError, match=r"last.safetensors is the state of a run with other data or settings"):
         Training(dataset, parts, other, directory=tmp_path, resume=True)
 
 
-def test_damaged_state_is_refused(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
+def test_damaged_state_is_refused(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     Training(dataset, parts, SHORT, directory=tmp_path).run()
     path = tmp_path / "last.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
@@ -118,29 +118,29 @@ def test_damaged_state_is_refused(dataset: Dataset, parts: Split, tmp_path: Path
         Training(dataset, parts, SHORT, directory=tmp_path, resume=True)
 
 
-def test_it_stops_when_nothing_gets_better(dataset: Dataset, parts: Split) -> None:
+def test_it_stops_when_nothing_gets_better(dataset: Dataset, parts: HoldoutSplit) -> None:
     wild = replace(SHORT.optimiser, epochs=50, patience=2, learning_rate=0.0)
     reports: list[EpochReport] = []
     Training(dataset, parts, replace(SHORT, optimiser=wild)).run(reports.append)
     assert len(reports) == 3  # the first is the best, as no step changes anything
 
 
-def test_a_pass_takes_apps_as_often_as_asked_for(dataset: Dataset, parts: Split) -> None:
+def test_a_pass_takes_apps_as_often_as_asked_for(dataset: Dataset, parts: HoldoutSplit) -> None:
     trained = np.arange(len(dataset.pipelines))
-    whole = Split(trained, parts.validation, parts.held_out)
+    whole = HoldoutSplit(trained, parts.validation, parts.held_out)
     for often in (1, 3):
         found = Training(dataset, whole, replace(SHORT, optimiser=OptimiserSettings(apps=often))).pipelines_of_a_pass()
         for p, family in enumerate(dataset.families):
             assert (found == p).sum() == (1 if family.startswith("random") else often)
 
 
-def test_a_run_writes_weights_figures_curves_and_plots(dataset: Dataset, parts: Split, tmp_path: Path) -> None:
+def test_a_run_writes_weights_figures_curves_and_plots(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     outcome = train(dataset, parts, SHORT, tmp_path, curves=True, plots=True)
     assert outcome.provenance.held_out == ("unsharp",)
     assert outcome.provenance.source == "simulated:formula"
     assert set(outcome.summaries) == {"learned", "analytical"}
     least = load_checkpoint(outcome.weights).provenance.least_share
-    assert least == outcome.provenance.least_share == least_share(dataset, parts.training) > 0
+    assert least == outcome.provenance.least_share == min_analytical_ratio(dataset, parts.training) > 0
     written = {p.name for p in tmp_path.iterdir()}
     assert written == {"model.safetensors", "last.safetensors", "figures.json", "figures.md", "figures.png", "curves"}
     assert (tmp_path / "figures.png").read_bytes().startswith(b"\x89PNG")

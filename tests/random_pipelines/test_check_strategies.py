@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from autosched.schedule.types import Schedule
-from autosched.search.ranked import Found, Ranked
-from autosched.search.strategy import Roots
+from autosched.search.results import RankedSchedule, SearchResult
+from autosched.search.strategies.protocol import Roots
 from tests.random_pipelines.test_describe import script
 
 
@@ -17,10 +17,10 @@ from tests.random_pipelines.test_describe import script
 class Broken:
     """A strategy that forgets the last kernel."""
 
-    def search(self, bound: Any, target: Any, **settings: Any) -> Found:
+    def search(self, bound: Any, target: Any, **settings: Any) -> SearchResult:
         found = Roots().search(bound, target, **settings)
         schedule = Schedule(found.best.pipeline_hash, found.best.kernels[:-1])
-        return Found((Ranked(schedule, 1.0),), found.counts, 0.0, note="made to fail")
+        return SearchResult((RankedSchedule(schedule, 1.0),), found.counts, 0.0, note="made to fail")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from autosched import Func, Input, RDom, Var, clamp, float32, sum
-from autosched.random_pipelines.closed import ClosedDims
+from autosched.random_pipelines.bounded_dims import BoundedDims
 
 Y, X = Var("y"), Var("x")
 
 
 def closed(f: Func) -> set[str]:
-    return set(ClosedDims().of(f))
+    return set(BoundedDims().of(f))
 
 
 def test_inputs_are_closed_until_they_are_padded() -> None:

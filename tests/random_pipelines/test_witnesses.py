@@ -10,13 +10,13 @@ from autosched.apps.agreement import disagreement
 from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
-from autosched.random_pipelines.draw import Draw
 from autosched.random_pipelines.expressions import expression
 from autosched.random_pipelines.graph import Graph
+from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.settings import SMALL
 from autosched.reference import interpret
 from autosched.runtime.backends.cpu import CpuExecutable
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 TOLERANCE = Tolerance(rtol=1e-2, atol=1e-3, bad_fraction=0.02)
@@ -62,7 +62,7 @@ def test_outputs_of_many_are_finite_and_few_are_constant() -> None:
 def test_expressions_keep_the_range_they_claim(dtype: str) -> None:
     """Bounds hold for every value, but for rounding."""
     for seed in range(12):
-        g = Graph(Draw(np.random.default_rng(seed)), SMALL)
+        g = Graph(PortableRandom(np.random.default_rng(seed)), SMALL)
         low, high = (-3.0, 5.0) if dtype.startswith(("float", "int")) else (0.0, 200.0)
         operands = [g.add_input(dtype, ("x",), (64,), low, high) for _ in range(2)]
         found = g.draw.integer(1, 8)

@@ -24,7 +24,7 @@ from autosched.schedule.types import (
     StageId,
     StageTiling,
 )
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.pipelines import Case
 from tests.fuzz.witnesses import check_schedule, reference_outputs

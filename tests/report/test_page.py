@@ -21,7 +21,7 @@ from autosched.report.page import report_html, write_report
 from autosched.report.searched import how_found
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.search.modes.origin import Origin
+from autosched.search.tune.provenance import Provenance
 from tests.report.parsing import Page
 
 pytest.importorskip("jinja2")
@@ -149,10 +149,10 @@ def test_simulated_times_are_called_that(no_compiler: None) -> None:
 
 
 def test_labels_of_a_simulated_device_are_told(no_compiler: None) -> None:
-    from autosched.model.learned import load_model
-    from autosched.model.shipped import WEIGHTS
+    from autosched.model.predict.bundled_weights import WEIGHTS
+    from autosched.model.predict.learned import load_model
     from autosched.search.settings import SearchSettings
-    from autosched.search.strategy import Beam
+    from autosched.search.strategies.protocol import Beam
 
     s = scheduled("blur")
     model = load_model(WEIGHTS / "h200-simulated.safetensors", s.target)
@@ -271,7 +271,7 @@ def test_how_it_was_found() -> None:
     assert how_found(ScheduledPipeline(s.bound, s.schedule, s.target, found=cut)).endswith(
         f"{costed}; cut short by its time budget; a note"
     )
-    origin = Origin(how="tuned", strategy="beam", samples=80, seed=3, took_s=2.0, note="all spill", reused=True)
+    origin = Provenance(how="tuned", strategy="beam", samples=80, seed=3, took_s=2.0, note="all spill", reused=True)
     reused = ScheduledPipeline(s.bound, s.schedule, s.target, origin=origin)
     assert how_found(reused) == (
         "tuned, beam of 80 samples, seed 3, in 2 s; taken from the cache of schedules; all spill"
@@ -281,7 +281,7 @@ def test_how_it_was_found() -> None:
 
 def test_a_prediction_by_another_model_is_told(no_compiler: None) -> None:
     s = scheduled("blur")
-    origin = Origin(model="learned model of yesterday", predicted_s=1.5e-3)
+    origin = Provenance(model="learned model of yesterday", predicted_s=1.5e-3)
     text = Page(report_html(ScheduledPipeline(s.bound, s.schedule, s.target, origin=origin))).text
     assert "1.5 ms by the learned model of yesterday, when the schedule was found" in text
     assert "Cost model analytical model for H200, rates" in text

@@ -10,7 +10,7 @@ import autosched
 from autosched import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.report.prediction import predict
-from autosched.search.analytical import COMPONENTS
+from autosched.search.cost.gpu_analytical import COMPONENTS
 from autosched.search.explain import explain
 
 
@@ -46,10 +46,10 @@ def test_without_a_search_the_analytical_model_predicts() -> None:
 
 @pytest.mark.parametrize(("kind", "source"), [("simulated", "simulated:H200"), ("measured", "measured:NVIDIA H200")])
 def test_labels_of_a_learned_model_are_told(kind: str, source: str) -> None:
-    from autosched.model.learned import load_model
-    from autosched.model.shipped import WEIGHTS
+    from autosched.model.predict.bundled_weights import WEIGHTS
+    from autosched.model.predict.learned import load_model
     from autosched.search.settings import SearchSettings
-    from autosched.search.strategy import Beam
+    from autosched.search.strategies.protocol import Beam
 
     app = get_app("blur")
     bound, target = (s := scheduled("blur", "h200", "roots")).bound, s.target
@@ -70,7 +70,7 @@ def test_unknown_features_are_no_zeros() -> None:
 
 
 def test_the_model_that_comes_with_the_package_is_found_by_name() -> None:
-    from autosched.search.modes.models import cost_model
+    from autosched.search.tune.cost_models import cost_model
 
     s = scheduled("blur", "h200", "roots")
     shipped = cost_model("learned", s.target)

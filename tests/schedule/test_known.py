@@ -15,7 +15,7 @@ from autosched.schedule.kernel.plan_cache import cached_plan
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Kernel
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 H200 = get_target("h200")

@@ -19,7 +19,7 @@ from autosched.schedule.reassociation import reassociated_operators, shows_zero_
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.sampling.warp_reduction import Lanes
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
 H200 = get_target("h200")

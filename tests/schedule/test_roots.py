@@ -15,7 +15,7 @@ from autosched.reference import interpret
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target, target_names
 from tests.schedule.building import blur
 from tests.schedule.corner_cases import CORNER_CASES

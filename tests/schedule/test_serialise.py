@@ -36,7 +36,7 @@ from autosched.schedule.types import (
     StageTiling,
     TileAlignment,
 )
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.few_stages import short_app
 

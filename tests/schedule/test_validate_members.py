@@ -11,7 +11,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import (
     block,

@@ -13,7 +13,7 @@ from autosched.schedule.kernel.memory_layout import shared_layout, workspace_lay
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import block, blur_pipeline, chain_pipeline, kernel, member, root, schedule
 

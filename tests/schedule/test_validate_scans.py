@@ -12,7 +12,7 @@ from autosched.schedule.io.structural_hash import structural_hash
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import ComputeAt, Level, Root, Schedule, StageId, StageTiling
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.schedule.building import loops, member
 from tests.schedule.scans import batch, scan_of, seam, two_loops, viterbi, walked

@@ -24,14 +24,14 @@ from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.search.across import lane_views
-from autosched.search.analytical import analytical_model
-from autosched.search.decide import Decider
-from autosched.search.evaluate import Evaluator
-from autosched.search.joins import searched_views
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
 from autosched.search.settings import GREEDY, PAPER, SearchSettings
-from autosched.search.strategy import Beam
-from autosched.search.streams.cost import evaluated
+from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.schedule.across import rows
 
@@ -50,7 +50,7 @@ def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
 
 
 def test_only_long_sums_of_few_points_are_searched_again() -> None:
-    found = {n: lane_views([Problem.app(n).bind()], H200) for n in NAMES}
+    found = {n: warp_reduction_rewrites([Problem.app(n).bind()], H200) for n in NAMES}
     assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize", "kernel_regression"]
     assert found["layer_norm"][0].lane_loops == (LaneLoop("total", 1, "r.x", 32), LaneLoop("squares", 1, "r.x", 32))
 
@@ -65,17 +65,17 @@ def test_only_long_sums_of_few_points_are_searched_again() -> None:
     ],
 )
 def test_what_stays_as_it_is(pipeline: Pipeline, shape: tuple[int, int]) -> None:
-    assert lane_views([bind(pipeline, {pipeline.inputs[0].name: shape})], H200) == []
+    assert warp_reduction_rewrites([bind(pipeline, {pipeline.inputs[0].name: shape})], H200) == []
 
 
 def test_other_targets_and_settings() -> None:
     bound = layer_norm()
-    assert lane_views([bound], CPU) == []
-    assert any(v.lane_loops for v in searched_views(bound, H200, SearchSettings()))
-    assert not any(v.lane_loops for v in searched_views(bound, H200, SearchSettings(shuffles=False)))
-    assert searched_views(bound, H200, PAPER) == [bound]
-    (view,) = lane_views([bound], H200)
-    assert searched_views(view, H200, SearchSettings()) == [view]
+    assert warp_reduction_rewrites([bound], CPU) == []
+    assert any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings()))
+    assert not any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings(shuffles=False)))
+    assert fusion_rewrites(bound, H200, PAPER) == [bound]
+    (view,) = warp_reduction_rewrites([bound], H200)
+    assert fusion_rewrites(view, H200, SearchSettings()) == [view]
 
 
 def test_the_search_takes_them_where_they_pay() -> None:
@@ -93,7 +93,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
     sizes = {"R": 96, "C": 200} if name == "layer_norm" else {"H": 96, "W": 200}
     bound, inputs = bind(app.build(), app.shapes(sizes)), app.make_inputs(sizes)
     expected = interpret(app.build(), inputs)["output"]
-    (view,) = lane_views([bound], H200)
+    (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(replace(SHARED, beam_size=2)).search(view, H200, seed=0, count=3)
     assert not found.note
     for r in found.ranked:
@@ -111,7 +111,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
 
 def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
     bound = layer_norm(4096, 1024)
-    (view,) = lane_views([bound], H200)
+    (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(replace(SHARED, beam_size=4)).search(view, H200, seed=0, count=1)
     assert Level.BLOCK in {found.best.levels["total"], found.best.levels["squares"]}
 
@@ -122,8 +122,8 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
     r = RDom("r", k=a.shape[1])
     out[y, x] = a[y, x] * sum_over(a[y, r.k], over=r, name="total")
     bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
-    (view,) = lane_views([bound], H200)
-    decider = Decider(Evaluator(view, H200, analytical_model(H200), SearchSettings()))
+    (view,) = warp_reduction_rewrites([bound], H200)
+    decider = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
     structure = decider.places.root_structures(view.funcs["out"])[0]
     tilings = np.array(decider.tilings(structure))
     threads, points = tilings[:, 1], tilings[:, 3]
@@ -133,7 +133,7 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
 
 def test_kernels_with_lanes_as_loops_and_back() -> None:
     bound = layer_norm()
-    (view,) = lane_views([bound], H200)
+    (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(SHARED).search(view, H200, seed=1, count=1)
     lanes = [LaneLoop(*one) for one in view.lane_loops]
     for kernel in found.best.kernels:
@@ -145,7 +145,7 @@ def test_kernels_with_lanes_as_loops_and_back() -> None:
 def test_a_kernel_without_lanes_among_others() -> None:
     """A pipeline in which lanes are loops also tells what a kernel costs that has none."""
     bound = layer_norm()
-    (view,) = lane_views([bound], H200)
+    (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(GREEDY).search(bound, H200)
     for kernel in found.best.kernels:
         model = found.ranked[0].evaluator.model  # type: ignore[union-attr]

@@ -14,14 +14,14 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import StageId
-from autosched.search import ways
-from autosched.search.alike import Alike
-from autosched.search.analytical import analytical_model
-from autosched.search.cost import all_comparable
-from autosched.search.evaluate import Evaluator, Params, Verdicts
-from autosched.search.joins import searched_views
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import all_comparable
+from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
+from autosched.search.evaluate.evaluator import KernelEvaluator, Params, Verdicts
+from autosched.search.rewrites import portfolio
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.portfolio import RewriteSearch
 from autosched.search.settings import SearchSettings
-from autosched.search.ways import Way
 from autosched.target import Target, get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
@@ -47,13 +47,13 @@ def chain(*, scale: float = 0.5, offset: int = 1, rows: int = 60) -> BoundPipeli
     ],
 )
 def test_funcs_are_the_same_that_are_written_alike_over_one_region(changed: dict[str, Any], same: set[str]) -> None:
-    alike: Alike[None] = Alike()
+    alike: CrossRewriteCache[None] = CrossRewriteCache()
     one, two = alike.functions(chain()), alike.functions(chain(**changed))
     assert {name for name in one if one[name] == two[name]} == same
 
 
 def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> None:
-    alike: Alike[list[int]] = Alike()
+    alike: CrossRewriteCache[list[int]] = CrossRewriteCache()
     one, two = alike.functions(chain()), alike.functions(chain(scale=0.25))
     alone = KernelSketch((StageId("out", 0),))
     fused = KernelSketch((StageId("out", 0),), inlined=frozenset({"near"}))
@@ -64,21 +64,26 @@ def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> N
     assert alike.shared(fused, one, [5]) is third
 
 
-def searched(views: list[BoundPipeline], target: Target) -> list[tuple[Evaluator, set[tuple[KernelSketch, Params]]]]:
+def searched(
+    views: list[BoundPipeline], target: Target
+) -> list[tuple[KernelEvaluator, set[tuple[KernelSketch, Params]]]]:
     """Search the ways of computing a pipeline; returns the evaluator of each with the kernels it was asked for."""
-    alike: Alike[Verdicts] = Alike()
-    found = [Way(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, alike) for v in views]
+    alike: CrossRewriteCache[Verdicts] = CrossRewriteCache()
+    found = [
+        RewriteSearch(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, alike)
+        for v in views
+    ]
     asked: dict[int, set[tuple[KernelSketch, Params]]] = {id(w.search.evaluator): set() for w in found}
-    evaluate = Evaluator.evaluate
+    evaluate = KernelEvaluator.evaluate
 
-    def spied(self: Evaluator, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
+    def spied(self: KernelEvaluator, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         kernels = list(wanted)
         asked.get(id(self), set()).update(kernels)
         evaluate(self, kernels, prune=prune)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Evaluator, "evaluate", spied)
-        assert list(ways.searched(found, None, 1))
+        patch.setattr(KernelEvaluator, "evaluate", spied)
+        assert list(portfolio.search_portfolio(found, None, 1))
     return [(w.search.evaluator, asked[id(w.search.evaluator)]) for w in found]
 
 
@@ -87,16 +92,16 @@ def searched(views: list[BoundPipeline], target: Target) -> list[tuple[Evaluator
 def test_what_ways_share_is_what_each_finds_by_itself(app: str, target: Target) -> None:
     chosen = get_app(app)
     bound = bind(chosen.build(), chosen.shapes())
-    views = searched_views(bound, target, SearchSettings())
-    known: dict[int, Evaluator] = {}
+    views = fusion_rewrites(bound, target, SearchSettings())
+    known: dict[int, KernelEvaluator] = {}
     shared = 0
     for evaluator, kernels in searched(views, target):
-        alone = Evaluator(evaluator.bound, target, evaluator.model, evaluator.settings)
+        alone = KernelEvaluator(evaluator.bound, target, evaluator.model, evaluator.settings)
         alone.evaluate(sorted(kernels, key=lambda k: (hash(k[0]), k[1])))
         for structure, params in kernels:
-            verdicts = evaluator.judged(structure)
+            verdicts = evaluator.verdicts(structure)
             shared += known.setdefault(id(verdicts), evaluator) is not evaluator
-            found, expected = verdicts[params], alone.judged(structure)[params]
+            found, expected = verdicts[params], alone.verdicts(structure)[params]
             if not np.isnan(found.cost):
                 assert np.array_equal(*all_comparable(np.array([[found.cost], [expected.cost]]))), structure
             if not evaluator.uneven.get(structure):
@@ -110,7 +115,7 @@ def test_ways_that_start_far_behind_get_no_further_passes() -> None:
     settings = SearchSettings(beam_size=4, passes=4, refine=0)
 
     def passes(best: float) -> tuple[float, int]:
-        way = Way(bound, H200, analytical_model(H200), settings, 0)
+        way = RewriteSearch(bound, H200, analytical_model(H200), settings, 0)
         cost = way.cost_of_passes(None, best)
         return cost, way.search.evaluator.counts.asked
 

@@ -13,12 +13,12 @@ from scipy.stats import spearmanr
 from autosched.featurize import schema
 from autosched.featurize.featurizer import Featurizer
 from autosched.measure.store.labels import open_labels
-from autosched.model.rows import samples_from
-from autosched.model.samples import Sample, by_problem
+from autosched.model.data.samples import Sample, by_problem
+from autosched.model.data.samples_from_measurements import samples_from
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.rewrites import apply_rewrites
-from autosched.search.analytical import COMPONENTS, READS, AnalyticalModel
-from autosched.search.streams.cost import evaluated
+from autosched.search.cost.gpu_analytical import COMPONENTS, READS, AnalyticalModel
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
 
 H200 = get_target("h200")

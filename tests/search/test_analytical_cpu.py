@@ -21,18 +21,18 @@ from autosched.lang.functions import cast, clamp, exp, select, tanh
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, Schedule, StageId
-from autosched.search.analytical import AnalyticalModel, analytical_model
-from autosched.search.analytical_cpu import PUT, SCAN, CpuModel
-from autosched.search.baseline import baseline_first, simpler
-from autosched.search.cpu_memory import MOST_MISSED, WAYS
-from autosched.search.cpu_rates import CPU_COMPONENTS, RATES, rates_of
-from autosched.search.evaluate import Evaluator
-from autosched.search.lane_work import LaneWork, LaneWorks
-from autosched.search.ranked import Ranked
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.cpu.analytical import PUT, SCAN, CpuModel
+from autosched.search.cost.cpu.cache_traffic import MOST_MISSED, WAYS
+from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, RATES, rates_of
+from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
+from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
-from autosched.search.sioutas.strategy import Sioutas
-from autosched.search.strategy import Beam
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.prefer_baseline import prefer_baseline, simplest_within
+from autosched.search.strategies.protocol import Beam
+from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import cpu_target, get_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
@@ -56,7 +56,7 @@ CHAIN[y, x] = IMAGE[y, x] * 2
 SHORT = Input("short", uint16, 2)
 
 
-def work_of(value: Expr) -> LaneWork:
+def work_of(value: Expr) -> LaneCosts:
     featurizer, structure = pointwise(value)
     return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
 
@@ -636,7 +636,7 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
     assert tuple(parts) == CPU_COMPONENTS
 
 
-def costed(evaluator: Evaluator, schedule: Schedule) -> float:
+def costed(evaluator: KernelEvaluator, schedule: Schedule) -> float:
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
     return sum(evaluator.known(*k).cost for k in kernels)
@@ -644,30 +644,30 @@ def costed(evaluator: Evaluator, schedule: Schedule) -> float:
 
 def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> None:
     bound = bind(Pipeline([CHAIN.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
+    evaluator = KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings())
     roots, sioutas = schedule_roots(bound, CPU), Sioutas().search(bound, CPU).best
     simple = sorted((costed(evaluator, s), n) for n, s in enumerate((roots, sioutas)))
     (first, which), (second, _) = simple
     assert second > 1.5 * first
-    simpler_ones = simpler(evaluator, 1.15)
-    assert simpler(evaluator, 0.0) == []
+    simpler_ones = simplest_within(evaluator, 1.15)
+    assert simplest_within(evaluator, 0.0) == []
     best, other = (roots, sioutas)[which], replace(roots, kernels=roots.kernels[:0])
     for factor, expected in ((2.0, [other]), (1.1, [best, other]), (0.9, [best, other])):
-        ranked = Ranked(other, first / factor)
-        assert [r.schedule for r in baseline_first([ranked], simpler_ones, 3, 1.15)] == expected
-        assert baseline_first([ranked], [], 3, 1.15) == [ranked]
+        ranked = RankedSchedule(other, first / factor)
+        assert [r.schedule for r in prefer_baseline([ranked], simpler_ones, 3, 1.15)] == expected
+        assert prefer_baseline([ranked], [], 3, 1.15) == [ranked]
     for factor, expected in ((1.01, [other]), (0.99, [best, other])):
-        competing = baseline_first([Ranked(other, first / factor)], simpler_ones, 3, SearchSettings().baseline)
+        competing = prefer_baseline([RankedSchedule(other, first / factor)], simpler_ones, 3, SearchSettings().baseline)
         assert [r.schedule for r in competing] == expected
-    ranked = Ranked(other, second)
-    assert [r.schedule for r in baseline_first([ranked], simpler_ones, 3, 1.15)] == [
+    ranked = RankedSchedule(other, second)
+    assert [r.schedule for r in prefer_baseline([ranked], simpler_ones, 3, 1.15)] == [
         best,
         (roots, sioutas)[1 - which],
         other,
     ]
-    assert baseline_first([ranked], simpler_ones, 1, 1.15)[0].schedule == best
-    assert len(baseline_first([ranked], simpler_ones, 2, 1.15)) == 2
-    assert baseline_first([ranked, Ranked(best, first)], simpler_ones, 9, 1.15)[0].schedule == best
+    assert prefer_baseline([ranked], simpler_ones, 1, 1.15)[0].schedule == best
+    assert len(prefer_baseline([ranked], simpler_ones, 2, 1.15)) == 2
+    assert prefer_baseline([ranked, RankedSchedule(best, first)], simpler_ones, 9, 1.15)[0].schedule == best
 
 
 def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:

@@ -18,13 +18,13 @@ from autosched.errors import InputError
 from autosched.reference import interpret
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.cost import comparable
-from autosched.search.evaluate import Evaluator
-from autosched.search.finish import schedule_of
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.to_schedule import schedule_of
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.strategy import STRATEGIES, Beam
+from autosched.search.strategies.protocol import STRATEGIES, Beam
 from autosched.target import get_target
 from tests.few_stages import short_app
 from tests.schedule.corner_cases import CORNER_CASES
@@ -49,7 +49,7 @@ def test_every_app_gets_legal_schedules(name: str) -> None:
     for r in found.ranked:
         assert violations(bound, r.schedule, H200) == []
         assert math.isfinite(r.seconds) and r.seconds > 0
-    predicted = [comparable(r.seconds) for r in found.ranked]
+    predicted = [rounded_cost(r.seconds) for r in found.ranked]
     assert predicted == sorted(predicted)
 
 
@@ -97,8 +97,8 @@ def test_nor_does_the_result_depend_on_the_process() -> None:
     assert len(seen) == 1
 
 
-def states_of(settings: SearchSettings, bound: BoundPipeline, seed: int = 0) -> tuple[Evaluator, BeamSearch]:
-    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), settings)
+def states_of(settings: SearchSettings, bound: BoundPipeline, seed: int = 0) -> tuple[KernelEvaluator, BeamSearch]:
+    evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), settings)
     return evaluator, BeamSearch(evaluator, np.random.default_rng(seed))
 
 
@@ -107,7 +107,7 @@ def test_the_cost_of_a_state_is_that_of_its_kernels_alone() -> None:
     bound = bound_app("harris")
     evaluator, search = states_of(SMALL, bound)
     for state in search.run()[:20]:
-        cold = Evaluator(bound, H200, AnalyticalModel(H200), SMALL)
+        cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SMALL)
         cold.evaluate((p.structure, p.params) for p in state.pieces)
         alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)

@@ -19,11 +19,11 @@ from autosched.lang.functions import cast, clamp
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
-from autosched.search.analytical_cpu import CpuModel
-from autosched.search.cpu_memory import KEPT_BYTES
-from autosched.search.cpu_rates import CPU_COMPONENTS
-from autosched.search.kernel_work import KernelWork
-from autosched.search.lane_rows import LaneRows, lane_rows
+from autosched.search.cost.cpu.analytical import CpuModel
+from autosched.search.cost.cpu.cache_traffic import KEPT_BYTES
+from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
+from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
 from autosched.target import cpu_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
@@ -45,8 +45,8 @@ def evaluated(kernel: tuple[Featurizer, KernelSketch], *params: int) -> BatchEva
     return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
 
 
-def read_by_blocks(found: BatchEvaluation) -> LaneRows:
-    return lane_rows(found, lambda model: KernelWork(model, {}))
+def read_by_blocks(found: BatchEvaluation) -> LaneLoops:
+    return lane_rows(found, lambda model: CpuKernelCosts(model, {}))
 
 
 def test_a_block_a_row_of_blocks_and_a_slab_read_more_and_more() -> None:

@@ -18,15 +18,15 @@ from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.settings import SMALL
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind, Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.candidates import Candidates, Mix
-from autosched.search.evaluate import Evaluator
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
-MIX = Mix(beam=1, greedy=2, states=2, legal=2, mutations=6)
+MIX = CandidateMix(beam=1, greedy=2, states=2, legal=2, mutations=6)
 
 
 def pipelines() -> list[BoundPipeline]:
@@ -38,7 +38,7 @@ def pipelines() -> list[BoundPipeline]:
 @pytest.mark.parametrize("number", [0, 1])
 def test_candidates_are_distinct_and_legal_and_the_baseline_comes_first(number: int, target: Target) -> None:
     bound = pipelines()[number]
-    drawn = list(Candidates(bound, target, 0).draw(MIX))
+    drawn = list(CandidateGenerator(bound, target, 0).draw(MIX))
     assert drawn[0] == ("roots", schedule_roots(bound, target))
     assert len({s for _, s in drawn}) == len(drawn)
     assert all(not violations(bound, s, target) for _, s in drawn)
@@ -60,7 +60,9 @@ def test_gpu_candidates_of_every_kind_copy_sources_and_align_tiles() -> None:
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
     copies: Counter[str] = Counter()
     alignments: Counter[str] = Counter()
-    for kind, schedule in Candidates(bound, H200, 0).draw(Mix(beam=1, greedy=0, states=8, legal=8, mutations=20)):
+    for kind, schedule in CandidateGenerator(bound, H200, 0).draw(
+        CandidateMix(beam=1, greedy=0, states=8, legal=8, mutations=20)
+    ):
         copied, aligned = copies_and_alignments(schedule)
         copies[kind] += copied
         alignments[kind] += aligned
@@ -70,17 +72,19 @@ def test_gpu_candidates_of_every_kind_copy_sources_and_align_tiles() -> None:
 
 
 def test_cpu_candidates_have_no_use_for_either() -> None:
-    drawn = Candidates(pipelines()[0], CPU, 0).draw(Mix(beam=1, greedy=1, states=2, legal=2, mutations=10))
+    drawn = CandidateGenerator(pipelines()[0], CPU, 0).draw(
+        CandidateMix(beam=1, greedy=1, states=2, legal=2, mutations=10)
+    )
     assert {copies_and_alignments(schedule) for _, schedule in drawn} == {(0, 0)}
 
 
 def test_refined_candidates_are_predicted_to_take_no_longer_than_those_of_passes() -> None:
     app = get_app("unsharp")
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
-    evaluator = Evaluator(bound, CPU, analytical_model(CPU), SearchSettings())
+    evaluator = KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings())
     seconds: dict[str, float] = {}
-    mix = Mix(beam=1, greedy=0, states=0, legal=0, mutations=0, refined=4)
-    for kind, schedule in Candidates(bound, CPU, 0).draw(mix):
+    mix = CandidateMix(beam=1, greedy=0, states=0, legal=0, mutations=0, refined=4)
+    for kind, schedule in CandidateGenerator(bound, CPU, 0).draw(mix):
         described = [describe_kernel(bound, k) for k in schedule.kernels]
         evaluator.evaluate(described)
         took = sum(evaluator.known(*k).cost for k in described)
@@ -91,7 +95,7 @@ def test_refined_candidates_are_predicted_to_take_no_longer_than_those_of_passes
 def test_mutations_change_one_kernel_in_every_way() -> None:
     app = get_app("unsharp")
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
-    mutator = Candidates(bound, H200, 0).mutator
+    mutator = CandidateGenerator(bound, H200, 0).mutator
     rng = np.random.default_rng(1)
     schedule = schedule_roots(bound, H200)
     changes: Counter[str] = Counter()
@@ -110,39 +114,39 @@ def test_mutations_change_one_kernel_in_every_way() -> None:
 
 def test_a_seed_draws_the_same_again() -> None:
     bound = pipelines()[1]
-    first, again, other = (list(Candidates(bound, H200, seed).draw(MIX)) for seed in (5, 5, 6))
+    first, again, other = (list(CandidateGenerator(bound, H200, seed).draw(MIX)) for seed in (5, 5, 6))
     assert first == again
     assert first != other
 
 
 def test_a_mix_may_leave_kinds_out() -> None:
     bound = pipelines()[1]
-    mix = Mix(beam=0, greedy=0, states=0, legal=3, mutations=0, steps=0)
-    assert [kind for kind, _ in Candidates(bound, H200, 0).draw(mix)] == ["roots", "legal", "legal", "legal"]
+    mix = CandidateMix(beam=0, greedy=0, states=0, legal=3, mutations=0, steps=0)
+    assert [kind for kind, _ in CandidateGenerator(bound, H200, 0).draw(mix)] == ["roots", "legal", "legal", "legal"]
     assert mix.total == 3
     with pytest.raises(InputError, match="give a number of schedules"):
-        Mix(beam=-1)
+        CandidateMix(beam=-1)
 
 
 def test_gpu_candidates_compute_reductions_in_steps() -> None:
     app = get_app("sgemm")
     bound = bind(app.build(), app.shapes(app.small_sizes), {})
-    mix = Mix(beam=0, greedy=0, states=2, legal=0, mutations=3, steps=4)
-    drawn = list(Candidates(bound, H200, 0).draw(mix))
+    mix = CandidateMix(beam=0, greedy=0, states=2, legal=0, mutations=3, steps=4)
+    drawn = list(CandidateGenerator(bound, H200, 0).draw(mix))
     stepped = [s for kind, s in drawn if kind == "steps"]
     assert len(stepped) == 4
     assert all(any(k.mainloop_at is not None for k in s.kernels) and not violations(bound, s, H200) for s in stepped)
-    assert drawn == list(Candidates(bound, H200, 0).draw(mix))
-    assert "steps" not in {kind for kind, _ in Candidates(bound, CPU, 0).draw(mix)}
+    assert drawn == list(CandidateGenerator(bound, H200, 0).draw(mix))
+    assert "steps" not in {kind for kind, _ in CandidateGenerator(bound, CPU, 0).draw(mix)}
 
 
 def test_pipelines_without_reductions_have_windows_that_slide() -> None:
     y, x, image, out = Var("y"), Var("x"), Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x] * 2.0
-    mix = Mix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=4)
+    mix = CandidateMix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=4)
     for extent in (64, 1):
         bound = bind(Pipeline([out.over(y=(0, extent), x=(0, extent))]), {"image": (64, 64)})
-        walking = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "steps"]
+        walking = [s for kind, s in CandidateGenerator(bound, H200, 0).draw(mix) if kind == "steps"]
         assert bool(walking) == (extent > 1)  # there is nowhere to walk to
         assert all(any(k.is_sliding_window for k in s.kernels) for s in walking)
 
@@ -150,14 +154,14 @@ def test_pipelines_without_reductions_have_windows_that_slide() -> None:
 def test_gpu_candidates_share_and_split_reductions() -> None:
     app = get_app("hist")
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
-    mix = Mix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
-    drawn = [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
+    mix = CandidateMix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
+    drawn = [s for kind, s in CandidateGenerator(bound, H200, 0).draw(mix) if kind == "view"]
     assert len(drawn) == mix.views
     assert not any(violations(bound, s, H200) for s in drawn)
     atomic = {any(p.atomic for p in s.rfactors) for s in drawn}
     assert atomic == {True, False}
     assert any(not s.rfactors and shares_terms(s) for s in drawn), "lanes share terms"
-    assert drawn == [s for kind, s in Candidates(bound, H200, 0).draw(mix) if kind == "view"]
+    assert drawn == [s for kind, s in CandidateGenerator(bound, H200, 0).draw(mix) if kind == "view"]
 
 
 def shares_terms(schedule: Schedule) -> bool:

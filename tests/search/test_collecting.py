@@ -12,11 +12,11 @@ import pytest
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
-from autosched.search import collecting
-from autosched.search.analytical import analytical_model
-from autosched.search.collecting import THRESHOLDS, collecting_rarely
-from autosched.search.modes.samples import draw_samples, samplers_of
-from autosched.search.strategy import Beam
+from autosched.search import gc_pause
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.gc_pause import THRESHOLDS, reduced_gc
+from autosched.search.strategies.protocol import Beam
+from autosched.search.tune.greedy_samples import draw_samples, samplers_of
 from autosched.target import get_target
 
 USUAL = (700, 10, 10)
@@ -58,12 +58,12 @@ def test_of_searches_side_by_side_the_last_one_sets_them_back() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def other() -> None:
-        with collecting_rarely():
+        with reduced_gc():
             begun.set()
             may_end.wait(60)
 
     thread = threading.Thread(target=other)
-    with collecting_rarely():
+    with reduced_gc():
         thread.start()
         assert begun.wait(60)
     assert gc.get_threshold() == THRESHOLDS
@@ -73,7 +73,7 @@ def test_of_searches_side_by_side_the_last_one_sets_them_back() -> None:
 
 
 def test_an_error_sets_them_back() -> None:
-    with pytest.raises(ValueError, match="any"), collecting_rarely():
+    with pytest.raises(ValueError, match="any"), reduced_gc():
         raise ValueError("any")
     assert gc.get_threshold() == USUAL
 
@@ -81,13 +81,13 @@ def test_an_error_sets_them_back() -> None:
 @pytest.mark.parametrize(("before", "during"), [((0, 10, 10), (0, 10, 10)), ((90_000, 5, 5), (90_000, 20, 100))])
 def test_who_wants_fewer_passes_still_gets_these(before: tuple[int, int, int], during: tuple[int, int, int]) -> None:
     gc.set_threshold(*before)
-    with collecting_rarely():
+    with reduced_gc():
         assert gc.get_threshold() == during
     assert gc.get_threshold() == before
 
 
 def test_what_a_search_has_made_is_not_looked_through_at_its_end() -> None:
-    with collecting_rarely():
+    with reduced_gc():
         gc.collect()
         kept = [[i] for i in range(5_000)]  # the former thresholds would have the collector look at these
         before = [s["collections"] for s in gc.get_stats()]
@@ -101,12 +101,12 @@ class _Cycle:
 
 
 def test_what_searches_leave_behind_is_collected_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "COLLECT_AFTER_S", 0.05)
-    monkeypatch.setattr(collecting, "_RUNNING", collecting._Running())
+    monkeypatch.setattr(gc_pause, "COLLECT_AFTER_S", 0.05)
+    monkeypatch.setattr(gc_pause, "_RUNNING", gc_pause._Running())
     left: list[weakref.ref[_Cycle]] = []
     deadline = time.monotonic() + 60
     while not left or (all(cycle() is not None for cycle in left) and time.monotonic() < deadline):
-        with collecting_rarely():
+        with reduced_gc():
             left.append(weakref.ref(_Cycle()))
             time.sleep(0.01)
     assert len(left) < 100
@@ -114,12 +114,12 @@ def test_what_searches_leave_behind_is_collected_in_the_end(monkeypatch: pytest.
 
 
 def test_a_collector_that_is_switched_off_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "COLLECT_AFTER_S", 0.0)
+    monkeypatch.setattr(gc_pause, "COLLECT_AFTER_S", 0.0)
     gc.disable()
     try:
-        with collecting_rarely():
+        with reduced_gc():
             left = weakref.ref(_Cycle())
-        with collecting_rarely():
+        with reduced_gc():
             pass
         assert left() is not None
     finally:
@@ -130,7 +130,7 @@ def test_what_somebody_wants_left_alone_stays_so() -> None:
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with collecting_rarely():
+        with reduced_gc():
             pass
         assert gc.get_freeze_count() > frozen // 2 > 0  # some may have died
     finally:

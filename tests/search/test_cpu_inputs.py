@@ -7,11 +7,11 @@ import pytest
 
 from autosched.featurize.sketch.sketch import ComputeLocation
 from autosched.lang.func import Func
-from autosched.model.prior import prior_for
+from autosched.model.predict.analytical_prior import prior_for
 from autosched.schedule.types import Level, StageId
-from autosched.search.cpu_inputs import CPU_INPUTS, cpu_inputs
-from autosched.search.cpu_rates import CPU_COMPONENTS
-from autosched.search.lane_rows import LaneRows
+from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
+from autosched.search.cost.cpu.lane_loops import LaneLoops
+from autosched.search.cost.cpu.model_features import CPU_INPUTS, cpu_inputs
 from tests.model.test_prior import evaluated
 from tests.search.test_analytical_cpu import CPU, IMAGE, x, y
 from tests.search.test_lane_rows import rows_of
@@ -19,7 +19,7 @@ from tests.search.test_lane_rows import rows_of
 START = np.array([0])
 
 
-def two_nests() -> LaneRows:
+def two_nests() -> LaneLoops:
     """Return the nests of a kernel with lanes of 32 in its root and of 8 in its Member."""
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2 + 1
@@ -27,7 +27,7 @@ def two_nests() -> LaneRows:
     return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(ComputeLocation("g", Level.BLOCK, StageId("f")),))
 
 
-def told(rows: LaneRows, *seconds: float) -> dict[str, float]:
+def told(rows: LaneLoops, *seconds: float) -> dict[str, float]:
     found = cpu_inputs(rows, START, np.array(seconds))
     return dict(zip(CPU_INPUTS, found[0].tolist(), strict=True))
 

@@ -12,8 +12,8 @@ from autosched.lang.func import Func
 from autosched.lang.functions import select
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.types import Level, StageId
-from autosched.search.analytical_cpu import WHOLE_ROWS
-from autosched.search.lane_work import LaneWork, LaneWorks
+from autosched.search.cost.cpu.analytical import WHOLE_ROWS
+from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, x, y
 
 
@@ -28,7 +28,7 @@ def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, K
     return Featurizer(bound, CPU), KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"}))
 
 
-def work_of(kernel: tuple[Featurizer, KernelSketch]) -> LaneWork:
+def work_of(kernel: tuple[Featurizer, KernelSketch]) -> LaneCosts:
     featurizer, structure = kernel
     return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
 

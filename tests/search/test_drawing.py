@@ -11,40 +11,40 @@ from pathlib import Path
 
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
-from autosched.search.candidates import Candidates, Mix
-from autosched.search.drawing import Drawer, Drawn, draw_in_processes
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
+from autosched.search.datasets.parallel_generation import CandidateWorker, GeneratedCandidates, generate_in_processes
 from autosched.target import get_target
 
 H200 = get_target("h200")
-MIX = Mix(beam=0, greedy=0, states=1, legal=1, mutations=1)
+MIX = CandidateMix(beam=0, greedy=0, states=1, legal=1, mutations=1)
 BLUR, UNSHARP = Problem.app("blur", small=True), Problem.app("unsharp", small=True)
 
 
 @dataclass(frozen=True)
-class TiresomeDrawer(Drawer):
+class TiresomeDrawer(CandidateWorker):
     """Writes down what it draws, dies of one problem and never ends with another."""
 
     notes: str = ""
     dies_of: str = ""
     hangs_at: str = ""
 
-    def draw(self, problem: Problem) -> Drawn:
+    def draw(self, problem: Problem) -> GeneratedCandidates:
         with (Path(self.notes) / "notes").open("a") as file:
             file.write(f"{problem.title}\n")
         if problem.title == self.dies_of:
             os.kill(os.getpid(), signal.SIGKILL)
         if problem.title == self.hangs_at:
             time.sleep(1000)
-        return Drawn((("roots", problem.title),))
+        return GeneratedCandidates((("roots", problem.title),))
 
 
 def test_processes_draw_what_this_one_does_in_order() -> None:
-    drawer = Drawer(H200, MIX, seed=3)
-    found = dict(draw_in_processes(drawer, [BLUR, UNSHARP], processes=2, ahead=2))
+    drawer = CandidateWorker(H200, MIX, seed=3)
+    found = dict(generate_in_processes(drawer, [BLUR, UNSHARP], processes=2, ahead=2))
     assert list(found) == [BLUR, UNSHARP]
     for problem, drawn in found.items():
         bound = problem.bind()
-        expected = [(kind, schedule_text(bound, s)) for kind, s in Candidates(bound, H200, 3).draw(MIX)]
+        expected = [(kind, schedule_text(bound, s)) for kind, s in CandidateGenerator(bound, H200, 3).draw(MIX)]
         assert list(drawn.schedules) == expected
         assert not drawn.note
 
@@ -54,7 +54,7 @@ def test_a_process_that_dies_or_hangs_costs_one_problem(tmp_path: Path) -> None:
     drawer = TiresomeDrawer(
         H200, MIX, most_seconds=0.1, notes=str(tmp_path), dies_of=problems[1].title, hangs_at=problems[2].title
     )
-    found = list(draw_in_processes(drawer, problems, processes=1, ahead=1))
+    found = list(generate_in_processes(drawer, problems, processes=1, ahead=1))
     assert [problem for problem, _ in found] == problems
     assert [len(drawn.schedules) for _, drawn in found] == [1, 0, 0, 1]
     assert "SIGKILL" in found[1][1].note
@@ -62,14 +62,14 @@ def test_a_process_that_dies_or_hangs_costs_one_problem(tmp_path: Path) -> None:
 
 
 def test_an_error_is_said_with_what_was_drawn_before() -> None:
-    drawn = Drawer(H200, MIX).draw(Problem("app", '{"name":"blurr","params":{},"sizes":{}}'))
+    drawn = CandidateWorker(H200, MIX).draw(Problem("app", '{"name":"blurr","params":{},"sizes":{}}'))
     assert drawn.schedules == ()
     assert "blurr" in drawn.note
 
 
 def test_nothing_is_drawn_before_it_is_asked_for_where_that_would_disturb(tmp_path: Path) -> None:
     drawer = TiresomeDrawer(H200, MIX, notes=str(tmp_path))
-    with closing(draw_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0)) as drawing:
+    with closing(generate_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0)) as drawing:
         next(drawing)
         time.sleep(0.1)
         assert (tmp_path / "notes").read_text().splitlines() == [BLUR.title]
@@ -80,4 +80,4 @@ def test_nothing_is_drawn_before_it_is_asked_for_where_that_would_disturb(tmp_pa
 def test_drawing_ends_when_the_time_is_over(tmp_path: Path) -> None:
     drawer = TiresomeDrawer(H200, MIX, notes=str(tmp_path), hangs_at=BLUR.title)
     deadline = time.monotonic() + 0.2
-    assert list(draw_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0, deadline=deadline)) == []
+    assert list(generate_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0, deadline=deadline)) == []

@@ -16,13 +16,13 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Schedule, StageId
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.places import Places
-from autosched.search.random_state import RandomStates
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.space.compute_locations import ComputeLocations
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
 from tests.featurize.drawing import H200, states_of
 from tests.schedule.weighted import weighted
 
@@ -36,7 +36,7 @@ def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
 
 
 def places(bound: BoundPipeline, structure: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
-    found = Places(Featurizer(bound, H200)).at_thread(structure, func)
+    found = ComputeLocations(Featurizer(bound, H200)).at_thread(structure, func)
     spots = [s.spot(func) for s in found]
     return [(str(s.host), s.enclosing, s.each_term) for s in spots if s is not None]
 
@@ -50,7 +50,7 @@ def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:
     sums = KernelSketch((StageId("total"), StageId("total", 1)))
     expected = [("total.1", 0, False), ("total.1", 0, True), ("total.1", 1, False), ("total.1", 2, False)]
     assert places(bound, sums, "weight") == expected
-    (_, outside, inside, *_) = [sums, *Places(Featurizer(bound, H200)).at_thread(sums, "weight")]
+    (_, outside, inside, *_) = [sums, *ComputeLocations(Featurizer(bound, H200)).at_thread(sums, "weight")]
     assert places(bound, outside, "dot") == expected[:1], "weight reads it outside of the terms"
     assert places(bound, inside, "dot") == expected[:2]
 
@@ -88,7 +88,7 @@ def test_weights_are_computed_for_each_term_where_that_is_faster() -> None:
 def test_what_is_found_gives_the_interpreters_result() -> None:
     app = get_app("kernel_regression")
     bound, inputs, found = kernel_regression(app.small_sizes), app.make_inputs(app.small_sizes), 0
-    states = RandomStates(Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
+    states = RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
     expected = interpret(app.build(), inputs)["output"]
     for seed in range(8):
         drawn = states.draw_legal(np.random.default_rng(seed))

@@ -16,10 +16,10 @@ from autosched.lower.program import lower
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations
-from autosched.search.effort import MANY_FUNCS, TOO_LONG, TOO_MANY_KERNELS, affordable, inlined_before, undecided
-from autosched.search.roots import inlined_funcs, schedule_roots
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import STRATEGIES
+from autosched.search.space.effort import MANY_FUNCS, TOO_LONG, TOO_MANY_KERNELS, affordable, inlined_before, undecided
+from autosched.search.strategies.compute_root import inlined_funcs, schedule_roots
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 
 x = Var("x")

@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.cost import all_comparable, comparable
-from autosched.search.decide import Decider
-from autosched.search.evaluate import Evaluator
-from autosched.search.options import TileOptions
-from autosched.search.prune import early_reasons
-from autosched.search.sampling import Sampler, Table
+from autosched.search.beam.hierarchical_sampling import BucketSampler, BucketTable
+from autosched.search.beam.state import PartialKernel, layer_key, tiling_buckets
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import all_comparable, rounded_cost
+from autosched.search.evaluate.batched import Kernel, run_search
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.evaluate.pruning_rules import early_reasons
 from autosched.search.settings import PAPER
-from autosched.search.state import Piece, alike_tilings, layer_key
-from autosched.search.together import Kernel, finish
+from autosched.search.space.decisions import TileOptions
+from autosched.search.space.option_enumeration import OptionEnumerator
 from tests.featurize.drawing import H200, bound_app, drawn_states
 
 Candidates = dict[SketchFeaturizer, list[tuple[int, ...]]]
 
 
-def evaluator_of(name: str) -> Evaluator:
-    return Evaluator(bound_app(name), H200, AnalyticalModel(H200), PAPER)
+def evaluator_of(name: str) -> KernelEvaluator:
+    return KernelEvaluator(bound_app(name), H200, AnalyticalModel(H200), PAPER)
 
 
-def candidates(evaluator: Evaluator) -> Candidates:
+def candidates(evaluator: KernelEvaluator) -> Candidates:
     """Return kernels of random states, each with more threads and more points of a thread, too."""
     found: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):
@@ -47,7 +47,7 @@ def test_rounding_many_costs_is_rounding_each() -> None:
     halves = rng.integers(1, 200_000, 2000) * 1e-9  # most have a sixth digit, many a 5
     special = [0.0, -1.23456789, 1e-30, 1e30, 9.99995e-5, 1e-4, 1e-17, 123455.0, math.inf]
     costs = np.concatenate([10 ** rng.uniform(-9, 3, 2000), halves, special])
-    assert all_comparable(costs).tolist() == [comparable(c) for c in costs.tolist()]
+    assert all_comparable(costs).tolist() == [rounded_cost(c) for c in costs.tolist()]
     assert np.isnan(all_comparable(np.array([math.nan]))).all()
 
 
@@ -57,7 +57,7 @@ def test_pruning_before_costing_changes_no_verdict(name: str) -> None:
     wanted = kernels(candidates(evaluator))
     evaluator.evaluate(wanted, prune=True)
     thorough.evaluate(wanted)
-    pairs = [(evaluator.judged(s)[p], thorough.judged(s)[p]) for s, p in wanted]
+    pairs = [(evaluator.verdicts(s)[p], thorough.verdicts(s)[p]) for s, p in wanted]
     assert [found.reason for found, _ in pairs] == [whole.reason for _, whole in pairs]
     costed = [found.cost == whole.cost for found, whole in pairs if not math.isnan(found.cost)]
     assert all(costed)
@@ -88,34 +88,34 @@ def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
 
 
 def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
-    decider = Decider(evaluator_of("harris"))
+    decider = OptionEnumerator(evaluator_of("harris"))
     (structure,) = decider.places.root_structures(decider.bound.funcs[decider.decisions()[0].func])
     layout, tilings = decider.places.layout(structure), decider.tilings(structure)
     for depth in range(-1, 6):
-        keys = [layer_key(Piece(structure, p, tiled=True), layout, depth) for p in tilings]
+        keys = [layer_key(PartialKernel(structure, p, tiled=True), layout, depth) for p in tilings]
         numbers: dict[object, int] = {}
         met = [numbers.setdefault(k, len(numbers)) for k in keys]
-        assert alike_tilings(np.array(tilings), layout, depth).tolist() == met
+        assert tiling_buckets(np.array(tilings), layout, depth).tolist() == met
 
 
 def test_sampling_takes_the_first_legal_options_of_every_bucket() -> None:
     """However many are evaluated ahead: as many as log2 of the bucket, in a random order, illegal ones passed over."""
     evaluator = evaluator_of("max_filter")
-    decider = Decider(evaluator)
+    decider = OptionEnumerator(evaluator)
     decision = next(d for d in decider.decisions() if d.group is not None)
     (structure,) = decider.places.root_structures(evaluator.bound.funcs[decision.func])
     options = TileOptions(decision.func, structure, decider.tilings(structure))
     legal = np.random.default_rng(1).random(len(options)) < 0.1
 
-    class FewLegal(Table):
+    class FewLegal(BucketTable):
         """A table in which few options are legal."""
 
-        def collect(self, fresh: Sequence[int], evaluator: Evaluator) -> None:
+        def collect(self, fresh: Sequence[int], evaluator: KernelEvaluator) -> None:
             super().collect(fresh, evaluator)
             self.legal[list(fresh)] = legal[list(fresh)]
 
-    sampler = Sampler(evaluator, decider, np.random.default_rng(0))
-    (chosen,) = finish(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
+    sampler = BucketSampler(evaluator, decider, np.random.default_rng(0))
+    (chosen,) = run_search(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
     order = np.argsort(np.random.default_rng(0).random(len(options)))
     expected = order[legal[order]][: int(math.log2(len(options)))]
     assert chosen.tolist() == expected.tolist()

@@ -10,9 +10,9 @@ from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.schedule.legality.validate import violations
-from autosched.search.joins import searched_views
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.settings import PAPER, SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 
@@ -38,9 +38,9 @@ def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPi
 @pytest.mark.parametrize("shift", [False, True])
 def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     bound = fields(shift=shift)
-    first, joined = searched_views(bound, H200, SearchSettings(joins=True))
+    first, joined = fusion_rewrites(bound, H200, SearchSettings(joins=True))
     assert first is bound and joined.fusions == (HorizontalFusion(("across", "down")),)
-    assert searched_views(joined, H200, SearchSettings(joins=True)) == [joined]
+    assert fusion_rewrites(joined, H200, SearchSettings(joins=True)) == [joined]
     assert [name for name, _, _ in joined.output_components] == ["across", "other", "down"]
 
 
@@ -51,14 +51,14 @@ def test_outputs_that_read_each_other_are_tried_together() -> None:
     more[y, x] = twice[y, x] + 1
     box = {"y": (0, 20), "x": (0, 30)}
     bound = bind(Pipeline([twice.over(**box), more.over(**box)], "chain"), {"a": (20, 30)})
-    _, joined = searched_views(bound, H200, SearchSettings(joins=True))
+    _, joined = fusion_rewrites(bound, H200, SearchSettings(joins=True))
     assert joined.fusions == (HorizontalFusion(("twice", "more")),)
 
 
 def test_who_does_not_want_it_gets_none() -> None:
     bound = fields()
-    assert searched_views(bound, H200, PAPER) == searched_views(bound, H200, SearchSettings()) == [bound]
-    assert searched_views(bound, get_target("cpu"), SearchSettings(joins=True)) == [bound]
+    assert fusion_rewrites(bound, H200, PAPER) == fusion_rewrites(bound, H200, SearchSettings()) == [bound]
+    assert fusion_rewrites(bound, get_target("cpu"), SearchSettings(joins=True)) == [bound]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_who_does_not_want_it_gets_none() -> None:
     [("hypterm", [5]), ("diffterm", [4]), ("addsgd4", [3]), ("rhs4center", [3]), ("harris", []), ("blur", [])],
 )
 def test_apps(app: str, together: list[int]) -> None:
-    views = searched_views(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False, joins=True))
+    views = fusion_rewrites(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False, joins=True))
     assert [len(j.funcs) for v in views[1:] for j in v.fusions] == together
 
 

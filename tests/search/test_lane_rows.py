@@ -16,10 +16,10 @@ from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, StageId
-from autosched.search.boundaries import boundaries
-from autosched.search.kernel_work import KernelWork
-from autosched.search.lane_rows import LaneRows, lane_rows
-from autosched.search.lane_work import LaneWorks
+from autosched.search.cost.boundary_conditions import boundaries
+from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
+from autosched.search.cost.cpu.lane_costs import LaneWorks
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, evaluated, x, y
 
 a, b = Var("a"), Var("b")
@@ -28,11 +28,11 @@ HALVES = Input("halves", float16, 2)
 
 def rows_of(
     func: Func, *params: int, spots: tuple[ComputeLocation, ...] = (), inlined: frozenset[str] = frozenset()
-) -> LaneRows:
+) -> LaneLoops:
     """Return the nests of a kernel of H x W points, whatever the names of its dimensions."""
     bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
     found = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), spots, inlined), *params)
-    return lane_rows(found, lambda model: KernelWork(model, {}))
+    return lane_rows(found, lambda model: CpuKernelCosts(model, {}))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
     assert borders(y, x) == borders(a, b) == borders(x, y) == 1 / 16
 
 
-def of_columns(*spots: ComputeLocation) -> LaneRows:
+def of_columns(*spots: ComputeLocation) -> LaneLoops:
     """Return the nests of a kernel whose Member has the dimensions of the root the other way round."""
     around, g, f, h = IMAGE.wrapped(), Func("g"), Func("f"), Func("h")
     g[x, y] = around[y, x + 2] * 2
@@ -233,7 +233,7 @@ def test_few_lanes_far_apart_are_unrolled_and_vectors_formed_of_the_loop_around(
     assert (found["vector_accesses"] == 2 * H * W / 16) == vectors
 
 
-def batched(loads: str, *params: int) -> LaneRows:
+def batched(loads: str, *params: int) -> LaneLoops:
     """Return the nests of a sum of products of which one factor is loaded far apart from lane to lane."""
     z, k, f = Var("z"), RDom("k", k=(0, 64)), Func("f")
     left, right = Input("left", float32, 3), Input("right", float32, len(loads))
@@ -243,7 +243,7 @@ def batched(loads: str, *params: int) -> LaneRows:
     shapes = {"left": (8, 16, 64), "right": tuple(sizes[d] for d in loads)}
     bound = bind(Pipeline([f.over(z=(0, 8), y=(0, 16), x=(0, 64))]), shapes)
     kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
-    return lane_rows(evaluated(*kernel, *params), lambda model: KernelWork(model, {}))
+    return lane_rows(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
 
 
 @pytest.mark.parametrize(
@@ -271,6 +271,6 @@ def test_what_is_stored_far_apart_is_not_shared() -> None:
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, 8))]), {"image": (H, 8)})
     found = lane_rows(
         evaluated(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 32, 1, 1, 4),
-        lambda model: KernelWork(model, {}),
+        lambda model: CpuKernelCosts(model, {}),
     )
     assert found.of("even")[0] > 0 and not found.all_shared[0]

@@ -14,10 +14,10 @@ from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.types import StageId
-from autosched.search.kernel_work import KernelWork
-from autosched.search.lane_rows import lane_rows
-from autosched.search.lane_work import LaneWorks
-from autosched.search.nearest_cache import LOST_LOAD, LOST_STORE, accesses_lost, may_meet, ways_of
+from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
+from autosched.search.cost.cpu.l1_conflicts import LOST_LOAD, LOST_STORE, associativity, conflict_misses, may_conflict
+from autosched.search.cost.cpu.lane_costs import LaneWorks
+from autosched.search.cost.cpu.lane_loops import lane_rows
 from tests.search.test_analytical_cpu import CPU, counts_of, evaluated, x, y
 
 HEIGHT = 64
@@ -35,7 +35,7 @@ def column(taps: int, width: int, dtype: DType = float32) -> tuple[Featurizer, K
 
 def lost(kernel: tuple[Featurizer, KernelSketch], rows: int, ways: int = 8) -> float:
     model: SketchFeaturizer = kernel[0].model(kernel[1])
-    return rows * accesses_lost(model, LaneWorks(model, {}), STAGE, "x", "y", rows, ways)
+    return rows * conflict_misses(model, LaneWorks(model, {}), STAGE, "x", "y", rows, ways)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_rows_that_meet_on_a_set_are_lost(taps: int, width: int, rows: int, expe
 
 
 def test_processors_with_more_ways_keep_more_rows() -> None:
-    assert ways_of("GenuineIntel 6 amx") == ways_of("AuthenticAMD 26") == 12
-    assert ways_of("AuthenticAMD 23") == ways_of("") == 8
+    assert associativity("GenuineIntel 6 amx") == associativity("AuthenticAMD 26") == 12
+    assert associativity("AuthenticAMD 23") == associativity("") == 8
     assert lost(column(8, 1024), 1, 12) == 0 < lost(column(12, 1024), 1, 12)
 
 
@@ -72,15 +72,15 @@ def test_elements_of_a_row_that_lie_side_by_side_take_one_line() -> None:
 def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:
     for width, meets in ((1024, True), (1536, True), (1032, False), (1040, False)):
         featurizer, structure = column(8, width)
-        assert may_meet(featurizer.model(structure)) == meets
+        assert may_conflict(featurizer.model(structure)) == meets
     narrow = column(8, 4096, uint8)
-    assert may_meet(narrow[0].model(narrow[1])) and lost(narrow, 1) > 0
+    assert may_conflict(narrow[0].model(narrow[1])) and lost(narrow, 1) > 0
 
 
 def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
     params = (1, 64, 4, 1)
     kernel = column(6, 1024)
-    rows = lane_rows(evaluated(*kernel, *params), lambda model: KernelWork(model, {}))
+    rows = lane_rows(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
     assert rows.together[0] == 4
     assert rows.lost[0] == pytest.approx((9 * LOST_LOAD + 4 * LOST_STORE) / 4)
     assert counts_of(*kernel, *params)["missed_accesses"] == pytest.approx(rows.lost[0] * HEIGHT * 1024)
@@ -91,6 +91,6 @@ def test_how_many_rows_are_kept_depends_on_the_processor() -> None:
     featurizer, structure = column(6, 1024)
     for processor, taken in (("AuthenticAMD 23", 7 * LOST_LOAD + 2 * LOST_STORE), ("AuthenticAMD 26", 0)):
         kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), structure
-        rows = lane_rows(evaluated(*kernel, 1, 64, 2, 1), lambda model: KernelWork(model, {}))
+        rows = lane_rows(evaluated(*kernel, 1, 64, 2, 1), lambda model: CpuKernelCosts(model, {}))
         assert rows.together[0] == 2  # nine rows with those that are stored to
         assert rows.lost[0] == pytest.approx(taken / 2)

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from autosched.schedule.types import Level
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.cost import comparable
-from autosched.search.decide import start_state
-from autosched.search.evaluate import Evaluator
-from autosched.search.expand import Expander
-from autosched.search.hold import held_decisions
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.expand import Expander
+from autosched.search.beam.state import State
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.batched import EvaluationCoroutine, Kernel, prepend_requests, run_search
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.pinned import pinned_decisions
 from autosched.search.settings import SearchSettings
-from autosched.search.state import State
-from autosched.search.together import Asking, Kernel, finish, with_others
+from autosched.search.space.option_enumeration import start_state
 from tests.featurize.drawing import H200, bound_app
 
 PLAIN = SearchSettings(beam_size=4, passes=1, refine=0, freeze=False)
 
 
 def search_of(name: str, settings: SearchSettings = PLAIN) -> BeamSearch:
-    evaluator = Evaluator(bound_app(name), H200, AnalyticalModel(H200), settings)
+    evaluator = KernelEvaluator(bound_app(name), H200, AnalyticalModel(H200), settings)
     return BeamSearch(evaluator, np.random.default_rng(0))
 
 
@@ -36,7 +36,7 @@ def test_what_is_held_whole_is_costed_once(name: str) -> None:
     first = search_of(name)
     state = first.run()[0]
     again = search_of(name)
-    again.frozen = held_decisions(first.expander.decider.places, state)
+    again.frozen = pinned_decisions(first.expander.decider.places, state)
     (found,) = again.run()
     assert again.evaluator.counts.batches == 1
     assert again.evaluator.counts.asked <= len(state.pieces)
@@ -49,7 +49,7 @@ def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
     """Half of the Funcs are held: each state that is left has the costs that a cold evaluator finds."""
     first = search_of("camera_pipe")
     state = first.run()[0]
-    held = held_decisions(first.expander.decider.places, state)
+    held = pinned_decisions(first.expander.decider.places, state)
     search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
     search.frozen = {name: held[name] for name in list(held)[::2]}
     found = search.run()
@@ -61,7 +61,7 @@ def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
         assert state.cost == pytest.approx(sum(alone))
 
 
-def _evaluated(evaluator: Evaluator, kernel: Kernel) -> Kernel:
+def _evaluated(evaluator: KernelEvaluator, kernel: Kernel) -> Kernel:
     evaluator.evaluate([kernel])
     return kernel
 
@@ -77,7 +77,7 @@ def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
-        held = held_decisions(first.expander.decider.places, state)
+        held = pinned_decisions(first.expander.decider.places, state)
         search.frozen = {name: h for name, h in held.items() if name not in free}
         return search.run()
 
@@ -94,10 +94,10 @@ def test_only_options_are_taken_without_a_batch() -> None:
     assert search.evaluator.counts.asked == 0
     assert math.isnan(state.cost) and state.steps == 1
     second = expander.decider.decisions()[1]
-    children = finish(
+    children = run_search(
         search.evaluator, expander.children(expander.offers([state], second, {}), second, depth=0, size=4)
     )
-    assert children and all(math.isfinite(comparable(c.cost)) for c in children)
+    assert children and all(math.isfinite(rounded_cost(c.cost)) for c in children)
     assert all(c.make().cost == pytest.approx(c.cost) for c in children)
 
 
@@ -105,13 +105,13 @@ def test_other_kernels_are_asked_for_with_the_first() -> None:
     kernel = next(iter(search_of("blur").run()[0].pieces))
     one: Kernel = (kernel.structure, kernel.params)
 
-    def asking(times: int) -> Asking[int]:
+    def asking(times: int) -> EvaluationCoroutine[int]:
         for _ in range(times):
             yield [one]
         return times
 
     def run(times: int, others: list[Kernel]) -> tuple[list[int], int]:
-        search = with_others(others, asking(times))
+        search = prepend_requests(others, asking(times))
         asked: list[int] = []
         try:
             while True:

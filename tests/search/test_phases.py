@@ -12,12 +12,12 @@ from autosched.apps import get_app
 from autosched.errors import InputError
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.decide import Decider, start_state
-from autosched.search.evaluate import Evaluator
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.space.option_enumeration import OptionEnumerator, start_state
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.schedule.corner_cases import CORNER_CASES
 
@@ -25,10 +25,10 @@ H200 = get_target("h200")
 ONE = SearchSettings(beam_size=4, passes=2, phases=1, refine=0)
 
 
-def evaluator_of(name: str, settings: SearchSettings) -> Evaluator:
+def evaluator_of(name: str, settings: SearchSettings) -> KernelEvaluator:
     app = get_app(name)
     pipeline, params = app.configure({})
-    return Evaluator(bind(pipeline, app.shapes(app.small_sizes), params), H200, AnalyticalModel(H200), settings)
+    return KernelEvaluator(bind(pipeline, app.shapes(app.small_sizes), params), H200, AnalyticalModel(H200), settings)
 
 
 @pytest.mark.parametrize("name", ["blur", "unsharp", "harris", "hist", "iir_blur", "bilateral_grid"])
@@ -58,7 +58,7 @@ def test_so_it_does_for_unusual_pipelines(name: str) -> None:
 
 
 def test_a_place_at_root_is_offered_with_every_tiling() -> None:
-    one, two = (Decider(evaluator_of("harris", dataclasses.replace(ONE, phases=n))) for n in (1, 2))
+    one, two = (OptionEnumerator(evaluator_of("harris", dataclasses.replace(ONE, phases=n))) for n in (1, 2))
     assert [d.group for d in one.decisions()] == [None] * len(one.bound.funcs)
     output, tiling = two.decisions()[:2]
     placed = two.options(start_state(), output)
@@ -72,7 +72,7 @@ def test_a_place_at_root_is_offered_with_every_tiling() -> None:
 
 
 def test_further_kernels_of_a_func_are_tiled_by_themselves() -> None:
-    decider = Decider(evaluator_of("hist", ONE))
+    decider = OptionEnumerator(evaluator_of("hist", ONE))
     several = {n: len(decider.places.root_structures(f)) for n, f in decider.bound.funcs.items()}
     assert max(several.values()) > 1
     for name, count in several.items():

@@ -16,21 +16,21 @@ from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.reference import interpret
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level
-from autosched.search.align import with_alignment
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.cost import comparable
-from autosched.search.evaluate import Evaluator
-from autosched.search.expand import Expander
-from autosched.search.finish import legal_schedules, schedule_of
-from autosched.search.hold import held_decisions, offer
-from autosched.search.refine import Refinement
-from autosched.search.retile import Retiler
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.expand import Expander
+from autosched.search.beam.state import State
+from autosched.search.beam.to_schedule import legal_schedules, schedule_of
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.large_neighbourhood import Refinement
+from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods
+from autosched.search.refine.pinned import pinned_decisions, pinned_options
+from autosched.search.refine.retile import Retiler
+from autosched.search.refine.tile_alignment import with_alignment
 from autosched.search.settings import SearchSettings
-from autosched.search.state import State
-from autosched.search.strategy import Beam
-from autosched.search.window import WindowSearch, touched, windows
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.schedule.corner_cases import CORNER_CASES
 
@@ -51,7 +51,7 @@ def bound_app(name: str, *, small: bool = False) -> BoundPipeline:
 
 
 def searched(bound: BoundPipeline, settings: SearchSettings = PLAIN) -> tuple[Expander, list[State]]:
-    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), settings)
+    evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), settings)
     search = BeamSearch(evaluator, np.random.default_rng(0))
     return search.expander, search.run()
 
@@ -64,8 +64,8 @@ def test_refinement_never_makes_it_dearer(name: str) -> None:
     plain = Beam(PLAIN).search(bound, H200)
     refined = Beam(REFINED).search(bound, H200, count=4)
     assert refined.note == ""
-    assert comparable(refined.ranked[0].seconds) <= comparable(plain.ranked[0].seconds)
-    predicted = [comparable(r.seconds) for r in refined.ranked]
+    assert rounded_cost(refined.ranked[0].seconds) <= rounded_cost(plain.ranked[0].seconds)
+    predicted = [rounded_cost(r.seconds) for r in refined.ranked]
     assert predicted == sorted(predicted)
     assert all(violations(bound, r.schedule, H200) == [] for r in refined.ranked)
 
@@ -90,10 +90,10 @@ def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None
     refinement = Refinement(expander, lambda: False)
     reached = refinement.run(found)
     assert reached
-    assert comparable(reached[0].cost) <= comparable(found[0].cost)
+    assert rounded_cost(reached[0].cost) <= rounded_cost(found[0].cost)
     assert len(list(legal_schedules(expander.evaluator, reached[:1]))) == 1
     for state in reached:
-        cold = Evaluator(bound, H200, AnalyticalModel(H200), PLAIN)
+        cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), PLAIN)
         cold.evaluate((p.structure, p.params) for p in state.pieces)
         alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
@@ -103,7 +103,7 @@ def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None
 def test_it_starts_from_the_baseline_too(name: str) -> None:
     """What it takes the baseline for is the baseline: the same kernels."""
     bound = bound_app(name)
-    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), REFINED)
+    evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), REFINED)
     refinement = Refinement(Expander(evaluator, np.random.default_rng(0)), lambda: False)
     baseline = schedule_roots(bound, H200)
     state = refinement.state_of(baseline)
@@ -149,7 +149,7 @@ def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
     calls = iter(range(10**9))
     reached = Refinement(expander, lambda: next(calls) > 40).run(found)
     assert reached
-    assert comparable(reached[0].cost) <= comparable(found[0].cost)
+    assert rounded_cost(reached[0].cost) <= rounded_cost(found[0].cost)
     assert next(calls) < 60  # it is asked again at every decision, and nothing is begun after
 
 
@@ -158,12 +158,12 @@ def test_what_is_held_is_offered_alone() -> None:
     expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
     decider = expander.decider
     for state in found[:3]:
-        held = held_decisions(decider.places, state)
+        held = pinned_decisions(decider.places, state)
         assert held.keys() == state.levels.keys()
         again = State((), (), {}, 0.0, 0)
         for decision in decider.decisions():
             decider.prefetch([again], decision)
-            options = offer(decider, again, decision, held[decision.func], members=True)
+            options = pinned_options(decider, again, decision, held[decision.func], members=True)
             assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
             if options:
                 again = decider.after(again, decision, options[0], costed=False)
@@ -178,10 +178,10 @@ def test_a_window_leaves_other_kernels_alone() -> None:
     expander, found = searched(bound_app("bilateral_grid"))
     state = found[0]
     assert len(state.pieces) > 2
-    for window in windows(expander.evaluator.bound, state):
-        open_ = touched(expander.decider.places, state, window)
+    for window in neighbourhoods(expander.evaluator.bound, state):
+        open_ = affected_kernels(expander.decider.places, state, window)
         others = {(p.structure, p.params) for k, p in enumerate(state.pieces) if k not in open_}
-        search = WindowSearch(expander, state, window)
+        search = NeighbourhoodSearch(expander, state, window)
         for decision in expander.decider.decisions():
             search.decide(decision)
         best = search.best()
@@ -196,7 +196,7 @@ def test_a_window_leaves_other_kernels_alone() -> None:
 def test_windows_hold_every_func_once_with_its_neighbours() -> None:
     bound = bound_app("harris", small=True)
     _, found = searched(bound)
-    seen = list(windows(bound, found[0]))
+    seen = list(neighbourhoods(bound, found[0]))
     assert len(seen) == len(bound.funcs)
     assert frozenset().union(*seen) == set(bound.funcs)
     assert all(len(w) <= 8 for w in seen)

@@ -19,14 +19,14 @@ from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanWalk, walk_of
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, StageId
-from autosched.search.analytical import LAUNCH_SECONDS, analytical_model
-from autosched.search.evaluate import Evaluator
-from autosched.search.mutations import Mutator
-from autosched.search.random_state import RandomStates
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import LAUNCH_SECONDS, analytical_model
+from autosched.search.datasets.mutations import Mutator
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import STRATEGIES
-from autosched.search.streams.cost import evaluated
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.lower.test_scans import with_scan
 from tests.schedule.scans import PROGRAMS, Scan, batch, energy, inputs_of, seam, walks
@@ -71,8 +71,8 @@ def test_blocks_have_images_of_their_own() -> None:
     assert found.kernels[-1].roots[0].tiling.extent("b") == 64
 
 
-def evaluator(bound, target) -> Evaluator:
-    return Evaluator(bound, target, analytical_model(target), SearchSettings())
+def evaluator(bound, target) -> KernelEvaluator:
+    return KernelEvaluator(bound, target, analytical_model(target), SearchSettings())
 
 
 def seconds(bound, kernel: Kernel, target=H200) -> float:

@@ -23,10 +23,10 @@ from autosched.lang.pipeline import Pipeline
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule, StageId
-from autosched.search.candidates import Candidates, Mix
-from autosched.search.kernel_work import KernelWork
-from autosched.search.lane_rows import LaneRows, lane_rows
-from autosched.search.shared_rows import SPARED
+from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
+from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
+from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.target import get_target
 from tests.search.test_analytical_cpu import IMAGE, H, W, counts_of, x, y
 from tests.search.test_lane_rows import rows_of
@@ -48,11 +48,11 @@ def stencil(rows: int = 5, columns: int = 5) -> Func:
     return f
 
 
-def spared(found: LaneRows, name: str) -> float:
+def spared(found: LaneLoops, name: str) -> float:
     return float(found.less[0, SPARED.index(name)])
 
 
-def nests_of(func: Func, *params: int) -> LaneRows:
+def nests_of(func: Func, *params: int) -> LaneLoops:
     inlined = frozenset(name for name in bind_names(func) if name != func.name)
     return rows_of(func, *params, inlined=inlined)
 
@@ -147,8 +147,8 @@ def test_the_rows_taken_together_are_those_of_the_emitted_code(
     bound: BoundPipeline, schedules: int, least: float
 ) -> None:
     featurizer, seen, agree = Featurizer(bound, CPU), set(), []
-    legal = Mix(beam=0, refined=0, greedy=0, states=0, legal=schedules, mutations=0, steps=0)
-    for _, schedule in Candidates(bound, CPU, 1).draw(legal):
+    legal = CandidateMix(beam=0, refined=0, greedy=0, states=0, legal=schedules, mutations=0, steps=0)
+    for _, schedule in CandidateGenerator(bound, CPU, 1).draw(legal):
         for emitted, expected in zip(emitted_rows(bound, schedule), expected_rows(featurizer, schedule), strict=True):
             agree.append(emitted == expected)
             seen |= emitted
@@ -170,6 +170,6 @@ def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
         structure, tiles = describe_kernel(featurizer.bound, kernel)
         model = featurizer.model(structure)
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
-        nests = lane_rows(model.tables.evaluate([model], [params]), lambda m: KernelWork(m, {}))
+        nests = lane_rows(model.tables.evaluate([model], [params]), lambda m: CpuKernelCosts(m, {}))
         found.append({int(n) for n in nests.together if n > 1})
     return found

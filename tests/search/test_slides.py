@@ -16,14 +16,14 @@ from autosched.lower.program import lower
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.cost import comparable
-from autosched.search.roots import schedule_roots
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.refine.sliding_window.sliding_search import HOPEFUL, SlidingWindowSearch
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, places
+from autosched.search.refine.sliding_window.walk_search import steps_of
 from autosched.search.settings import PAPER, SearchSettings
-from autosched.search.slides.improve import HOPEFUL, Slider
-from autosched.search.slides.places import Place, places
-from autosched.search.slides.walk import steps_of
-from autosched.search.strategy import Beam
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
@@ -49,8 +49,8 @@ def sweeps(
     return bind(Pipeline(over, name="sweeps"), {"volume": (planes, *size)})
 
 
-def slider(bound: BoundPipeline) -> Slider:
-    return Slider(bound, H200, AnalyticalModel(H200), QUICK)
+def slider(bound: BoundPipeline) -> SlidingWindowSearch:
+    return SlidingWindowSearch(bound, H200, AnalyticalModel(H200), QUICK)
 
 
 def with_windows(bound: BoundPipeline) -> Schedule:
@@ -75,7 +75,7 @@ def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
         assert compile_cubin(print_cuda(program.kernels[0]).source, H200.arch).code
 
 
-def named(bound: BoundPipeline) -> list[Place]:
+def named(bound: BoundPipeline) -> list[SlidingWindowSite]:
     return list(places(bound, schedule_roots(bound, H200)))
 
 
@@ -88,7 +88,7 @@ def test_places_that_differ_in_names_alone_are_searched_once() -> None:
     own = slider(bound)
     best = own.best(found[1])
     assert best is not None
-    same = own.best(Place(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
+    same = own.best(SlidingWindowSite(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
     assert same is best  # what is known needs no search
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
     own = slider(bound)
     assert own.best(place, now=best.seconds / (2 * HOPEFUL)) is None
     found = own.best(alike, now=10 * best.seconds)  # the first place that is worth it, though not the first seen
-    assert found is not None and comparable(found.seconds) == comparable(best.seconds)
+    assert found is not None and rounded_cost(found.seconds) == rounded_cost(best.seconds)
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
     again = own.best(place, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
@@ -113,13 +113,13 @@ def test_a_place_that_cannot_walk_as_one_like_it_does_is_left(monkeypatch: pytes
     place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
     best = own.best(place)
     assert best is not None
-    walked = Place.walked
+    walked = SlidingWindowSite.walked
 
-    def elsewhere(self: Place, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
+    def elsewhere(self: SlidingWindowSite, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
         found = walked(self, bound)
         return found if self != alike else (w for w in found if w[0] != best.tiled.walk.dim)
 
-    monkeypatch.setattr(Place, "walked", elsewhere)
+    monkeypatch.setattr(SlidingWindowSite, "walked", elsewhere)
     assert own.best(alike) is None
 
 
@@ -150,7 +150,7 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
     found = Beam(settings).search(bound, H200)
     without = Beam(replace(settings, slides=False)).search(bound, H200)
     assert any(k.is_sliding_window for k in found.ranked[0].schedule.kernels)
-    assert comparable(found.ranked[0].seconds) < comparable(without.ranked[0].seconds)
+    assert rounded_cost(found.ranked[0].seconds) < rounded_cost(without.ranked[0].seconds)
     assert not violations(bound, found.ranked[0].schedule, H200)
     assert not PAPER.slides
 

@@ -19,16 +19,16 @@ from autosched.apps.registry import NAMES
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Level
-from autosched.search import ways
-from autosched.search.analytical import analytical_model
-from autosched.search.beam import BeamSearch
-from autosched.search.joins import searched_views
-from autosched.search.roots import schedule_roots
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.state import State
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.rewrites import portfolio
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.portfolio import RewriteSearch
+from autosched.search.rewrites.rfactor import LEAST_SHARE, rfactor_rewrites
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.splits import LEAST_SHARE, split_views
-from autosched.search.state import State
-from autosched.search.strategy import Beam
-from autosched.search.ways import Way
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
@@ -55,22 +55,24 @@ def histogram() -> Pipeline:
 
 def test_pipelines_that_fill_the_device_stay_as_they_are() -> None:
     """Of the suite at the papers' sizes only the histogram's counts are few, and the sums of our own three."""
-    views = [n for n in NAMES if len(split_views(Problem.app(n).bind(), H200)) > 1]
+    views = [n for n in NAMES if len(rfactor_rewrites(Problem.app(n).bind(), H200)) > 1]
     assert views == ["hist", "layer_norm", "standardize", "kernel_regression"]
 
 
 def test_sums_that_round_are_shared_only_if_that_is_asked_for() -> None:
     bound = Problem.app("bgu").bind()
-    assert [len(split_views(bound, H200, atomics=a)) for a in ("none", "exact", "all")] == [1, 1, 2]
+    assert [len(rfactor_rewrites(bound, H200, atomics=a)) for a in ("none", "exact", "all")] == [1, 1, 2]
 
 
 def test_threads_share_what_scatters() -> None:
-    *_, view = split_views(bind(histogram(), {"image": (2560, 1536)}), H200)
+    *_, view = rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), H200)
     split, *_ = view.rfactors
     assert split.atomic and split.func == "hist"
     assert [name for name, _ in split.loops] == ["r.y"], "rows are cut, so that neighbours stay together"
     assert split.loops[0][1] >= 3 * H200.multiprocessors
-    assert not any(s.atomic for v in split_views(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.rfactors)
+    assert not any(
+        s.atomic for v in rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.rfactors
+    )
 
 
 def test_a_histogram_is_accumulated_in_shared_memory() -> None:
@@ -97,7 +99,7 @@ def test_what_threads_share_is_right() -> None:
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)
 def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Target) -> None:
-    whole, *others = split_views(bind(mean(), {"image": (2560, 1536)}), target)
+    whole, *others = rfactor_rewrites(bind(mean(), {"image": (2560, 1536)}), target)
     assert others
     for view in others:
         longest = [prod(d.extent for d in s.reductions) for f in view.funcs.values() for s in f.stages[1:]]
@@ -107,7 +109,7 @@ def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Targ
 
 
 def test_vectors_do_not_scatter() -> None:
-    assert len(split_views(bind(histogram(), {"image": (2560, 1536)}), CPU)) == 1
+    assert len(rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), CPU)) == 1
 
 
 @pytest.mark.parametrize(("make", "dtype"), [(mean, np.float32), (histogram, np.uint8)])
@@ -138,7 +140,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, BoundPipeline]]
             found.append(("passes", self.evaluator.bound))
             return super().run_passes()
 
-    monkeypatch.setattr("autosched.search.ways.BeamSearch", Noted)
+    monkeypatch.setattr("autosched.search.rewrites.portfolio.BeamSearch", Noted)
     return found
 
 
@@ -148,7 +150,7 @@ def test_no_further_way_is_tried_once_the_time_is_over(searched: list[tuple[str,
     assert searched == [("greedy", bound), ("passes", bound)] and found.cut_short
     searched.clear()
     assert not Beam(GREEDY_WITH_PIECES).search(bound, H200).cut_short
-    assert [how for how, _ in searched] == ["passes"] * len(split_views(bound, H200)) and len(searched) > 1
+    assert [how for how, _ in searched] == ["passes"] * len(rfactor_rewrites(bound, H200)) and len(searched) > 1
 
 
 @pytest.mark.parametrize("app", ["mean", "layer_norm", pytest.param("hist", marks=pytest.mark.fuzz)])
@@ -160,18 +162,26 @@ def test_ways_that_are_left_out_are_slower(app: str, searched: list[tuple[str, B
     found = Beam(settings).search(bound, H200)
     tried = {id(b): b for how, b in searched if how == "greedy"}
     whole = {id(b) for how, b in searched if how == "passes"}
-    views = searched_views(bound, H200, settings)
+    views = fusion_rewrites(bound, H200, settings)
     assert set(tried) == {id(v) for v in views} and whole < set(tried)
-    alone = [f.ranked[0].seconds for v in views for f in ways.searched([Way(v, H200, model, settings, 0)], None, 1)]
+    alone = [
+        f.ranked[0].seconds
+        for v in views
+        for f in portfolio.search_portfolio([RewriteSearch(v, H200, model, settings, 0)], None, 1)
+    ]
     assert min(alone) == pytest.approx(found.ranked[0].seconds)
 
 
 def test_only_the_best_way_is_finished_if_nothing_is_refined() -> None:
     settings = SearchSettings(beam_size=4, passes=2, refine=0)
     bound, model = bind(mean(), {"image": (2560, 1536)}), analytical_model(H200)
-    views = searched_views(bound, H200, settings)
-    (found,) = ways.searched([Way(v, H200, model, settings, 0) for v in views], None, 1)
-    alone = [f.ranked[0].seconds for v in views for f in ways.searched([Way(v, H200, model, settings, 0)], None, 1)]
+    views = fusion_rewrites(bound, H200, settings)
+    (found,) = portfolio.search_portfolio([RewriteSearch(v, H200, model, settings, 0) for v in views], None, 1)
+    alone = [
+        f.ranked[0].seconds
+        for v in views
+        for f in portfolio.search_portfolio([RewriteSearch(v, H200, model, settings, 0)], None, 1)
+    ]
     assert len(views) > 1 and found.ranked[0].seconds <= min(alone) * (1 + 1e-9)  # greedily first
 
 

@@ -13,16 +13,16 @@ from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, StageId, TileAlignment
-from autosched.search.align import alignments, with_alignment
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.decide import Decider, Decision
-from autosched.search.evaluate import Evaluator
-from autosched.search.finish import schedule_of
-from autosched.search.hold import held_decisions, offer
-from autosched.search.retile import Retiler
+from autosched.search.beam.state import PartialKernel, State
+from autosched.search.beam.to_schedule import schedule_of
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.cache_reads import CacheReadSearch
+from autosched.search.refine.pinned import pinned_decisions, pinned_options
+from autosched.search.refine.retile import Retiler
+from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.settings import SearchSettings
-from autosched.search.stage import Stager
-from autosched.search.state import Piece, State
+from autosched.search.space.option_enumeration import Decision, OptionEnumerator
 from autosched.target import get_target
 
 H200 = get_target("h200")
@@ -42,17 +42,17 @@ def wide() -> BoundPipeline:
     return bind(Pipeline([out.over(y=(0, 1024), x=(0, 1024))], name="wide"), {"img": (1032, 1040)})
 
 
-def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
-    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
-    decider = Decider(evaluator)
-    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
+def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
+    evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
+    decider = OptionEnumerator(evaluator)
+    return evaluator, CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
 
 
-def state_with(evaluator: Evaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
+def state_with(evaluator: KernelEvaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
     evaluator.evaluate([(structure, params)])
     cost = evaluator.known(structure, params).cost
     levels = {"out": Level.ROOT, "near": Level.BLOCK if structure.spot("near") else Level.INLINE}
-    return State((Piece(structure, params, tiled=True),), (cost,), levels, cost, 0)
+    return State((PartialKernel(structure, params, tiled=True),), (cost,), levels, cost, 0)
 
 
 def test_a_source_that_is_read_often_is_copied() -> None:
@@ -61,7 +61,7 @@ def test_a_source_that_is_read_often_is_copied() -> None:
     plain = KernelSketch((OUT,), (), frozenset({"near"}))
     state = state_with(evaluator, plain, (8, 32, 1, 1))
     assert stager.sources(plain) == ["img"]
-    staged = stager.staged(state)
+    staged = stager.with_cache_reads(state)
     assert staged.cost < state.cost
     (piece,) = staged.pieces
     assert piece.structure.staged == {"img"}
@@ -104,10 +104,10 @@ def test_what_is_held_keeps_its_alignment() -> None:
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
-    held = held_decisions(stager.decider.places, state)
+    held = pinned_decisions(stager.decider.places, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
     stager.decider.prefetch([root], decision)
-    (option,) = offer(stager.decider, root, decision, held["near"], members=True)
+    (option,) = pinned_options(stager.decider, root, decision, held["near"], members=True)
     assert option.added[0].structure.spots == structure.spots
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)

@@ -11,12 +11,12 @@ from autosched.lang.expr import Expr
 from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.beam import BeamSearch
-from autosched.search.evaluate import Evaluator
-from autosched.search.finish import legal_schedules
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.to_schedule import legal_schedules
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import x, y
@@ -42,7 +42,7 @@ def around(f: Func | Input, y: Expr, x: Expr) -> Expr:
 
 def best(bound: BoundPipeline, *, stores: bool) -> tuple[Schedule, float]:
     settings = SearchSettings(beam_size=4, passes=1, stores=stores)
-    evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+    evaluator = KernelEvaluator(bound, H200, analytical_model(H200), settings)
     schedule, state = next(iter(legal_schedules(evaluator, BeamSearch(evaluator, np.random.default_rng(0)).run())))
     return schedule, state.cost
 
@@ -66,7 +66,7 @@ def test_a_small_image_is_computed_by_fewer_kernels() -> None:
 def test_searches_without_members_of_the_block_store_none() -> None:
     bound = two_readers(96, 128)
     settings = SearchSettings(beam_size=4, passes=1, locations=("inline",))
-    evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+    evaluator = KernelEvaluator(bound, H200, analytical_model(H200), settings)
     states = BeamSearch(evaluator, np.random.default_rng(0)).run()
     assert all(not stored(schedule) for schedule, _ in legal_schedules(evaluator, states))
 
@@ -80,7 +80,7 @@ def test_a_reader_of_one_point_may_store_too() -> None:
     bound = bind(Pipeline([base.over(x=(0, 5)), total.over()]), {"image": (5,)})
     for seed in range(3):
         settings = SearchSettings(beam_size=4, passes=1)
-        evaluator = Evaluator(bound, H200, analytical_model(H200), settings)
+        evaluator = KernelEvaluator(bound, H200, analytical_model(H200), settings)
         found = BeamSearch(evaluator, np.random.default_rng(seed)).run()
         schedule, _ = next(iter(legal_schedules(evaluator, found)))
         assert_backends_agree(bound, lower(bound, schedule))

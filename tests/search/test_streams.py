@@ -18,16 +18,16 @@ from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.policy import MAX_UNROLL
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel, Floats
+from autosched.search.cost.gpu_analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
-from autosched.search.modes.batches import predicted_seconds
-from autosched.search.roots import schedule_roots
+from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
+from autosched.search.refine.mainloop.mainloop_sites import places, steps_of
+from autosched.search.refine.mainloop.step_search import StepTilingSearch, TransferMode
+from autosched.search.refine.mainloop.step_tilings import points_loaded
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
-from autosched.search.streams.improve import Streamer
-from autosched.search.streams.places import places, steps_of
-from autosched.search.streams.step import Filling, StepSearch
-from autosched.search.streams.tiles import points_loaded
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.strategies.protocol import Beam
+from autosched.search.tune.autotune.batches import predicted_seconds
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.streams import product
@@ -36,8 +36,8 @@ H200 = get_target("h200")
 y, x = Var("y"), Var("x")
 
 
-def streamer(bound: BoundPipeline) -> Streamer:
-    return Streamer(bound, H200, AnalyticalModel(H200), SearchSettings())
+def streamer(bound: BoundPipeline) -> MainloopSearch:
+    return MainloopSearch(bound, H200, AnalyticalModel(H200), SearchSettings())
 
 
 def in_steps(bound: BoundPipeline) -> Schedule:
@@ -157,7 +157,9 @@ class ManyRegisters(FewRegisters):
 def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRegisters], past: bool) -> None:
     target, bound = get_target(device), product(161, 200, 48)
     roots = schedule_roots(bound, target)
-    found = Streamer(bound, target, model(target), SearchSettings()).improved(roots, dict.fromkeys(roots.kernels, 1.0))
+    found = MainloopSearch(bound, target, model(target), SearchSettings()).improved(
+        roots, dict.fromkeys(roots.kernels, 1.0)
+    )
     assert found is not None
     (kernel,) = (k for k in found[0].kernels if k.mainloop_at is not None)
     assert any(m.asynchronous for m in kernel.fused) is past
@@ -179,15 +181,15 @@ def test_steps_of_a_long_reduction() -> None:
     assert [dict(terms) for terms in steps_of(stage)] == [{"r.y": n} for n in (8, 16, 32)]
 
 
-def searches(bound: BoundPipeline, *, shared: bool) -> list[StepSearch]:
+def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
     """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
     (place,) = places(bound, schedule_roots(bound, H200))
     found = []
     for terms in steps_of(bound.stage(*place.host)):
-        same: StepSearch | None = None
-        for how in Filling:
+        same: StepTilingSearch | None = None
+        for how in TransferMode:
             like = same if shared else None
-            one = StepSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), place, terms, how, like)
+            one = StepTilingSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), place, terms, how, like)
             one.tile()
             same = same or one
             found.append(one)
@@ -197,17 +199,17 @@ def searches(bound: BoundPipeline, *, shared: bool) -> list[StepSearch]:
 @pytest.mark.parametrize("bound", [product(161, 200, 48), column_sums(96, 4096)], ids=["product", "columns"])
 def test_all_that_is_refined_is_legal(bound: BoundPipeline) -> None:
     found = [(search.how, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
-    assert {how for how, _ in found} == set(Filling)
+    assert {how for how, _ in found} == set(TransferMode)
     for how, kernel in found:
         assert kernel_violations(bound, kernel, H200) == []
-        assert kernel.double_buffered is (how is not Filling.IN_STEP)
+        assert kernel.double_buffered is (how is not TransferMode.IN_STEP)
 
 
 def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
     bound = product(161, 200, 48)
     for one, other in zip(searches(bound, shared=True), searches(bound, shared=False), strict=True):
         assert one.tiled == other.tiled
-        known, expected = one.evaluator.judged(one.structure), other.evaluator.judged(other.structure)
+        known, expected = one.evaluator.verdicts(one.structure), other.evaluator.verdicts(other.structure)
         assert known == expected
 
 
@@ -218,7 +220,7 @@ def test_threads_load_no_more_ahead_than_they_hold() -> None:
         search.tile(among)
         loaded = points_loaded(search.evaluator, search.decider, search.structure, among)
         few = [p for p, n in zip(among, loaded, strict=True) if (n <= MAX_UNROLL).all()]
-        assert set(search.roots) == set(few if search.how is Filling.AHEAD else among)
+        assert set(search.roots) == set(few if search.how is TransferMode.AHEAD else among)
 
 
 def test_a_beam_search_takes_steps_where_they_pay() -> None:

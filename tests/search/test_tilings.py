@@ -6,7 +6,14 @@ import pytest
 
 from autosched.host import Host
 from autosched.search.settings import SearchSettings
-from autosched.search.tilings import cpu_lanes, default_tiling, member_tilings, root_tilings, serial_sizes, thread_sizes
+from autosched.search.space.tilings import (
+    cpu_lanes,
+    default_tiling,
+    member_tilings,
+    root_tilings,
+    serial_sizes,
+    thread_sizes,
+)
 from autosched.target import cpu_target, get_target
 
 S = SearchSettings()

@@ -9,31 +9,31 @@ import pytest
 
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX, NAMES
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.beam import BeamSearch
-from autosched.search.decide import Decider
-from autosched.search.evaluate import Evaluator
-from autosched.search.prune import PRUNED_BY, reasons_of
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.batched import EvaluationCoroutine, Kernel, run_batched
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.evaluate.pruning_rules import PRUNED_BY, reasons_of
 from autosched.search.settings import GREEDY
-from autosched.search.together import Asking, Kernel, finish_together
+from autosched.search.space.option_enumeration import OptionEnumerator
 from tests.featurize.drawing import H200, bound_app, drawn_states
 
 MODEL = AnalyticalModel(H200)
 
 
-def evaluator_of(name: str) -> Evaluator:
-    return Evaluator(bound_app(name), H200, MODEL, GREEDY)
+def evaluator_of(name: str) -> KernelEvaluator:
+    return KernelEvaluator(bound_app(name), H200, MODEL, GREEDY)
 
 
-def greedy(evaluator: Evaluator, seed: int, decider: Decider | None = None) -> BeamSearch:
+def greedy(evaluator: KernelEvaluator, seed: int, decider: OptionEnumerator | None = None) -> BeamSearch:
     return BeamSearch(evaluator, np.random.default_rng(seed), None, decider)
 
 
 @pytest.mark.parametrize("name", ["harris", "bilateral_grid"])
 def test_searches_side_by_side_find_what_each_finds_alone(name: str) -> None:
     together = evaluator_of(name)
-    decider = Decider(together)
-    found = finish_together(together, [greedy(together, seed, decider).steps() for seed in range(6)])
+    decider = OptionEnumerator(together)
+    found = run_batched(together, [greedy(together, seed, decider).steps() for seed in range(6)])
     alone = [greedy(evaluator_of(name), seed).run() for seed in range(6)]
     assert [[s.cost for s in states] for states in found] == [[s.cost for s in states] for states in alone]
     assert len({states[0].cost for states in found}) > 1
@@ -43,7 +43,7 @@ def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
     evaluator = evaluator_of("unsharp")
     kernels = {(p.structure, p.params) for state in drawn_states(evaluator.bound, 4) for p in state.pieces}
 
-    def search(mine: Iterator[Kernel]) -> Asking[float]:
+    def search(mine: Iterator[Kernel]) -> EvaluationCoroutine[float]:
         total = 0.0
         for kernel in mine:
             yield [kernel]
@@ -51,7 +51,7 @@ def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
         return total
 
     ordered = sorted(kernels, key=repr)
-    totals = finish_together(evaluator, [search(iter(ordered[:3])), search(iter(())), search(iter(ordered[3:4]))])
+    totals = run_batched(evaluator, [search(iter(ordered[:3])), search(iter(())), search(iter(ordered[3:4]))])
     costs = [evaluator.known(*k).cost for k in ordered[:4]]
     assert totals == [pytest.approx(sum(costs[:3])), 0.0, costs[3]]
     assert evaluator.counts.batches == 3

@@ -10,16 +10,16 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, StageId
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.decide import Decider
-from autosched.search.evaluate import Evaluator
-from autosched.search.finish import schedule_of
-from autosched.search.retile import Retiler
+from autosched.search.beam.state import Params, PartialKernel, State
+from autosched.search.beam.to_schedule import schedule_of
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.cost.memory_transactions import sectors_moved
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.cache_reads import CacheReadSearch
+from autosched.search.refine.retile import Retiler
 from autosched.search.settings import SearchSettings
-from autosched.search.stage import Stager
-from autosched.search.state import Params, Piece, State
-from autosched.search.tilings import member_tilings
-from autosched.search.transactions import sectors_moved
+from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.search.space.tilings import member_tilings
 from autosched.target import get_target
 
 H200 = get_target("h200")
@@ -43,21 +43,21 @@ def rows_of_taps(count: int, dear: int = 0) -> BoundPipeline:
     return bind(Pipeline([out.over(y=(0, 1024), x=(0, 1024))], name="rows"), {"img": (1024, 1152)})
 
 
-def parts(bound: BoundPipeline) -> tuple[Evaluator, Stager]:
-    evaluator = Evaluator(bound, H200, AnalyticalModel(H200), SETTINGS)
-    decider = Decider(evaluator)
-    return evaluator, Stager(evaluator, decider, Retiler(evaluator, decider))
+def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
+    evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), SETTINGS)
+    decider = OptionEnumerator(evaluator)
+    return evaluator, CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
 
 
-def inlined(evaluator: Evaluator) -> State:
+def inlined(evaluator: KernelEvaluator) -> State:
     structure = KernelSketch((OUT,), (), frozenset({"bright"}))
     evaluator.evaluate([(structure, TILES)])
     cost = evaluator.known(structure, TILES).cost
     levels = {"out": Level.ROOT, "bright": Level.INLINE}
-    return State((Piece(structure, TILES, tiled=True),), (cost,), levels, cost, 0)
+    return State((PartialKernel(structure, TILES, tiled=True),), (cost,), levels, cost, 0)
 
 
-def moved(evaluator: Evaluator, state: State) -> float:
+def moved(evaluator: KernelEvaluator, state: State) -> float:
     (piece,) = state.pieces
     return sectors_moved(evaluator, piece.structure, piece.params)
 
@@ -83,7 +83,7 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
     bound = rows_of_taps(16, dear)
     evaluator, stager = parts(bound)
     state = inlined(evaluator)
-    staged = stager.staged(state)
+    staged = stager.with_cache_reads(state)
     assert staged.cost < state.cost
     assert moved(evaluator, staged) < 0.25 * moved(evaluator, state)
     (piece,) = staged.pieces

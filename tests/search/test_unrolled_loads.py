@@ -10,7 +10,7 @@ from autosched.analysis.bind import bind
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
-from autosched.search.prune import REASONS, reasons_of
+from autosched.search.evaluate.pruning_rules import REASONS, reasons_of
 from autosched.search.settings import SearchSettings
 from autosched.target import get_target
 

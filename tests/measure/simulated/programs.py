@@ -19,9 +19,9 @@ from autosched.measure.simulated.data import virtual_data
 from autosched.measure.simulated.simulate import default_scalars
 from autosched.runtime.emulator import ParamSpec, Trace, compile_emulated
 from autosched.schedule.types import Schedule
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.evaluate import Evaluator
-from autosched.search.random_state import RandomStates
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.target import get_target
 
@@ -38,7 +38,7 @@ def bound_app(name: str, **sizes: int) -> BoundPipeline:
 
 def random_schedule(bound: BoundPipeline, seed: int, *, varied: bool = False) -> Schedule:
     """Return a random legal schedule; if ``varied``, with aligned tiles and copies of sources."""
-    states = RandomStates(Evaluator(bound, H200, AnalyticalModel(H200), SearchSettings()), varied)
+    states = RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()), varied)
     drawn = states.draw_legal(np.random.default_rng(seed))
     assert drawn is not None
     return drawn[1]

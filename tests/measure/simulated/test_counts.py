@@ -13,7 +13,7 @@ from autosched.lower.program import Program, lower
 from autosched.measure.simulated.count import SiteCounts, count_sites
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.emulator import Trace
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from tests.measure.simulated.programs import (
     H200,
     bound_app,

@@ -17,7 +17,7 @@ from autosched.measure.simulated import Simulated, simulate
 from autosched.measure.simulated import simulate as simulate_package
 from autosched.measure.simulated.simulate import noise_of
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.measure.simulated.programs import H200, bound_app, random_schedule
 

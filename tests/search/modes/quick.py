@@ -15,10 +15,10 @@ from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
 from autosched.runtime.timing.statistics import StopRule
-from autosched.search.modes.tuning import Tuner
-from autosched.search.modes.tuning_reports import Tuned, TuneReport
-from autosched.search.modes.tuning_settings import TuneSettings
 from autosched.search.settings import SearchSettings
+from autosched.search.tune.autotune.loop import Tuner
+from autosched.search.tune.autotune.report import Tuned, TuneReport
+from autosched.search.tune.autotune.settings import TuneSettings
 from autosched.target import Target, get_target
 from tests.search.modes.quick_backend import NotedCpu, QuickBackend
 

@@ -9,14 +9,14 @@ from autosched.errors import MeasureError
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
-from autosched.search.modes.finalists import Timed
+from autosched.search.tune.final_selection import TimedSchedule
 from autosched.target import get_target
 
 PROBLEM, TARGET = Problem.app("blur", small=True), get_target("h200")
 
 
-def timed(name: str, seconds: float, spread: float = 0.0) -> Timed:
-    return Timed(Job(PROBLEM, name, TARGET), seconds, spread)
+def timed(name: str, seconds: float, spread: float = 0.0) -> TimedSchedule:
+    return TimedSchedule(Job(PROBLEM, name, TARGET), seconds, spread)
 
 
 @dataclass

@@ -6,30 +6,30 @@ from dataclasses import replace
 
 from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Status
-from autosched.search.modes.champions import champion_of
-from autosched.search.modes.tuning_results import Outcome, TuningResults
-from autosched.search.modes.tuning_state import Champion, Drawn, TuningState, with_batch, with_champion
+from autosched.search.tune.autotune.incumbent import new_incumbent
+from autosched.search.tune.autotune.results import TuningOutcome, TuningResults
+from autosched.search.tune.autotune.state import Champion, DrawnBatch, TuningState, with_batch, with_champion
 from tests.search.modes.stopwatch import PROBLEM, TARGET, Stopwatch
 
 TRUE = {"roots": 40.0, "first": 10.0, "second": 9.0, "lucky": 9.5, "later": 8.0, "slow": 20.0}
 
 
-def drawn(*names: str) -> tuple[Drawn, ...]:
-    return tuple(Drawn("roots" if name == "roots" else "greedy", None, name) for name in names)
+def drawn(*names: str) -> tuple[DrawnBatch, ...]:
+    return tuple(DrawnBatch("roots" if name == "roots" else "greedy", None, name) for name in names)
 
 
 def results(**seconds: float) -> TuningResults:
     """Return results with the first time of each candidate."""
-    outcomes = {name: Outcome(Status.OK, s, 0.0, (), (), (), "") for name, s in seconds.items()}
+    outcomes = {name: TuningOutcome(Status.OK, s, 0.0, (), (), (), "") for name, s in seconds.items()}
     return TuningResults(PROBLEM, "measured:made up", outcomes)
 
 
-def job(candidate: Drawn) -> Job:
+def job(candidate: DrawnBatch) -> Job:
     return Job(PROBLEM, candidate.schedule, TARGET, origin=candidate.origin)
 
 
 def after(state: TuningState, known: TuningResults, watch: Stopwatch) -> TuningState:
-    champion = champion_of(state, known, job, watch)  # type: ignore[arg-type]
+    champion = new_incumbent(state, known, job, watch)  # type: ignore[arg-type]
     assert champion is not None
     return with_champion(state, champion)
 
@@ -73,4 +73,4 @@ def test_on_a_device_that_repeats_itself_the_fastest_is_the_champion() -> None:
 
 def test_without_any_time_there_is_none() -> None:
     state = with_batch(TuningState("f"), drawn("roots", "first"))
-    assert champion_of(state, results(), job, Stopwatch({})) is None  # type: ignore[arg-type]
+    assert new_incumbent(state, results(), job, Stopwatch({})) is None  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, SearchWarning, Var, float32
 from autosched.measure.problem import Problem
-from autosched.search.analytical import analytical_model
-from autosched.search.modes import fallback, one_shot
-from autosched.search.strategy import STRATEGIES
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune import fallback, one_shot
 from autosched.target import get_target
 
 x = Var("x")

@@ -17,19 +17,19 @@ from autosched.measure.problem import Problem
 from autosched.runtime.compile.cache import clear_cache
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
-from autosched.search.modes.library import find_searched, find_tuned, keep_searched, keep_tuned
-from autosched.search.modes.origin import Origin
-from autosched.search.modes.trials import Trial, Trials
-from autosched.search.roots import schedule_roots
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune.provenance import Provenance
+from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched, keep_tuned
+from autosched.search.tune.top_k import Trial, Trials
 from autosched.target import get_target
 
 BOUND = Problem.app("blur", small=True).bind()
 LARGE = Problem.app("blur").bind()
 TARGET = get_target("h200")
 ROOTS = schedule_roots(BOUND, TARGET)
-ORIGIN = Origin(strategy="one-shot", predicted_s=1e-5)
-MEASURED = Origin(how="tuned", measured_s=2e-5, source="measured:H200")
-SIMULATED = Origin(how="tuned", measured_s=1e-5, source="simulated:H200")
+ORIGIN = Provenance(strategy="one-shot", predicted_s=1e-5)
+MEASURED = Provenance(how="tuned", measured_s=2e-5, source="measured:H200")
+SIMULATED = Provenance(how="tuned", measured_s=1e-5, source="simulated:H200")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_the_same_question_finds_it_again() -> None:
     found = find_searched(BOUND, TARGET, {"seed": 0})
     assert found is not None
     assert found[0] == ROOTS
-    assert found[1:] == (Origin(strategy="one-shot", predicted_s=1e-5, reused=True), None)
+    assert found[1:] == (Provenance(strategy="one-shot", predicted_s=1e-5, reused=True), None)
     assert find_searched(BOUND, TARGET, {"seed": 1}) is None
     assert find_searched(LARGE, TARGET, {"seed": 0}) is None
     assert find_searched(BOUND, get_target("a100"), {"seed": 0}) is None
@@ -59,7 +59,7 @@ def test_measured_before_simulated() -> None:
 
 def test_a_slower_result_does_not_replace_a_faster_one() -> None:
     keep_tuned(BOUND, TARGET, ROOTS, MEASURED)
-    keep_tuned(BOUND, TARGET, ROOTS, Origin(how="tuned", measured_s=3e-5, source="measured:H200"))
+    keep_tuned(BOUND, TARGET, ROOTS, Provenance(how="tuned", measured_s=3e-5, source="measured:H200"))
     found = find_tuned(BOUND, TARGET)
     assert found is not None
     assert found[1].measured_s == 2e-5
@@ -69,7 +69,7 @@ def test_a_comparison_decides_between_times_of_different_moments() -> None:
     other = sample_schedule(BOUND, TARGET, np.random.default_rng(0))
     keep_tuned(BOUND, TARGET, ROOTS, MEASURED)
     asked: list[Schedule] = []
-    slower = Origin(how="tuned", measured_s=2.1e-5, source="measured:H200")
+    slower = Provenance(how="tuned", measured_s=2.1e-5, source="measured:H200")
 
     def is_ahead(there: Schedule) -> bool:
         asked.append(there)

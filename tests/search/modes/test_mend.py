@@ -13,15 +13,15 @@ from autosched.featurize.schema import INDEX
 from autosched.lower.program import lower
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import LoopKind, Schedule
-from autosched.search.analytical import AnalyticalModel
-from autosched.search.modes import mend
-from autosched.search.modes.batches import predicted_seconds
-from autosched.search.modes.mend import Limited, with_mended
-from autosched.search.modes.spills import SpillTable
-from autosched.search.ranked import Ranked
+from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
-from autosched.search.streams.cost import evaluated
+from autosched.search.strategies.protocol import Beam
+from autosched.search.tune import spill_repair
+from autosched.search.tune.autotune.batches import predicted_seconds
+from autosched.search.tune.spill_filter import SpillTable
+from autosched.search.tune.spill_repair import RegisterLimitedModel, with_repaired
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 
@@ -31,7 +31,7 @@ BOUND = bind(APP.build(), APP.shapes({"H": 700, "W": 900}))
 TABLE = SpillTable(BOUND, TARGET)
 
 
-def searched() -> Ranked:
+def searched() -> RankedSchedule:
     found = Beam(SearchSettings(beam_size=2, passes=1)).search(BOUND, TARGET, cost=AnalyticalModel(TARGET))
     return found.ranked[0]
 
@@ -52,13 +52,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch, threads: int, points: int) -> None:
         return tuple(max(t - threads, 0) + max(p - points, 0) for t, p in threads_and_points(schedule))
 
     monkeypatch.setattr(SpillTable, "of", of)
-    monkeypatch.setattr(mend, "compiler_problem", lambda _: "")
+    monkeypatch.setattr(spill_repair, "compiler_problem", lambda _: "")
 
 
 def test_what_does_not_spill_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1024, 4096)
     best = searched()
-    assert with_mended([best], TABLE) == (best,)
+    assert with_repaired([best], TABLE) == (best,)
 
 
 @pytest.mark.parametrize("points", [8, 4, 1])
@@ -66,7 +66,7 @@ def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPat
     pretend(monkeypatch, 1024, points)
     best = searched()
     assert max(p for _, p in threads_and_points(best.schedule)) > points
-    first, mended = with_mended([best], TABLE)
+    first, mended = with_repaired([best], TABLE)
     assert first is best and mended.seconds >= best.seconds  # which has the best tiles already
     assert violations(BOUND, mended.schedule, TARGET) == []
     assert all(p <= points for _, p in threads_and_points(mended.schedule))
@@ -77,7 +77,7 @@ def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPat
 def test_the_least_is_taken_where_all_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1, 1)
     best = searched()
-    mended = with_mended([best], TABLE)[-1]
+    mended = with_repaired([best], TABLE)[-1]
     before, after = threads_and_points(best.schedule), threads_and_points(mended.schedule)
     assert sum(map(sum, after)) < sum(map(sum, before))
 
@@ -93,7 +93,7 @@ def test_beyond_the_limits_kernels_take_forever() -> None:
     for limits, expected in (
         ((threads, points), known.seconds(model)), ((threads - 1, points), math.inf), ((threads, points - 1), math.inf)
     ):  # fmt: skip
-        assert Limited(model, *limits, 32).cost(known.found)[0] == expected
+        assert RegisterLimitedModel(model, *limits, 32).cost(known.found)[0] == expected
 
 
 def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +101,11 @@ def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) ->
         raise CompileError("refused")
 
     monkeypatch.setattr(SpillTable, "of", refuse)
-    monkeypatch.setattr(mend, "compiler_problem", lambda _: "")
+    monkeypatch.setattr(spill_repair, "compiler_problem", lambda _: "")
     best = searched()
-    assert with_mended([best], TABLE) == (best,)
+    assert with_repaired([best], TABLE) == (best,)
 
 
 def test_processors_have_nothing_to_mend() -> None:
     best = searched()
-    assert with_mended([best], SpillTable(BOUND, get_target("cpu"))) == (best,)
+    assert with_repaired([best], SpillTable(BOUND, get_target("cpu"))) == (best,)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from autosched.errors import InputError
-from autosched.model import shipped
-from autosched.model.shipped import find_weights, shipped_weights
-from autosched.search.modes.models import cost_model
+from autosched.model.predict import bundled_weights
+from autosched.model.predict.bundled_weights import find_weights, shipped_weights
+from autosched.search.tune.cost_models import cost_model
 from autosched.target import get_target
 
 H200 = get_target("h200")
@@ -47,7 +47,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_weights_for_a_processor_are_for_its_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(bundled_weights, "WEIGHTS", tmp_path)
     cpu = replace(get_target("cpu"), processor="AuthenticAMD 26")
     assert find_weights(cpu) is None
     path = tmp_path / "cpu-authenticamd-26-measured.safetensors"

@@ -13,7 +13,7 @@ from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import InputError
 from autosched.search.settings import SearchSettings
-from autosched.search.strategy import Beam
+from autosched.search.strategies.protocol import Beam
 
 APP = get_app("blur")
 SHAPES = APP.shapes(APP.small_sizes)

@@ -7,10 +7,10 @@ import pytest
 from autosched.errors import InputError
 from autosched.measure.problem import Problem
 from autosched.schedule.legality.validate import violations
-from autosched.search.analytical import analytical_model
-from autosched.search.modes.samples import SIDE_BY_SIDE, Sampler, draw_samples
-from autosched.search.ranked import Found
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.results import SearchResult
 from autosched.search.settings import SearchSettings
+from autosched.search.tune.greedy_samples import CONCURRENT_SEARCHES, GreedySampler, draw_samples
 from autosched.target import get_target
 
 BOUND = Problem.app("harris", small=True).bind()
@@ -18,8 +18,8 @@ TARGET = get_target("h200")
 BEAM = SearchSettings(beam_size=4, passes=2, refine=0)
 
 
-def drawn(samples: int, seed: int = 0, seconds: float | None = None) -> Found:
-    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+def drawn(samples: int, seed: int = 0, seconds: float | None = None) -> SearchResult:
+    sampler = GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     return draw_samples([sampler], samples=samples, seed=seed, seconds=seconds)
 
 
@@ -48,16 +48,16 @@ def test_a_spent_budget_still_gives_a_schedule() -> None:
 
 def test_progress() -> None:
     seen: list[tuple[int, int]] = []
-    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+    sampler = GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     draw_samples([sampler], samples=3, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_no_more_are_drawn_where_they_promise_nothing() -> None:
-    sampler = Sampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
+    sampler = GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     seen: list[tuple[int, int]] = []
     few = draw_samples([sampler], samples=45, promising=0.0, progress=lambda done, total: seen.append((done, total)))
-    assert few.samples == 1 + SIDE_BY_SIDE
+    assert few.samples == 1 + CONCURRENT_SEARCHES
     assert not few.cut_short
     assert seen[-2:] == [(few.samples, 45), (45, 45)]
     many = drawn(45)

@@ -7,10 +7,10 @@ import pytest
 from autosched.errors import CompileError
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule
-from autosched.search.modes import spills
-from autosched.search.modes.spills import SpillTable, without_spills
-from autosched.search.ranked import Ranked
-from autosched.search.roots import schedule_roots
+from autosched.search.results import RankedSchedule
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune import spill_filter
+from autosched.search.tune.spill_filter import SpillTable, without_spills
 from autosched.target import get_target
 
 BOUND = Problem.app("blur", small=True).bind()
@@ -18,9 +18,9 @@ TARGET = get_target("h200")
 TABLE = SpillTable(BOUND, TARGET)
 
 
-def ranked(count: int) -> list[Ranked]:
+def ranked(count: int) -> list[RankedSchedule]:
     """Return entries told apart by their hash alone."""
-    return [Ranked(Schedule(f"{k}", ()), float(k)) for k in range(count)]
+    return [RankedSchedule(Schedule(f"{k}", ()), float(k)) for k in range(count)]
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *spilled: int) -> list[int]:
@@ -37,7 +37,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *spilled: int) -> list[int]:
     return compiled
 
 
-def kept(found: spills.Filtered) -> list[int]:
+def kept(found: spill_filter.Filtered) -> list[int]:
     return [int(r.schedule.pipeline_hash) for r in found.kept]
 
 
@@ -71,7 +71,7 @@ def test_all_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, -1, -1)
-    monkeypatch.setattr(spills, "compiler_problem", lambda _: "there is none")
+    monkeypatch.setattr(spill_filter, "compiler_problem", lambda _: "there is none")
     found = without_spills(ranked(2), TABLE)
     assert kept(found) == [0]
     assert found.unchecked == "registers are not checked, so the schedule may spill some: there is none"

@@ -17,14 +17,14 @@ from autosched.errors import InputError, MeasureError
 from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Status
 from autosched.measure.store.database import ResultsDatabase
-from autosched.model.checkpoint import load_checkpoint
+from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.runtime.compile.host_compiler import have_compiler
-from autosched.search.modes.finalists import NOISE
-from autosched.search.modes.tuning import Tuner
-from autosched.search.modes.tuning_reports import TuneReport
-from autosched.search.modes.tuning_results import chained
-from autosched.search.modes.tuning_settings import TuneSettings
-from autosched.search.modes.tuning_state import Champion
+from autosched.search.tune.autotune.loop import Tuner
+from autosched.search.tune.autotune.report import TuneReport
+from autosched.search.tune.autotune.results import chained
+from autosched.search.tune.autotune.settings import TuneSettings
+from autosched.search.tune.autotune.state import Champion
+from autosched.search.tune.final_selection import NOISE
 from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, tuned
 from tests.search.modes.quick_backend import QuickBackend
 

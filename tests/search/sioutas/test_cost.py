@@ -10,8 +10,8 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
-from autosched.search.sioutas.cost import GroupPricer, Priced, Rules
-from autosched.search.sioutas.work import Read
+from autosched.search.strategies.sioutas.group_cost import GroupPricer, PricedGroup, Rules
+from autosched.search.strategies.sioutas.group_work import GroupRead
 from autosched.target import get_target
 from tests.schedule.building import blur_pipeline
 from tests.search.sioutas.pipelines import pair
@@ -21,7 +21,7 @@ GROUP = KernelSketch((OUT,), (ComputeLocation("mid", Level.BLOCK, OUT),))
 TURING = get_target("rtx-2080-ti")
 
 
-def cost_of(priced: Priced, tile: int) -> float:
+def cost_of(priced: PricedGroup, tile: int) -> float:
     """Return the cost of the candidate with a tile of so many points."""
     return float(priced.costs[np.flatnonzero(priced.params[:, 0] == tile)[0]])
 
@@ -100,4 +100,4 @@ def test_a_merged_group_must_keep_the_rules_of_its_output() -> None:
     ],
 )
 def test_consecutive_loads(itemsize: int, stride: float, lanes: int, expected: float) -> None:
-    assert Read("img", 1, itemsize, stride).consecutive(np.array([lanes])).tolist() == [expected]
+    assert GroupRead("img", 1, itemsize, stride).consecutive(np.array([lanes])).tolist() == [expected]

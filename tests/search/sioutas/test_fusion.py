@@ -12,7 +12,7 @@ from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level, StageId
-from autosched.search.sioutas.fusion import NestedFusion, is_severe, overlap_dims
+from autosched.search.strategies.sioutas.fusion import NestedFusion, is_severe, overlap_dims
 from autosched.target import get_target
 from tests.search.sioutas.pipelines import figure_4
 

@@ -8,11 +8,11 @@ import pytest
 
 from autosched.analysis.bind import bind
 from autosched.apps.registry import get_app
-from autosched.search.sioutas.cost import GroupPricer
-from autosched.search.sioutas.deadline import Deadline
-from autosched.search.sioutas.grouping import Grouper
-from autosched.search.sioutas.inlining import Inliner
-from autosched.search.sioutas.partition import Partition, can_be_member
+from autosched.search.strategies.sioutas.deadline import Deadline
+from autosched.search.strategies.sioutas.group_cost import GroupPricer
+from autosched.search.strategies.sioutas.grouping import Grouper
+from autosched.search.strategies.sioutas.inlining import Inliner
+from autosched.search.strategies.sioutas.partition import Partition, can_be_member
 from autosched.target import get_target
 from tests.schedule.building import blur, blur_pipeline
 from tests.search.sioutas.pipelines import figure_4, two_readers

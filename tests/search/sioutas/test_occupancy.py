@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched.search.sioutas.occupancy import estimate_occupancy, registers_per_thread
+from autosched.search.strategies.sioutas.occupancy import estimate_occupancy, registers_per_thread
 from autosched.target import get_target
 
 

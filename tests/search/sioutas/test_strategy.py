@@ -18,13 +18,13 @@ from autosched.reference import interpret
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
-from autosched.search.analytical import analytical_model
-from autosched.search.evaluate import Evaluator
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from autosched.search.sioutas import fusion
-from autosched.search.sioutas import strategy as sioutas
-from autosched.search.sioutas.strategy import Mode, Sioutas
-from autosched.search.strategy import STRATEGIES
+from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.strategies.sioutas import fusion
+from autosched.search.strategies.sioutas import strategy as sioutas
+from autosched.search.strategies.sioutas.strategy import Mode, Sioutas
 from autosched.target import get_target
 from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
@@ -168,7 +168,7 @@ def test_the_time_is_that_of_all_kernels_and_the_schedule_can_be_had_without_it(
     bound = bind(app.build(), app.shapes(app.small_sizes))
     found, model = Sioutas().search(bound, H200), analytical_model(H200)
     assert Sioutas().schedule(bound, H200) == found.best
-    evaluator = Evaluator(bound, H200, model, SearchSettings())
+    evaluator = KernelEvaluator(bound, H200, model, SearchSettings())
     kernels = [describe_kernel(bound, k) for k in found.best.kernels]
     evaluator.evaluate(kernels)
     assert len(kernels) > 1

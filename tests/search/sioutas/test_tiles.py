@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from autosched.search.sioutas.tiles import Role, dim_roles, enumerate_tilings, tile_bounds, tile_sizes
+from autosched.search.strategies.sioutas.tile_sizes import Role, dim_roles, enumerate_tilings, tile_bounds, tile_sizes
 from autosched.target import get_target
 
 T, S, B = Role.THREADS, Role.SERIAL, Role.BLOCKS

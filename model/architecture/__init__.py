@@ -1,0 +1,4 @@
+"""The network: layers, cost components, ensembles, and the loss.
+
+Begin with `network`.
+"""

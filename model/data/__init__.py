@@ -1,0 +1,4 @@
+"""Samples and batches that networks are trained on.
+
+Begin with `samples` and `dataset`.
+"""

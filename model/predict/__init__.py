@@ -1,0 +1,4 @@
+"""Predicted times from trained weights.
+
+Begin with `learned`, the cost model that searches use.
+"""

@@ -1,0 +1,4 @@
+"""Training runs, fine-tuning, and their logs.
+
+Begin with `training`.
+"""

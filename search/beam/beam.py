@@ -1,0 +1,215 @@
+"""Beam search over a pipeline's decisions, pass by pass (Anderson, sections 3 to 6)."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autosched.search.beam.expand import Child, Expander
+from autosched.search.beam.state import State, state_key
+from autosched.search.cost.protocol import all_comparable, rounded_cost
+from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.large_neighbourhood import Refinement
+from autosched.search.refine.pinned import PinnedDecision, pinned_decisions
+from autosched.search.settings import SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
+
+BLESSED_WITHIN = 1.2
+"""States this near the best make their structure a good one for the next pass."""
+UNBLESSED_PENALTY = 10
+
+
+@dataclass
+class BeamSearch:
+    """One search of one problem.
+
+    Args:
+        evaluator: Costs kernels.
+        rng: Source of randomness.
+        deadline: Time by `time.perf_counter` at which the search must end, or None.
+        decider: Of another search with the same evaluator; a new one if left out.
+        own: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
+        limit: No pass follows one that fuses Funcs while nothing cheaper is found.
+    """
+
+    evaluator: KernelEvaluator
+    rng: np.random.Generator
+    deadline: float | None = None
+    decider: OptionEnumerator | None = None
+    own: SearchSettings | None = None
+    limit: float = math.inf
+    expander: Expander = field(init=False)
+    frozen: dict[str, PinnedDecision] = field(init=False, default_factory=dict)
+    cut_short: bool = field(init=False, default=False)
+    _good: set[int] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.expander = Expander(self.evaluator, self.rng, self.decider)
+
+    @property
+    def settings(self) -> SearchSettings:
+        """Settings of the search."""
+        return self.own or self.evaluator.settings
+
+    def run(self) -> list[State]:
+        """Return complete states, cheapest first, from all passes and the refinement."""
+        return run_search(self.evaluator, self.steps())
+
+    def steps(self) -> EvaluationCoroutine[list[State]]:
+        """Do the same step by step, so that other searches can go on at the same time."""
+        found = yield from self._passes()
+        return self.refined(found)
+
+    def run_passes(self) -> list[State]:
+        """Return complete states, cheapest first, from all passes."""
+        return run_search(self.evaluator, self._passes())
+
+    def _passes(self) -> EvaluationCoroutine[list[State]]:
+        """Do the same step by step; with more than one pass and freezing on, the first pass is the pre-pass."""
+        found: list[State] = []
+        s = self.settings
+        passes = s.passes
+        if s.freeze and passes > 1:
+            before = yield from self._one_pass(-1, members=False, last=True)
+            if before:
+                self._freeze(before[0])
+                found += before
+            passes -= 1
+        for number in range(passes):
+            found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
+            if self.late() or (found and min(state.cost for state in found) > self.limit):
+                break
+        return sorted(found, key=lambda state: rounded_cost(state.cost))
+
+    def refined(self, found: list[State]) -> list[State]:
+        """Return the states of passes and what their refinement adds, cheapest first.
+
+        Args:
+            found: The states, cheapest first.
+        """
+        s = self.settings
+        if s.refine and not self.late():
+            refinement = Refinement(self.expander, self.late)
+            found = sorted(refinement.run(found) + found, key=lambda state: rounded_cost(state.cost))
+            if found and s.copies and self.evaluator.target.kind == "cuda" and not self.late():
+                found.insert(0, refinement.with_cache_reads(found[0]))
+            if found and s.stores and self.evaluator.target.kind == "cuda" and not self.late():
+                found.insert(0, refinement.with_materialised(found[0]))
+        return found
+
+    def late(self) -> bool:
+        """Return whether the time budget has ended."""
+        late = self.deadline is not None and time.perf_counter() > self.deadline
+        self.cut_short |= late
+        return late
+
+    def _one_pass(
+        self, number: int, *, members: bool, last: bool, needed: bool = True
+    ) -> EvaluationCoroutine[list[State]]:
+        """Return the complete states of a pass, cheapest first.
+
+        Args:
+            number: Of the pass, -1 for the pre-pass.
+            members: Whether Funcs may be fused into the kernels of others.
+            last: Whether no pass follows.
+            needed: Whether something must be found even when the time is over: then the most promising state is
+                followed by the shortest way.
+        """
+        decisions = self.expander.decider.decisions()
+        keep = self.settings.dropout ** (1 / max(len(decisions), 1))
+        children: list[Child] = []
+        beam = [self.expander.decider.start_state()]
+        for decision in decisions:
+            late = self.late()
+            if late and not needed:
+                return []
+            if late:
+                beam = beam[:1]
+            offers = self.expander.offers(beam, decision, self.frozen, members=members and not late, hurried=late)
+            if decision is not decisions[-1] and all(len(options) <= 1 for _, options in offers):
+                beam = self.expander.followed(offers, decision)
+                continue
+            children = yield from self.expander.children(offers, decision, depth=number, size=self.settings.beam_size)
+            if not children:
+                return []
+            if decision is not decisions[-1]:
+                beam = self._pop(children, number, keep)
+        finished = self._cheapest(children, self.settings.beam_size)
+        if finished and not last:
+            self._bless(finished, number)
+        return finished
+
+    def _cheapest(self, children: Sequence[Child], count: int) -> list[State]:
+        """Return the cheapest states that are legal by the dear checks, too."""
+        costs = all_comparable(np.array([c.cost for c in children]))
+        ordered = (children[k].make() for k in np.argsort(costs, kind="stable").tolist())
+        return list(itertools.islice(filter(self._is_sound, ordered), count))
+
+    def _pop(self, children: Sequence[Child], number: int, keep: float) -> list[State]:
+        """Return the states to expand: the cheapest, those of known structure made dearer (section 6.5)."""
+        size = self.settings.beam_size
+        order = itertools.count()
+        costs = all_comparable(np.array([c.cost for c in children])).tolist()
+        heap: list[tuple[float, int, Child | State]] = [
+            (cost, next(order), child) for cost, child in zip(costs, children, strict=True)
+        ]
+        heapq.heapify(heap)
+        seen: Counter[int] = Counter()
+        chosen: list[State] = []
+        while heap and len(chosen) < size:
+            cost, _, found = heapq.heappop(heap)
+            if keep < 1 and heap and self.rng.random() >= keep:
+                continue
+            penalised = isinstance(found, State)
+            state = found if isinstance(found, State) else found.make()
+            if not penalised and not self._is_sound(state):
+                continue
+            if not penalised and size > 1 and self.settings.passes > 1 and number >= 0:
+                times = self._times_met(state, number, seen)
+                if times > 1 and heap and cost * times > heap[0][0]:
+                    heapq.heappush(heap, (cost * times, next(order), state))
+                    continue
+            chosen.append(state)
+        return chosen or self._cheapest(children, 1)  # where those that were not dropped proved illegal
+
+    def _is_sound(self, state: State) -> bool:
+        """Whether the kernels that the last decision made are legal by the dear checks, too."""
+        return all(self.evaluator.is_sound(p.structure, p.params) for p in state.pieces if p.structure.spots)
+
+    def _times_met(self, state: State, number: int, seen: Counter[int]) -> int:
+        finer = self._hash(state, number + 1)
+        seen[finer] += 1
+        times = seen[finer]
+        if number > 0 and self._hash(state, number - 1) not in self._good:
+            times += UNBLESSED_PENALTY
+        return times
+
+    def _hash(self, state: State, depth: int) -> int:
+        return state_key(state, self.expander.decider.places.layout, depth)
+
+    def _bless(self, finished: list[State], number: int) -> None:
+        best = finished[0].cost
+        for state in finished[: self.settings.beam_size]:
+            if state.cost > BLESSED_WITHIN * best:
+                break
+            current: State | None = state
+            while current is not None:
+                self._good.add(self._hash(current, number))
+                current = current.parent
+
+    def _freeze(self, best: State) -> None:
+        """Fix the decisions of all Funcs but the log2 N most costly ones (section 4)."""
+        cost: dict[str, float] = {name: 0.0 for name in best.levels}
+        for piece, seconds in zip(best.pieces, best.costs, strict=True):
+            cost[piece.structure.func] += seconds
+        names = sorted(cost, key=lambda n: (cost[n], n))
+        made = pinned_decisions(self.expander.decider.places, best)
+        self.frozen = {name: made[name] for name in names[: int(len(names) - math.log2(len(names)))]}

@@ -1,0 +1,155 @@
+"""Random complete states of the search: uniform over kinds of location, then over their tilings.
+
+Every decision that a search would take is taken at random among the options it would look at, so that what the search
+can reach is what fuzzing and the checks of the features see. Options of doubtful use (idle lanes, much computed again)
+stay in; those that no legal schedule has, or whose register tiles grow beyond what lowering unrolls, are rejected. Both
+follow from how a kernel is laid out, so nothing is costed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field, replace
+
+import numpy as np
+
+from autosched.featurize.sketch.kernel_from_sketch import planned_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.types import Level, Schedule, TileAlignment
+from autosched.search.beam.state import Params, PartialKernel, State
+from autosched.search.beam.to_schedule import schedule_of
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.cache_reads import CacheReadSearch
+from autosched.search.refine.retile import Retiler
+from autosched.search.refine.tile_alignment import with_alignment
+from autosched.search.space.decisions import Option, TileOptions
+from autosched.search.space.option_enumeration import OptionEnumerator
+
+TRIES = 12
+"""Options of the chosen kind that are looked at before the Func is computed at root."""
+CHECKED = ("inline", "block", "thread")
+"""Kinds whose kernels the scalar checks look at too: what registers hold must be read at constant indices."""
+VARIED = 0.5
+"""Share of the tiles that are aligned, and of the kernels that copy a source."""
+
+
+@dataclass
+class RandomStates:
+    """Draws complete states of one search space.
+
+    Args:
+        evaluator: Knows pipeline, target and what is tried.
+        varied: Whether tiles in shared memory are aligned and sources copied at random.
+        decider: Of searches with the same evaluator; a new one if left out.
+
+    Attributes:
+        chosen: Options taken, by kind.
+        offered: Decisions in which a kind was on offer.
+        rejected: Options that were drawn and not taken, by verdict; states that turned out illegal, by reason.
+    """
+
+    evaluator: KernelEvaluator
+    varied: bool = False
+    decider: InitVar[OptionEnumerator | None] = None
+    chosen: Counter[str] = field(default_factory=Counter)
+    offered: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    _decider: OptionEnumerator = field(init=False)
+    _reasons: dict[tuple[KernelSketch, Params], str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self, decider: OptionEnumerator | None) -> None:
+        self._decider = decider or OptionEnumerator(self.evaluator)
+
+    def draw(self, rng: np.random.Generator) -> State:
+        """Return a complete state; it may still break a rule that only the scalar checks know. Its cost is NaN."""
+        state = self._decider.start_state()
+        for decision in self._decider.decisions():
+            self._decider.prefetch([state], decision)
+            options = self._decider.options(state, decision)
+            if len(options):
+                state = self._decider.after(state, decision, self._choose(options, rng), costed=False)
+        return state
+
+    def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
+        """Return a complete state and its schedule, which `autosched.schedule.legality.validate` accepts.
+
+        Returns:
+            None if there was no legal one in so many tries.
+        """
+        for _ in range(tries):
+            state = self.draw(rng)
+            if self.varied:
+                state = self._with_other_tiles(state, rng)
+            schedule = schedule_of(self.evaluator, state)
+            found = violations(self.evaluator.bound, schedule, self.evaluator.target)
+            if not found:
+                return state, schedule
+            self.rejected[f"illegal: {found[0]}"] += 1
+        return None
+
+    def _with_other_tiles(self, state: State, rng: np.random.Generator) -> State:
+        """Return a complete state with tiles aligned and sources copied at random, where that is legal."""
+        stager = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        pieces = []
+        for piece in state.pieces:
+            structure, params = piece.structure, piece.params
+            for spot in structure.spots:
+                if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
+                    multiple = int(rng.choice((2, 4, 8)))
+                    aligned = TileAlignment(multiple, int(rng.integers(multiple)))
+                    structure = self._decider.places.one(with_alignment(structure, spot.func, aligned))
+            sources = stager.sources(structure)
+            if sources and rng.random() < VARIED:
+                variants = stager.variants((structure, params), sources[int(rng.integers(len(sources)))])
+                if variants:
+                    structure, params = variants[int(rng.integers(len(variants)))]
+            other = PartialKernel(structure, params, tiled=True)
+            pieces.append(piece if self._illegal(other) else other)
+        return replace(state, pieces=tuple(pieces))
+
+    def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:
+        """Draw a kind of location, then one of its options; a tiling is of one kind with the others."""
+        if isinstance(options, TileOptions):
+            of_kind = {"tile": list(range(len(options)))}
+        else:
+            of_kind = {}
+            for k, o in enumerate(options):
+                of_kind.setdefault(o.kind, []).append(k)
+        kinds = sorted(of_kind)
+        for kind in kinds:
+            self.offered[kind] += 1
+        kind = kinds[int(rng.integers(len(kinds)))]
+        among = of_kind[kind]
+        for k in rng.permutation(len(among))[:TRIES]:
+            option = options[among[int(k)]]
+            verdict = self._verdict(option)
+            if not verdict:
+                self.chosen[kind] += 1
+                return option
+            self.rejected[verdict] += 1
+        fallback = options[of_kind["tile" if "tile" in of_kind else "root"][0]]
+        self.chosen[fallback.kind] += 1
+        return fallback
+
+    def _verdict(self, option: Option) -> str:
+        """Return why an option cannot stay in, empty if it can."""
+        for rule in (self._early, self._illegal) if option.kind in CHECKED else (self._early,):
+            for piece in option.added:
+                if found := rule(piece):
+                    return found
+        return ""
+
+    def _early(self, piece: PartialKernel) -> str:
+        """Return why a search prunes a kernel before it is costed; empty if it does not."""
+        key = piece.structure, piece.params
+        if key not in self._reasons:
+            self._reasons[key] = self.evaluator.early_reason(*key)
+        return self._reasons[key]
+
+    def _illegal(self, piece: PartialKernel) -> str:
+        """Return the first rule that a kernel breaks, as far as it is decided; empty if it breaks none."""
+        kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
+        found = kernel_violations(self.evaluator.bound, kernel, self.evaluator.target, plan)
+        return f"illegal: {found[0]}" if found else ""

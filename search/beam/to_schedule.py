@@ -1,0 +1,45 @@
+"""From complete states to schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.types import Schedule
+from autosched.search.beam.state import PartialKernel, State
+from autosched.search.evaluate.evaluator import KernelEvaluator
+
+
+def schedule_of(evaluator: KernelEvaluator, state: State) -> Schedule:
+    """Return the schedule of a complete state, kernels in an order in which producers come first."""
+    pieces = ordered(evaluator, state)
+    kernels = [build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in pieces]
+    return Schedule.for_pipeline(evaluator.bound, kernels)
+
+
+def ordered(evaluator: KernelEvaluator, state: State) -> list[PartialKernel]:
+    """Return the kernels of a complete state in the order of its schedule."""
+    order = {name: k for k, name in enumerate(evaluator.bound.funcs)}
+    return sorted(state.pieces, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
+
+
+def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:
+    """Yield distinct legal schedules with their states, in the order of the states.
+
+    The scalar checks have the last word: those of the search are the same rules on arrays, but look at a few blocks
+    only. Illegal states are rare, and counted among the pruned ones.
+    """
+    seen: set[Schedule] = set()
+    for state in states:
+        schedule = schedule_of(evaluator, state)
+        if schedule in seen:
+            continue
+        seen.add(schedule)
+        found = violations(evaluator.bound, schedule, evaluator.target)
+        if found:
+            evaluator.counts.pruned[f"illegal in the end: {found[0]}"] += 1
+            continue
+        yield schedule, state

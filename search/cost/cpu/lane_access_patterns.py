@@ -1,0 +1,193 @@
+"""How neighbouring lanes of a loop access an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+from math import gcd, lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.featurize.sketch.sketch import spot_storage
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.unroll_by_period import MOST_PHASES
+from autosched.search.refine.tile_alignment import array_in_memory
+
+Ints = NDArray[np.int64]
+UNEVEN = 1 << 20
+"""How far lanes that stand at quotients move: too far for vectors."""
+
+Quotient = tuple[int, int]
+"""How far an index, times its quotient, moves from a lane to the next, and the quotient."""
+Moves = dict[str, int]
+"""How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
+
+
+def index_step(row: AccessRow, moves: Moves) -> int:
+    """Return how far an index, times its quotient, moves from a lane to the next."""
+    return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
+
+
+def iteration_distance(store: AccessGroup, load: AccessGroup, loop: str) -> int:
+    """Return how many iterations of a loop after a store a load reads what it wrote; 0 for never, or at once."""
+    rows = list(zip(store.rows, load.rows, strict=True))
+    if any(w is None or r is None or (w.coefficients, w.quotient) != (r.coefficients, r.quotient) for w, r in rows):
+        return 0
+    steps = [dict(w.coefficients).get(loop, 0) for w, _ in rows if w is not None]
+    if not any(steps) or any(w is not None and w.quotient > 1 for w, _ in rows):
+        return 0
+    found = set()
+    for written, read in product(store.offsets, load.offsets):
+        k = next(k for k, step in enumerate(steps) if step)
+        later = (written[k] - read[k]) // steps[k]
+        if all(w - later * step == r for w, r, step in zip(written, read, steps, strict=True)):
+            found.add(later)
+    return min((n for n in found if n > 0), default=0)
+
+
+def index_values(group: AccessGroup, dim: str, rows: int) -> Ints:
+    """Return the indices that accesses have in so many rows side by side, ``int64[rows, accesses, dimensions]``.
+
+    Args:
+        group: The accesses.
+        dim: The dimension that neighbouring rows walk.
+        rows: How many rows.
+    """
+    quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
+    shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
+    found: Ints = (np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]) // quotients
+    return found
+
+
+def period(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
+    """Return the period by which the C backend unrolls a lane loop; 1 where it does not.
+
+    See `autosched.lower.passes.cpu.unroll_by_period`.
+
+    That the blocks and tiles of a lane loop begin where a period does is taken for granted if it is a power of two.
+
+    Args:
+        steps: Of all accesses but those at quotients, how far apart lanes access; None where that is no constant.
+        quotients: Of the others, see `LaneAccesses.quotient`.
+    """
+    count = lcm(*(q // gcd(move, q) for move, q in quotients))
+    if count > MOST_PHASES or count & (count - 1) or None in steps:
+        return 1
+    apart = [*(step * count for step in steps if step is not None), *(move * count // q for move, q in quotients)]
+    return count if max(apart, default=0) <= MAX_VECTOR_STEP else 1
+
+
+class LaneAccesses:
+    """Accesses of a kernel's stages.
+
+    Args:
+        model: The kernel's structure.
+    """
+
+    def __init__(self, model: SketchFeaturizer) -> None:
+        self._model = model
+
+    def step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
+        """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
+        fastest = self.fastest(group.source)
+        # Where none of the rows is exact it is the load that may be left out, no floor.
+        floors = any(r is not None and r.exact for r in group.rows)
+        in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
+        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have an order of their own
+        if in_memory:
+            _, strides, _ = array_in_memory(self._model.bound, group)
+        step = 0
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return None
+                continue
+            move = abs(index_step(row, moves))
+            if move >= UNEVEN or (move and (row.quotient > 1 or (floors and not row.exact))):
+                return None
+            step += move if k == fastest else move * strides[k]
+        return step
+
+    def in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
+        """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
+        fastest = self.fastest(group.source)
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return False
+            else:
+                move = abs(index_step(row, moves))
+                if move and (k != fastest or move > MAX_VECTOR_STEP * row.quotient):
+                    return False
+        return True
+
+    def quotient(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> Quotient | None:
+        """Return how far lanes that stand at quotients of one row move, and the quotient; None for all others."""
+        found = None
+        for k, row in enumerate(group.rows):
+            if row is None:
+                if (group.source, k) in wild:
+                    return None
+            elif move := abs(index_step(row, moves)):
+                if move >= UNEVEN or row.quotient == 1 or not row.exact or k != self.fastest(group.source):
+                    return None
+                found = move, row.quotient
+        return found
+
+    def distinct(self, group: AccessGroup, at: Quotient, phases: int) -> int:
+        """Return how many different elements of a row so many lanes access that stand at quotients."""
+        fastest, (move, quotient) = self.fastest(group.source), at
+        lanes = [(o, (o[fastest] + lane * move) // quotient) for o in group.offsets for lane in range(phases)]
+        return len({(*o[:fastest], column, *o[fastest + 1 :]) for o, column in lanes})
+
+    def has_others_between(self, group: AccessGroup, step: int) -> bool:
+        """Whether loads of lanes ``step`` elements apart are several between a lane and the next."""
+        return any(b - a < step for columns in self._columns(group) for a, b in pairwise(sorted(columns)))
+
+    def _columns(self, group: AccessGroup) -> list[list[int]]:
+        """Return the offsets of accesses in each row."""
+        fastest = self.fastest(group.source)
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for offset in group.offsets:
+            rows.setdefault((*offset[:fastest], *offset[fastest + 1 :]), []).append(offset[fastest])
+        return list(rows.values())
+
+    def has_gaps(self, group: AccessGroup, step: int) -> bool:
+        """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""
+        for columns in self._columns(group):
+            first = last = min(columns)
+            for column in sorted(columns):
+                if column >= first + step:
+                    if last != first + step - 1:
+                        return True
+                    first = column
+                last = column
+            if last != first + step - 1:
+                return True
+        return False
+
+    def alignment(self, group: AccessGroup, moves: Moves) -> float:
+        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all.
+
+        Arrays are taken to be in memory.
+        """
+        size, strides, _ = array_in_memory(self._model.bound, group)
+        apart = 0
+        for stride, row in zip(strides, group.rows, strict=True):
+            if row is None or row.quotient > 1:
+                return 0.0
+            apart += size * stride * index_step(row, moves)
+        return float(apart & -apart)
+
+    def fastest(self, source: str) -> int:
+        """Return the dimension of an array along which neighbours are next to each other in memory."""
+        model = self._model
+        func = model.bound.funcs.get(source)
+        spot = None if func is None else model.structure.spot(source)
+        if func is not None and spot is not None:
+            return func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
+        extents = model.bound.inputs[source].shape if func is None else func.extents
+        return max((k for k, n in enumerate(extents) if n > 1), default=0)

@@ -1,0 +1,103 @@
+"""Loads and inlined Funcs that jammed rows share (`autosched.lower.passes.cpu.unroll_and_jam`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.accesses.accesses import AccessGroup
+from autosched.featurize.featurizer import SketchFeaturizer
+from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.lower.passes.cpu.unroll_and_jam import (
+    LEAST_LOADS,
+    MOST_LOADS_LEFT,
+    MOST_OPERATIONS,
+    MOST_STREAMS,
+    NEAR,
+    ROWS,
+)
+from autosched.schedule.types import StageId
+from autosched.search.cost.cpu.lane_access_patterns import index_values
+from autosched.search.cost.cpu.lane_costs import LANE_BYTES, LaneWorks
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.uint64]
+
+FAR = 0x9E3779B97F4A7C15
+"""Its powers set rows of arrays apart."""
+
+SPARED = ("unit", "wide", "near", "arithmetic", "divisions")
+"""Fields of a `LaneCosts` of which an evaluation is spared some."""
+
+
+def saved_loads(
+    model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str, operations: float
+) -> Floats | None:  # fmt: skip
+    """Return what each evaluation of a stage is spared where rows of lanes are taken together.
+
+    Args:
+        model: The kernel's structure.
+        works: The work of its stages.
+        stage: A stage with threads of its own.
+        lane: The dimension that neighbouring lanes walk.
+        dim: The dimension that neighbouring rows walk.
+        operations: Of one evaluation of it.
+
+    Returns:
+        ``float64[ROWS, SPARED]``, NaN for a number of rows that is not taken together; None where none is.
+    """
+    loads = _loads_near_lanes(model, works, stage, lane)
+    count = sum(len(g.offsets) for g, _ in loads or ())
+    if loads is None or count < LEAST_LOADS:
+        return None
+    called = model.tables.accesses.called_by(stage.func, stage.number, model.structure.inlined)
+    evaluated = works.evaluated(stage, lane)
+    found = np.full((len(ROWS), len(SPARED)), np.nan)
+    for k, rows in enumerate(ROWS):
+        places = [_places(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
+        left, streams = sum(map(len, places)), sum(map(_streams, places))
+        if rows * operations > MOST_OPERATIONS or left > MOST_LOADS_LEFT * rows * count or streams > MOST_STREAMS:
+            continue
+        found[k] = 0
+        for p, (g, step) in zip(places, loads, strict=True):
+            less = len(g.offsets) - len(p) / rows
+            found[k, 0] += less * (step == 1)
+            found[k, 1] += less * (step == 1) * model.facts.itemsize(g) / LANE_BYTES
+            found[k, 2] += less * (step > 1)
+        for g in called:
+            less = len(g.offsets) - len(_places(g, dim, rows, works.fastest(g.source))) / rows
+            found[k, 3] += less * evaluated[g.source].arithmetic
+            found[k, 4] += less * evaluated[g.source].divisions
+    return None if np.isnan(found).all() else found
+
+
+def _loads_near_lanes(
+    model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str
+) -> list[tuple[AccessGroup, int]] | None:  # fmt: skip
+    """Return a stage's loads and how far apart lanes load; None where its rows cannot be taken together."""
+    bound, access = model.bound, model.accesses_of(stage)
+    if bound.stage(stage.func, stage.number).is_update or access.overflow:
+        return None
+    groups = [*access.loads, *access.stores]
+    steps = [works.step(stage, g, lane) for g in groups]
+    near = [(g, step) for g, step in zip(groups, steps, strict=True) if step is not None and step <= MAX_VECTOR_STEP]
+    if len(near) < len(groups) or any(g.by_data or g.source == stage.func for g in access.loads):
+        return None
+    return near[: len(access.loads)]
+
+
+def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
+    """Return the different places that so many rows access, ``uint64[n]`` in order.
+
+    Those next to each other in memory are next to each other in number; others are far apart, as numbers are a linear
+    form of the indices modulo 2**64.
+    """
+    weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(group.rows))], np.uint64)
+    numbers = index_values(group, dim, rows).astype(np.uint64) @ weights
+    found: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
+    return found
+
+
+def _streams(places: Numbers) -> int:
+    """Return how many runs of elements that lie near each other there are."""
+    return 1 + int((np.diff(places) > NEAR).sum())

@@ -1,0 +1,4 @@
+"""Candidates for training data: random, searched and mutated schedules.
+
+Begin with `candidate_mix`.
+"""

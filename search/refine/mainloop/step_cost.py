@@ -1,0 +1,85 @@
+"""What kernels that compute a reduction in steps cost, from what one of their steps does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.scaling.mainloop_scaling import READ_OF_A_STEP, array_bytes
+from autosched.featurize.scaling.row_scans import Scan
+from autosched.featurize.scaling.step_scaling import Repeated, scaling_for
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation
+from autosched.schedule.types import Kernel
+from autosched.search.cost.protocol import CostModel, CostModelWrapper
+from autosched.search.space.row_scans import seconds_of_all_steps
+from autosched.target import Target
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StepCostModel(CostModelWrapper):
+    """Cost model (`autosched.search.cost.protocol.CostModel`) of kernels that repeat a step, for one step's pipeline.
+
+    Args:
+        model: Predicts times of kernels.
+        steps: What is repeated, and how often.
+    """
+
+    steps: Repeated
+    also_reads = READ_OF_A_STEP
+
+    def cost(self, found: BatchEvaluation) -> Floats:
+        """Return the predicted seconds of each candidate, ``float64[M]``."""
+        return self.model.cost(self.steps.repeated(found))
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What is known of one kernel.
+
+    Attributes:
+        model: Its structure.
+        found: Its features, those of all its steps if it computes a reduction in steps, of one step of a scan.
+        target: What it is for.
+        besides: Seconds that it takes to read what features leave out, see `unmodelled_read_seconds`.
+    """
+
+    model: SketchFeaturizer
+    found: BatchEvaluation
+    target: Target
+    besides: float = 0.0
+
+    def seconds(self, model: CostModel) -> float:
+        """Return the time that a model predicts."""
+        return float(seconds_of_all_steps(model, self.found, self.target)[0]) + self.besides
+
+
+def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
+    """Return what is known of any kernel.
+
+    Raises:
+        ScheduleError: If the kernel cannot be described.
+    """
+    target = featurizer.target
+    steps, step = scaling_for(featurizer.bound, kernel) or (None, kernel)
+    own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
+    structure, params = describe_kernel(own.bound, step)
+    model = own.model(structure)
+    found = model.tables.evaluate([model], [np.array([params], np.int64)])
+    if steps is None or isinstance(steps, Scan):
+        return Evaluated(model, found, target)
+    return Evaluated(model, steps.repeated(found), target, unmodelled_read_seconds(featurizer.bound, kernel, target))
+
+
+def unmodelled_read_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> float:
+    """Return the seconds it takes to read what the Func that reads held points reads besides them."""
+    held = kernel.root_funcs[0]
+    inside = {held, *(i.func for i in kernel.inlined), *(m.func for m in kernel.fused)}
+    read = {s for r in kernel.roots if r.tiling.stage.func != held for s in bound.stage(*r.tiling.stage).sources}
+    return array_bytes(bound, read - inside) / target.dram_bytes_per_s

@@ -1,1 +1,0 @@
-"""Windows that slide along what a block walks, for the schedules that a search has found."""

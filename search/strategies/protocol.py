@@ -1,0 +1,100 @@
+"""Ways of finding schedules behind one interface."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
+from autosched.search.evaluate.evaluator import Verdicts
+from autosched.search.gc_pause import reduced_gc
+from autosched.search.results import SearchResult, baseline_alone
+from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
+from autosched.search.settings import SearchSettings
+from autosched.search.space.effort import TOO_LONG, affordable, is_too_long
+from autosched.search.strategies.sioutas.strategy import Sioutas
+from autosched.target import Target
+
+
+class Strategy(Protocol):
+    """Finds schedules. Every valid pipeline gets one."""
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return up to ``count`` distinct legal schedules, the best first.
+
+        Args:
+            bound: The pipeline with its shapes.
+            target: Device limits.
+            cost: Predicts times; the analytical model by default.
+            seconds: Time budget; when it ends, the most promising way is followed to its end.
+            seed: Source of randomness: the same seed gives the same schedules.
+            count: How many schedules are wanted.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Cheap pointwise stages inlined, every other stage in a kernel of its own."""
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return the one schedule this strategy has; see `Strategy.search`."""
+        return baseline_alone(bound, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Beam:
+    """Beam search with hierarchical sampling (Anderson).
+
+    Attributes:
+        settings: Size of the beam, passes, what is tried and pruned.
+    """
+
+    settings: SearchSettings = field(default_factory=SearchSettings)
+
+    @reduced_gc()
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return the best schedules of all passes; see `Strategy.search`.
+
+        Where reductions leave most of the device idle, they are tried in pieces, too, and with ``joins`` outputs that
+        read the same together (see `autosched.search.rewrites.portfolio`). The schedules are those of the way whose
+        best one is predicted to be fastest.
+        """
+        started = time.perf_counter()
+        model = cost or analytical_model(target)
+        if is_too_long(bound):
+            return baseline_alone(bound, target, TOO_LONG)
+        settings = affordable(self.settings, bound)
+        views = fusion_rewrites(bound, target, settings)
+        alike: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(views) > 1 else None
+        ways = [RewriteSearch(view, target, model, settings, seed, alike) for view in views]
+        results = list(search_portfolio(ways, seconds, count))
+        best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
+        taken = time.perf_counter() - started
+        late = seconds is not None and taken > seconds
+        return replace(best, seconds=taken, cut_short=late or any(w.cut_short for w in ways))
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "roots": Roots(),
+    "beam": Beam(),
+    "sioutas": Sioutas("nested"),
+    "sioutas-overlapped": Sioutas("overlapped"),
+    "sioutas-none": Sioutas("none"),
+}
+"""Strategies by name."""

@@ -1,0 +1,279 @@
+"""The cost of a group of stages that share a kernel, for all its tilings at once (Listing 1).
+
+Line numbers in comments are those of Listing 1. Costs are in arithmetic operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.featurize.instructions.arithmetic_work import WorkTable
+from autosched.featurize.regions.grid import BlockGrid
+from autosched.featurize.regions.required_regions import RequiredRegions
+from autosched.featurize.sketch.sketch import KernelSketch, columns, inner_reductions, thread_order
+from autosched.featurize.tables.descriptor_tables import DescriptorTables
+from autosched.schedule.types import StageId
+from autosched.search.strategies.sioutas.group_work import WorkOfStages
+from autosched.search.strategies.sioutas.occupancy import estimate_occupancy
+from autosched.search.strategies.sioutas.tile_sizes import Role, dim_roles, enumerate_tilings
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+GLOBAL_LOAD_COST = 40.0
+"""A load from global memory in operations: the `balance` of Halide's scheduler, which the paper builds on."""
+SHARED_LOAD_COST = 1.0
+"""A load from shared memory: what Halide's scheduler charges where the footprint is small."""
+OCCUPANCY_THRESHOLD = 0.1
+SIGNIFICANT_DIGITS = 5
+AXES = 3
+"""Dimensions of a block of threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What makes a configuration inefficient (lines 28 and 36), as far as a group's output can do without.
+
+    Attributes:
+        multiprocessors: Active multiprocessors at least.
+        occupancy: Occupancy of each stage at least.
+        whole_warps: Whether the number of threads is a multiple of the warp size (final tiling pass only).
+    """
+
+    multiprocessors: int
+    occupancy: float
+    whole_warps: bool
+
+
+@dataclass(frozen=True)
+class PricedGroup:
+    """The valid tilings of a group, the cheapest first.
+
+    Attributes:
+        params: ``int64[N, columns]``, see `autosched.featurize.sketch.sketch.columns`.
+        costs: ``float64[N]``, ascending.
+        threads: ``int64[N]``, the most threads that any stage needs.
+        shared_bytes: ``int64[N]``, sum of the Members' buffers.
+        rules: Rules that all of them keep.
+        considered: Tilings looked at.
+        pruned: Tilings left out, by reason.
+    """
+
+    params: Ints
+    costs: Floats
+    threads: Ints
+    shared_bytes: Ints
+    rules: Rules
+    considered: int
+    pruned: tuple[tuple[str, int], ...]
+
+    @property
+    def cost(self) -> float:
+        """Cost of the best tiling, infinite if there is none."""
+        return float(self.costs[0]) if len(self.costs) else math.inf
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A stage of a group.
+
+    Attributes:
+        id: The stage.
+        lane: The loop that neighbouring threads walk.
+        lanes: ``int64[N]``, threads that walk it.
+        threads: ``int64[N, dims]``, in the order of threadIdx.x, y, z.
+        evaluations: ``int64[N]``, evaluations in one block.
+    """
+
+    id: StageId
+    lane: str | None
+    lanes: Ints
+    threads: Ints
+    evaluations: Ints
+
+
+@dataclass
+class GroupPricer:
+    """Prices groups of one pipeline for one target; a group is a structure whose Members are all at BLOCK.
+
+    Args:
+        bound: The pipeline.
+        target: Device limits.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    work: WorkOfStages = field(init=False)
+    _demands: RequiredRegions = field(init=False)
+    _known: dict[tuple[KernelSketch, bool, Rules | None], PricedGroup] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.work = WorkOfStages(self.bound)
+        self._demands = RequiredRegions(DescriptorTables(self.bound, WorkTable(self.bound)))
+
+    def price(self, structure: KernelSketch, *, final: bool = False, rules: Rules | None = None) -> PricedGroup:
+        """Return the valid tilings of a group with their costs.
+
+        Args:
+            structure: The group.
+            final: Whether this is the final tiling pass: every second tile size, and the cost of memory divided by
+                occupancy and active threads, too. While stages are grouped, powers of two, and it is not.
+            rules: What is inefficient; by default as much as leaves a tiling.
+        """
+        key = structure, final, rules
+        if key not in self._known:
+            self._known[key] = self._price(structure, final, rules)
+        return self._known[key]
+
+    def _price(self, structure: KernelSketch, final: bool, rules: Rules | None) -> PricedGroup:
+        layout = columns(self.bound, structure)
+        grid = BlockGrid(self.bound, structure, layout)
+        table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
+        params = np.ones((len(table), layout.count), np.int64)
+        params[:, : table.shape[1]] = table
+        tile, count = grid.blocks(params)
+        extents = self._demands.member_extents(structure, tile)  # line 14
+        roles = dim_roles(grid.sizes.tolist())
+        threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
+        for spot in structure.spots:
+            params[:, layout.threads_of(spot.func)] = self._member_threads(spot.func, extents[spot.func], threaded)
+        nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages]
+        footprint = np.zeros(len(params), np.int64)
+        for spot in structure.spots:
+            func = self.bound.funcs[spot.func]
+            footprint += extents[spot.func].prod(axis=1) * sum(d.bytes_ for d in func.dtypes)  # line 7
+            nests += [
+                self._nest(
+                    StageId(func.name, s.number), func.dims, params[:, layout.threads_of(func.name)],
+                    extents[func.name], structure,
+                )
+                for s in func.nonempty_stages
+            ]  # fmt: skip
+        return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
+
+    def _member_threads(self, func: str, extents: Ints, threaded: set[str]) -> Ints:
+        """Return the threads of a Member, ``int64[N, dims]`` (lines 21 to 23).
+
+        One for each point in the dimensions that the output's threads walk; a Func that has none of these is treated as
+        if it were an output.
+        """
+        f = self.bound.funcs[func]
+        walked = [d in threaded for d in f.dims]
+        if not any(walked):
+            walked = [r is Role.THREADS for r in dim_roles(f.extents)]
+        return np.where(np.array(walked, bool), extents, 1) if f.dims else extents
+
+    def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: KernelSketch) -> _Nest:
+        stage = self.bound.stage(id_.func, id_.number)
+        own = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
+        walked = np.ones((len(threads), 0), np.int64)
+        if own:
+            walked = np.stack([threads[:, dims.index(d)] for d in own], axis=1)
+        k = next((k for k in range(len(own)) if (walked[:, k] > 1).any()), None)
+        lanes = np.ones(len(threads), np.int64) if k is None else walked[:, k]
+        inside = [dims.index(d) for d in own]
+        evaluations = points[:, inside].prod(axis=1)
+        for d in inner_reductions(stage, dims):
+            evaluations = evaluations * stage.loop(d).extent
+        return _Nest(id_, None if k is None else own[k], lanes, walked, evaluations)
+
+    def _evaluate(
+        self, structure: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
+        rules: Rules | None,
+    ) -> PricedGroup:  # fmt: skip
+        t, n = self.target, len(params)
+        members = {s.func for s in structure.spots}
+        memory, arithmetic = np.zeros(n), np.zeros(n)
+        occupancy = np.ones(n)
+        active_threads = np.full(n, t.max_threads_per_block, np.int64)
+        active_sms = np.full(n, t.multiprocessors, np.int64)
+        thread_count = np.ones(n, np.int64)
+        block = np.ones((n, AXES), np.int64)
+        too_deep = np.zeros(n, bool)
+        for nest in nests:
+            work = self.work.of(nest.id, nest.lane, structure.inlined)
+            for read in work.reads:  # lines 3 to 6
+                per_load = (
+                    SHARED_LOAD_COST if read.source in members else GLOBAL_LOAD_COST / read.consecutive(nest.lanes)
+                )
+                memory += nest.evaluations * read.count * per_load
+            threads = nest.threads.prod(axis=1)
+            too_deep |= _fill_axes(block, nest.threads)  # line 25
+            found = estimate_occupancy(t, threads, footprint, blocks)  # line 26
+            rate = np.maximum(found.occupancy * found.active_threads, 1e-9)
+            arithmetic += nest.evaluations * work.arithmetic / rate  # line 30
+            occupancy = np.minimum(occupancy, found.occupancy)  # lines 31 to 34
+            active_threads = np.minimum(active_threads, found.active_threads)
+            active_sms = np.minimum(active_sms, found.active_multiprocessors)
+            thread_count = np.maximum(thread_count, threads)
+        valid = np.ones(n, bool)
+        pruned: list[tuple[str, int]] = []
+
+        def keep(reason: str, mask: Bools) -> None:
+            if (valid & ~mask).any():
+                pruned.append((reason, int((valid & ~mask).sum())))
+            valid[:] = valid & mask
+
+        keep("more threads than a block can have", _threads_fit(t, block) & ~too_deep)  # lines 36 and 37
+        keep("more shared memory than a block can have", footprint <= t.shared_per_block_optin)
+        keep("more blocks than a grid can have", blocks <= t.max_grid[0])
+        whole = thread_count % t.warp_size == 0
+        if rules is None:
+            rules = self._rules(valid, active_sms, occupancy, whole, final)
+        keep("fewer active multiprocessors than there are", active_sms >= rules.multiprocessors)
+        keep("too low an occupancy", occupancy >= rules.occupancy)
+        if rules.whole_warps:
+            keep("threads that are no multiple of a warp", whole)
+        if final:
+            memory = memory / np.maximum(occupancy * active_threads, 1e-9)
+        costs = _rounded(blocks * (arithmetic + memory))  # line 39
+        order = np.flatnonzero(valid)
+        order = order[np.argsort(costs[order], kind="stable")]
+        return PricedGroup(
+            params[order], costs[order], thread_count[order], footprint[order], rules, n, tuple(pruned)
+        )  # fmt: skip
+
+    def _rules(self, valid: Bools, active_sms: Ints, occupancy: Floats, whole: Bools, final: bool) -> Rules:
+        """Return the paper's rules, each one lowered as far as needed for some tiling to keep all of them."""
+        if not valid.any():
+            return Rules(self.target.multiprocessors, OCCUPANCY_THRESHOLD, final)
+        sms = int(min(active_sms[valid].max(), self.target.multiprocessors))
+        valid = valid & (active_sms >= sms)
+        least = float(min(occupancy[valid].max(), OCCUPANCY_THRESHOLD))
+        return Rules(sms, least, final and bool((valid & (occupancy >= least) & whole).any()))
+
+
+def _fill_axes(block: Ints, threads: Ints) -> Bools:
+    """Widen blocks ``int64[N, 3]`` to the threads ``int64[N, dims]`` of a nest, loops of one thread left out.
+
+    Returns:
+        ``bool[N]``, whether there are more such loops than axes.
+    """
+    axis = np.zeros(len(block), np.int64)
+    for k in range(threads.shape[1]):
+        for a in range(AXES):
+            here = np.where(axis == a, threads[:, k], 1)
+            block[:, a] = np.maximum(block[:, a], here)
+        axis += threads[:, k] > 1
+    return np.asarray(axis > AXES, bool)
+
+
+def _threads_fit(target: Target, block: Ints) -> Bools:
+    fits = (block.prod(axis=1) <= target.max_threads_per_block) & (block <= np.array(target.max_block_dim)).all(axis=1)
+    return np.asarray(fits, bool)
+
+
+def _rounded(costs: Floats) -> Floats:
+    """Round to significant digits, so that the order of costs does not depend on the order of summation."""
+    magnitude = np.floor(np.log10(np.maximum(costs, 1e-300)))
+    scale = 10.0 ** (SIGNIFICANT_DIGITS - 1 - magnitude)
+    rounded: Floats = np.round(costs * scale) / scale
+    return np.where(costs > 0, rounded, 0.0)

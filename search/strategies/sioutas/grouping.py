@@ -1,0 +1,60 @@
+"""Greedy grouping (section 4.2): merge a producer's group into its only consumer's while that lowers the cost."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from autosched.search.strategies.sioutas.deadline import Deadline
+from autosched.search.strategies.sioutas.group_cost import GroupPricer
+from autosched.search.strategies.sioutas.partition import Partition, Roots, can_be_member
+
+
+@dataclass
+class Grouper:
+    """Merges the groups of a partition.
+
+    Args:
+        pricer: Costs of groups.
+        partition: The groups, which it changes.
+        deadline: When to stop.
+        considered: Counts of what was looked at, by kind.
+    """
+
+    pricer: GroupPricer
+    partition: Partition
+    deadline: Deadline
+    considered: Counter[str]
+
+    def run(self) -> None:
+        """Merge, each time the pair that saves most, until no merge makes the sum of costs less."""
+        movable = [f.name for f in self.partition.bound.funcs.values() if can_be_member(f)]
+        while not self.deadline.passed():
+            best, target, most = "", None, 0.0
+            for name in movable:
+                readers = self.partition.reading_groups(name)
+                if name in self.partition.home or name in self.partition.inlined or len(readers) != 1:
+                    continue
+                saving = self._saving(name, readers[0])
+                if saving > most:
+                    best, target, most = name, readers[0], saving
+            if target is None:
+                return
+            self.partition.merge(best, target)
+
+    def _saving(self, func: str, group: Roots) -> float:
+        """Return by how much merging a Func's groups into the one that reads it lowers the sum of costs."""
+        self.considered["merge"] += 1
+        alone = self.pricer.price(self.partition.structure(group, ())).rules
+        members = self.partition.merged_members(func, group)
+        after = self.pricer.price(self.partition.structure(group, members), rules=alone).cost
+        before = self.cost(group) + sum(self.cost(g) for g in self.partition.root_groups_of(func))
+        return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
+
+    def cost(self, group: Roots) -> float:
+        """Return the cost of a group: at its best tiling of those as good for the device as its output alone has."""
+        alone = self.pricer.price(self.partition.structure(group, ()))
+        if not self.partition.members[group]:
+            return alone.cost
+        return self.pricer.price(self.partition.structure(group), rules=alone.rules).cost

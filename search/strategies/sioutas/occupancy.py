@@ -1,0 +1,58 @@
+"""Occupancy, active threads and active multiprocessors of a stage (`estimate_occupancy`, section 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.featurize.regions.occupancy import resident_blocks
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GroupOccupancy:
+    """How busy a stage keeps the device; arrays have a row for each candidate.
+
+    Attributes:
+        occupancy: ``float64[N]``, active warps over the most a multiprocessor can hold, in [0, 1].
+        active_threads: ``int64[N]``, threads active on a multiprocessor.
+        active_multiprocessors: ``int64[N]``, multiprocessors that have a block.
+    """
+
+    occupancy: Floats
+    active_threads: Ints
+    active_multiprocessors: Ints
+
+
+def registers_per_thread(target: Target) -> int:
+    """Return the registers a thread is taken to need: min(MAX_REGS_PER_THREAD, TOTAL_REGS_PER_SM / N_threads).
+
+    N_threads is read as the threads of a full multiprocessor, which gives the 64 registers of the paper's example
+    (65536 registers, 1024 threads).
+    """
+    return min(target.max_registers_per_thread, target.registers_per_sm // target.max_threads_per_sm)
+
+
+def estimate_occupancy(target: Target, threads: Ints, shared_bytes: Ints, blocks: Ints) -> GroupOccupancy:
+    """Return how busy a stage keeps the device, as NVIDIA's occupancy calculator does.
+
+    Args:
+        target: Device limits.
+        threads: ``int64[N]``, threads of a block that compute the stage.
+        shared_bytes: ``int64[N]``, shared memory of a block.
+        blocks: ``int64[N]``, blocks of the grid.
+    """
+    warps = -(-threads // target.warp_size)
+    registers = np.full(len(threads), registers_per_thread(target), np.int64)
+    resident = resident_blocks(target, warps, shared_bytes, registers)
+    active_warps = np.minimum(resident * warps, target.max_warps_per_sm)
+    return GroupOccupancy(
+        active_warps / target.max_warps_per_sm,
+        resident * threads,
+        np.where(resident > 0, np.minimum(blocks, target.multiprocessors), 0),
+    )

@@ -1,0 +1,199 @@
+"""Sioutas' scheduler as a strategy: inline, group, tile, nest (section 4, Figure 5)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.mainloop_step import with_one_step
+from autosched.featurize.featurizer import Featurizer
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.types import Kernel, Schedule
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.evaluator import Counts
+from autosched.search.space.row_scans import seconds_of_all_steps
+from autosched.search.strategies.compute_root import root_kernels, schedule_roots
+from autosched.search.strategies.sioutas.deadline import Deadline
+from autosched.search.strategies.sioutas.fusion import NestedFusion, is_severe
+from autosched.search.strategies.sioutas.group_cost import GroupPricer
+from autosched.search.strategies.sioutas.grouping import Grouper
+from autosched.search.strategies.sioutas.inlining import Inliner
+from autosched.search.strategies.sioutas.partition import Partition, Roots
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.search.results import SearchResult
+
+Ints = NDArray[np.int64]
+Mode = Literal["nested", "overlapped", "none"]
+
+MOST_TRIED = 8
+"""Tilings of a group that are checked, the cheapest first, before it is split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sioutas:
+    """The scheduler of Sioutas et al. 2020 in one of the three modes of its evaluation (section 5.1).
+
+    Attributes:
+        mode: ``none`` tiles every stage that is not inlined in a kernel of its own, ``overlapped`` also groups stages
+            by overlapped tiles in shared memory, ``nested`` also moves members of groups with severe needs into the
+            threads of their consumers.
+    """
+
+    mode: Mode = "nested"
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return the one schedule this strategy has; see `autosched.search.strategies.protocol.Strategy.search`.
+
+        The decisions follow the paper's own cost; ``cost`` only predicts the time of the result.
+        """
+        from autosched.search.results import RankedSchedule, SearchResult  # that module lists this strategy
+
+        started = time.perf_counter()
+        deadline = Deadline(None if seconds is None else started + seconds)
+        run = _Run(bound, target, self.mode, deadline)
+        schedule = run.schedule()
+        predicted = run.predicted(cost or analytical_model(target))
+        elapsed = time.perf_counter() - started
+        return SearchResult(
+            (RankedSchedule(schedule, predicted),), run.counts, elapsed, deadline.cut_short, "; ".join(run.notes)
+        )
+
+    def schedule(self, bound: BoundPipeline, target: Target, *, seconds: float | None = None) -> Schedule:
+        """Return the schedule alone, whose time nobody predicts.
+
+        Args:
+            bound: The pipeline.
+            target: Device limits.
+            seconds: Time budget, or None.
+        """
+        deadline = Deadline(None if seconds is None else time.perf_counter() + seconds)
+        return _Run(bound, target, self.mode, deadline).schedule()
+
+
+@dataclass
+class _Run:
+    """One search."""
+
+    bound: BoundPipeline
+    target: Target
+    mode: Mode
+    deadline: Deadline
+    counts: Counts = field(default_factory=Counts)
+    notes: list[str] = field(default_factory=list)
+    featurizer: Featurizer = field(init=False)
+    pricer: GroupPricer = field(init=False)
+    _tiled_by: list[tuple[KernelSketch, Ints] | None] = field(init=False, default_factory=list)
+    """What kernels of the schedule look like; None where one has the baseline's tile, or none is of ours."""
+
+    def __post_init__(self) -> None:
+        self.bound = with_one_step(self.bound)
+        self.featurizer = Featurizer(self.bound, self.target)
+        self.pricer = GroupPricer(self.bound, self.target)
+
+    def schedule(self) -> Schedule:
+        """Return a legal schedule."""
+        considered: Counter[str] = self.counts.considered
+        started = time.perf_counter()
+        inlined = Inliner(self.pricer, self.deadline, considered).run()
+        partition = Partition(self.bound, inlined)
+        grouped = time.perf_counter()
+        self.counts.seconds["inlining"] += grouped - started
+        if self.mode != "none":
+            Grouper(self.pricer, partition, self.deadline, considered).run()
+        tiled = time.perf_counter()
+        self.counts.seconds["grouping"] += tiled - grouped
+        order = {name: k for k, name in enumerate(self.bound.funcs)}
+        kernels: list[Kernel] = []
+        queue = sorted(partition.members, key=lambda g: (order[g[0].func], g[0].number))
+        while queue:
+            group = queue.pop()
+            found = self._tiled(partition, group)
+            if found is None:
+                queue += [group, *partition.split(group)]
+                continue
+            kernels.append(found[0])
+            self._tiled_by.append(found[1])
+        self.counts.seconds["tiling"] += time.perf_counter() - tiled
+        kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
+        schedule = Schedule.for_pipeline(self.bound, kernels)
+        illegal = violations(self.bound, schedule, self.target)
+        if illegal:
+            self.notes.append(f"the result was illegal ({illegal[0]}); this is the baseline schedule")
+            self._tiled_by = [None]
+            return schedule_roots(self.bound, self.target)
+        if self.deadline.cut_short:
+            self.notes.append("the time budget ended before all merges and tile sizes were tried")
+        return schedule
+
+    def predicted(self, cost: CostModel) -> float:
+        """Return the seconds that a model predicts for the schedule; NaN where it cannot tell those of a kernel."""
+        described = [found for found in self._tiled_by if found is not None]
+        models = [self.featurizer.model(structure) for structure, _ in described]
+        if len(described) < len(self._tiled_by) or any(model.overflow for model in models):
+            return float("nan")
+        if not models:
+            return 0.0
+        found = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
+        return float(sum(seconds_of_all_steps(cost, found, self.target).tolist()))
+
+    def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[KernelSketch, Ints] | None] | None:
+        """Return the kernel of a group with what it looks like; None if the group has to be split."""
+        structure = partition.structure(group)
+        rows = self._tilings(structure, partition.structure(group, ()))
+        why = "no tiling fits the device"
+        for params, shared_bytes, threads in rows:
+            kernel = build_kernel(self.featurizer.model(structure), params)
+            illegal = kernel_violations(self.bound, kernel, self.target)
+            if not illegal:
+                if self.mode == "nested" and structure.spots and is_severe(self.target, shared_bytes, threads):
+                    return self._nested(structure, params)
+                return kernel, (structure, params)
+            why = illegal[0]
+            self.counts.pruned[f"illegal in the end: {why}"] += 1
+        name = str(group[0])
+        if structure.spots:
+            self.notes.append(f"the group of {name} was split: {why}")
+            return None
+        self.notes.append(f"{name} has the baseline's tile: {why}")
+        func = self.bound.rewritten.funcs[group[0].func]
+        baseline = root_kernels(self.bound.rewritten, func, self.target, set(partition.inlined))
+        wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
+        return wanted, None
+
+    def _tilings(self, structure: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
+        """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
+        rules = self.pricer.price(alone).rules if structure.spots else None
+        found = [self.pricer.price(structure, rules=rules)]
+        if not self.deadline.passed():
+            found.insert(0, self.pricer.price(structure, final=True))
+        rows: list[tuple[Ints, int, int]] = []
+        for priced in found:
+            self.counts.considered["tile"] += priced.considered
+            self.counts.kernels += len(priced.params)
+            self.counts.pruned.update(dict(priced.pruned))
+            triples = zip(priced.params, priced.shared_bytes.tolist(), priced.threads.tolist(), strict=True)
+            rows += [t for _, t in zip(range(MOST_TRIED), triples, strict=False)]
+        return rows
+
+    def _nested(self, structure: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
+        """Return a group after nested fusion, with what it looks like."""
+        nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(structure, params)
+        self.counts.considered["nest"] += len(structure.spots)
+        if kept:
+            self.counts.pruned["no legal place inside a thread"] += len(kept)
+        return build_kernel(self.featurizer.model(nested), fewer), (nested, fewer)

@@ -1,0 +1,4 @@
+"""The autotuning loop: batches of candidates, their times, and retraining of the cost model.
+
+Begin with `run` and `loop`.
+"""
