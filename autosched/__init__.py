@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import autosched.schedule  # noqa: F401  # made callable below
+from autosched._version import __version__ as __version__
+from autosched.deprecation import RenamedModules
 from autosched.errors import (
     AutoschedError,
     BoundsError,
@@ -72,19 +74,19 @@ from autosched.lang.functions import (
 )
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom, argmax, argmin, maximum, minimum, prod, sum
+from autosched.renamed_modules import MODULES, NAMES
 
 if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline, autotune, load_schedule, schedule
+    from autosched.api import autotune, load_schedule, schedule
     from autosched.export import Exported
     from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
     from autosched.runtime.backends.executable import KernelInfo
     from autosched.runtime.benchmark import Benchmark
     from autosched.runtime.call.compiled import CompiledPipeline
+    from autosched.scheduled_pipeline import ScheduledPipeline
     from autosched.target import Target, get_target
     from autosched.torch_custom_op import torch_operator
-
-__version__ = "0.1.0"
 
 _LAZY = {
     "Benchmark": "autosched.runtime.benchmark",
@@ -92,7 +94,7 @@ _LAZY = {
     "Exported": "autosched.export",
     "JitFunction": "autosched.jit_function",
     "KernelInfo": "autosched.runtime.backends.executable",
-    "ScheduledPipeline": "autosched.api",
+    "ScheduledPipeline": "autosched.scheduled_pipeline",
     "Target": "autosched.target",
     "autotune": "autosched.api",
     "get_target": "autosched.target",
@@ -200,6 +202,7 @@ class _CallableModule(ModuleType):
 
 
 sys.modules["autosched.schedule"].__class__ = _CallableModule
+sys.meta_path.append(RenamedModules(MODULES, NAMES))
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from autosched import __version__
+from autosched._version import __version__
 from autosched.commands.apps import apps
 from autosched.commands.bench import bench
 from autosched.commands.cache import cache

@@ -11,7 +11,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from autosched.api import ScheduledPipeline
 from autosched.errors import DSLError, InputError
 from autosched.kernel_cache import CacheInfo, CompileOptions, Invocation, KernelCache, check_options
 from autosched.lang.dtypes import DType, as_dtype, bool_, float32, int32, int64
@@ -21,6 +20,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.call.frameworks import device_of
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from autosched.analysis.specialise import specialised_params
-from autosched.api import ScheduledPipeline, schedule
+from autosched.api import schedule
 from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.buffers import as_device_array, as_host_array
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.call.frameworks import ArrayDevice
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
 
 _SCHEDULE_OPTIONS = tuple(

@@ -26,12 +26,12 @@ from bench_search import ABLATION, SETTINGS
 from compare_strategies import timed
 
 from autosched.analysis.bind import bind
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
 from autosched.measure.simulated.version import simulated_source
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
 from autosched.target import Target, get_target

@@ -6,9 +6,9 @@
 Of each pipeline among the labels the schedule that a model ranks best, if it is another one, is compared with the
 baseline, `roots`. The last column is what it gains on average over these pipelines to take the best ranked one only
 where it is predicted to be that many times as fast as `roots` at least, and `roots` elsewhere: what
-`SearchSettings.baseline` does in a search. With several files of weights each pipeline is judged by the first that held
-it out; by the first of all where none did, which is right for labels that came after the weights. It says how many
-these are.
+`SearchSettings.baseline_tolerance` does in a search. With several files of weights each pipeline is judged by the first
+that held it out; by the first of all where none did, which is right for labels that came after the weights. It says how
+many these are.
 """
 
 from __future__ import annotations

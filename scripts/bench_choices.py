@@ -79,7 +79,7 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
         return any((set(s.sources) - {s.func}) & bound.funcs.keys() for s in sums)
     if choice in ("all", "mending"):
         return True
-    return len(fusion_rewrites(bound, target, SearchSettings(splits=False, joins=True))) > 1
+    return len(fusion_rewrites(bound, target, SearchSettings(rfactor=False, horizontal_fusion=True))) > 1
 
 
 def searched(

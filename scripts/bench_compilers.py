@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.runtime.compile.host_compiler import find_compiler
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.search.tune.cost_models import cost_model
 from autosched.target import get_target

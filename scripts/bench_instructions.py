@@ -71,7 +71,7 @@ def scheduled(name: str, options: argparse.Namespace) -> tuple[BoundPipeline, Pr
     else:
         strategy = STRATEGIES[options.strategy]
         if options.copies is not None:
-            strategy = Beam(SearchSettings(copies=options.copies))
+            strategy = Beam(SearchSettings(cache_read_tolerance=options.copies))
         schedule = strategy.search(bound, get_target(options.target), seconds=options.seconds).best
     program = lower(bound, schedule, vectors=not options.scalar)
     return bound, program, {p.name: params.get(p.name, p.default) for p in bound.scalars}

@@ -72,7 +72,7 @@ def best_without(name: str, target: Target, seconds: float | None) -> tuple[Kern
     pipeline, params = app.configure({})
     found = []
     for view in rfactor_rewrites(bind(pipeline, app.shapes(), params), target):
-        evaluator = KernelEvaluator(view, target, AnalyticalModel(target), SearchSettings(copies=0.0))
+        evaluator = KernelEvaluator(view, target, AnalyticalModel(target), SearchSettings(cache_read_tolerance=0.0))
         deadline = None if seconds is None else time.perf_counter() + seconds
         search = BeamSearch(evaluator, np.random.default_rng(0), deadline)
         legal = next(legal_schedules(evaluator, search.run()), None)

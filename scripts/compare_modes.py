@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autosched.api import ScheduledPipeline, autotune, schedule
+from autosched.api import autotune, schedule
 from autosched.apps import App, get_app
 from autosched.commands.show import format_time
 from autosched.errors import AutoschedError
@@ -30,6 +30,7 @@ from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target, get_target
 
 MODES = ("roots", "one-shot", "top-5", "autotune")

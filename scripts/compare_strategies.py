@@ -28,13 +28,13 @@ import numpy as np
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.apps.tolerance import Tolerance
 from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.strategies.protocol import STRATEGIES

@@ -17,7 +17,6 @@ from rate_fit import Sample
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.c import ENTRY, print_c
 from autosched.featurize.featurizer import Featurizer
@@ -32,6 +31,7 @@ from autosched.runtime.compile.host_compiler import compile_shared_library
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.search.strategies.protocol import STRATEGIES

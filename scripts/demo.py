@@ -93,7 +93,7 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
     expected = autosched.interpret(pipeline, {"input": image})["output"]
     interpreter_s = time.perf_counter() - started
     agrees = np.array_equal(output, expected)
-    origin = scheduled.origin
+    origin = scheduled.provenance
     assert origin is not None
     result = Result(
         name, len(scheduled.bound.funcs), kernels, schedule_s, origin.predicted_s, origin.model, nvrtc_s, run_s,

@@ -27,7 +27,6 @@ from typing import Any
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.apps import App, get_app
 from autosched.errors import AutoschedError
 from autosched.measure.simulated import simulate
@@ -35,6 +34,7 @@ from autosched.measure.simulated.version import simulated_source
 from autosched.model.predict.learned import LearnedModel, load_model
 from autosched.model.train.train_run import WEIGHTS_FILE
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import RankedSchedule

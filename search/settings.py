@@ -5,19 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from autosched.deprecation import renamed_fields
 from autosched.errors import InputError
 
 Sampling = Literal["hierarchical", "exhaustive"]
 Atomics = Literal["none", "exact", "all"]
 
+SAMPLES = 80
+"""Schedules that are drawn in the paper."""
 
+
+@renamed_fields(
+    copies="cache_read_tolerance", stores="materialise", splits="rfactor", shuffles="warp_reductions",
+    joins="horizontal_fusion", streams="mainloops", slides="sliding_windows", each_term="per_reduction_step",
+    baseline="baseline_tolerance", serial="thread_tile_sizes", odd_serial="odd_thread_tile_sizes",
+)  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     """Settings of the beam search and of the pruning rules.
 
     The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``copies``, ``stores``, ``splits``, ``atomics``, ``shuffles``, ``streams``, ``slides``
-    and ``baseline``, which are ours: `PAPER` is without.
+    ``refine``, ``refine_beam``, ``cache_read_tolerance``, ``materialise``, ``rfactor``, ``atomics``,
+    ``warp_reductions``, ``mainloops``, ``sliding_windows`` and ``baseline_tolerance``, which are ours: `PAPER` is
+    without.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is a greedy search.
@@ -28,36 +38,36 @@ class SearchSettings:
         refine: Rounds at most of the search around the best states (`autosched.search.refine.large_neighbourhood`); 0
             for none.
         refine_beam: States expanded at each decision of these.
-        copies: How many times as long a kernel may be predicted to take with copies of sources in shared memory for
-            them to be made (`autosched.search.refine.cache_reads`, after the refinement, for GPUs); 0 for none. Where
-            it takes longer, a larger share of its transactions must be saved than that costs. The default lies within
-            what predictions of two such kernels are wrong by (docs/search.md).
-        stores: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store them
-            for the others (`autosched.search.refine.materialise`, after the refinement, for GPUs).
-        splits: Whether reductions that leave most of the device idle are tried in pieces
+        cache_read_tolerance: How many times as long a kernel may be predicted to take with copies of sources in shared
+            memory for them to be made (`autosched.search.refine.cache_reads`, after the refinement, for GPUs); 0 for
+            none. Where it takes longer, a larger share of its transactions must be saved than that costs. The default
+            lies within what predictions of two such kernels are wrong by (docs/search.md).
+        materialise: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store
+            them for the others (`autosched.search.refine.materialise`, after the refinement, for GPUs).
+        rfactor: Whether reductions that leave most of the device idle are tried in pieces
             (`autosched.search.rewrites.rfactor`).
         atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
             (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
             among them, which then round differently from run to run.
-        shuffles: Whether lanes of a warp are tried that share the terms of reductions with few points
+        warp_reductions: Whether lanes of a warp are tried that share the terms of reductions with few points
             (`autosched.search.rewrites.warp_reductions`, for GPUs).
-        joins: Whether outputs that read the same are tried in one kernel
+        horizontal_fusion: Whether outputs that read the same are tried in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, for GPUs). Whether that pays depends on registers, of which
             models know little: it is for those who ask the compiler.
-        streams: Whether reductions are tried in steps that stage their terms in shared memory
+        mainloops: Whether reductions are tried in steps that stage their terms in shared memory
             (`autosched.search.refine.mainloop`, for the schedules that a search has found, for GPUs).
-        each_term: Whether threads may compute a Func once for each term of a reduction, for all of their points that
-            read it (a Func that is the same for all terms is computed outside the reduction).
-        slides: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along it
-            (`autosched.search.refine.sliding_window`, for the best schedules that a search has found, for GPUs, where
-            ``locations`` have ``block``).
-        baseline: How many times as long as the best schedule the baseline, or Sioutas', may be predicted to take on a
-            CPU to be preferred (`autosched.search.strategies.prefer_baseline`); with 1 they compete like any other,
-            with 0 they do not.
+        per_reduction_step: Whether threads may compute a Func once for each term of a reduction, for all of their
+            points that read it (a Func that is the same for all terms is computed outside the reduction).
+        sliding_windows: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along
+            it (`autosched.search.refine.sliding_window`, for the best schedules that a search has found, for GPUs,
+            where ``locations`` have ``block``).
+        baseline_tolerance: How many times as long as the best schedule the baseline, or Sioutas', may be predicted to
+            take on a CPU to be preferred (`autosched.search.strategies.prefer_baseline`); with 1 they compete like any
+            other, with 0 they do not.
         dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
         locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
-        serial: Points of a thread that are tried in each dimension (section 6.1).
-        odd_serial: Odd ones, tried where they make the thread extent a multiple of a warp.
+        thread_tile_sizes: Points of a thread that are tried in each dimension (section 6.1).
+        odd_thread_tile_sizes: Odd ones, tried where they make the thread extent a multiple of a warp.
         vector_threads: Threads in x that are tried (section 6.2).
         other_threads: Threads that are tried in the other dimensions.
         max_serial_points: Points of a thread in all; more are not unrolled.
@@ -76,20 +86,20 @@ class SearchSettings:
     phases: int = 2
     refine: int = 1
     refine_beam: int = 4
-    copies: float = 1.06
-    stores: bool = True
-    splits: bool = True
+    cache_read_tolerance: float = 1.06
+    materialise: bool = True
+    rfactor: bool = True
     atomics: Atomics = "exact"
-    shuffles: bool = True
-    joins: bool = False
-    streams: bool = True
-    each_term: bool = True
-    slides: bool = True
-    baseline: float = 1.0
+    warp_reductions: bool = True
+    horizontal_fusion: bool = False
+    mainloops: bool = True
+    per_reduction_step: bool = True
+    sliding_windows: bool = True
+    baseline_tolerance: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
-    serial: tuple[int, ...] = (1, 2, 4, 8)
-    odd_serial: tuple[int, ...] = (3, 5, 7)
+    thread_tile_sizes: tuple[int, ...] = (1, 2, 4, 8)
+    odd_thread_tile_sizes: tuple[int, ...] = (3, 5, 7)
     vector_threads: tuple[int, ...] = (16, 32, 64)
     other_threads: tuple[int, ...] = (1, 2, 4, 8, 16)
     max_serial_points: int = 16
@@ -111,10 +121,10 @@ class SearchSettings:
             )
         if self.atomics not in get_args(Atomics):
             raise InputError(f"atomics is {self.atomics!r}: choose {', '.join(get_args(Atomics))}")
-        if self.copies < 0:
-            raise InputError(f"copies is {self.copies}: give 0, or a factor such as 1.06")
-        if self.baseline < 0:
-            raise InputError(f"baseline is {self.baseline}: give 0, or a factor such as 1")
+        if self.cache_read_tolerance < 0:
+            raise InputError(f"cache_read_tolerance is {self.cache_read_tolerance}: give 0, or a factor such as 1.06")
+        if self.baseline_tolerance < 0:
+            raise InputError(f"baseline_tolerance is {self.baseline_tolerance}: give 0, or a factor such as 1")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
         unknown = set(self.locations) - {"inline", "block", "thread"}
@@ -123,13 +133,31 @@ class SearchSettings:
 
 
 PAPER = SearchSettings(
-    refine=0, copies=0.0, stores=False, splits=False, atomics="none", shuffles=False, streams=False, slides=False,
-    baseline=0.0,
-)  # fmt: skip
+    refine=0,
+    cache_read_tolerance=0.0,
+    materialise=False,
+    rfactor=False,
+    atomics="none",
+    warp_reductions=False,
+    mainloops=False,
+    sliding_windows=False,
+    baseline_tolerance=0.0,
+)
 """Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
 
 GREEDY = SearchSettings(
-    beam_size=1, passes=1, dropout=0.01, freeze=False, refine=0, copies=0.0, stores=False, splits=False,
-    atomics="none", shuffles=False, streams=False, slides=False, baseline=0.0,
-)  # fmt: skip
+    beam_size=1,
+    passes=1,
+    dropout=0.01,
+    freeze=False,
+    refine=0,
+    cache_read_tolerance=0.0,
+    materialise=False,
+    rfactor=False,
+    atomics="none",
+    warp_reductions=False,
+    mainloops=False,
+    sliding_windows=False,
+    baseline_tolerance=0.0,
+)
 """One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""

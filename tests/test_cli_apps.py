@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import autosched
-from autosched.api import ScheduledPipeline
 from autosched.apps import App, get_app, load_apps
 from autosched.cli import main
 from autosched.errors import InputError
 from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.compile.nvrtc import have_nvrtc
+from autosched.scheduled_pipeline import ScheduledPipeline
 
 BACKENDS = ["interpreter", "emulator", "cpu"]
 

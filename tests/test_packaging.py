@@ -68,5 +68,5 @@ def test_extras_are_pinned() -> None:
 
 
 def test_version_is_stated_once() -> None:
-    init = (ROOT / "autosched" / "__init__.py").read_text()
+    init = (ROOT / "autosched" / "_version.py").read_text()
     assert f'__version__ = "{PROJECT["project"]["version"]}"' in init

@@ -14,6 +14,7 @@ from autosched.analysis.expressions.expression_graph import ExpressionGraph, exp
 from autosched.analysis.identifiers import identifiers, reserved_names
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
+from autosched.deprecation import renamed_attributes
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Expr, Load, Param, Scalar, walk
 from autosched.lang.pipeline import Pipeline
@@ -227,6 +228,11 @@ class HorizontalFusion:
     funcs: tuple[str, ...]
 
 
+@renamed_attributes(
+    splits="rfactors", unsplit="before_rfactor", joins="fusions", unjoined="before_fusion", lanes="lane_loops",
+    unshared="before_lane_loops", held="register_blocked", users="consumers", original="root_pipeline",
+    computed="rewritten", returned="output_components",
+)  # fmt: skip
 @dataclass(frozen=True)
 class BoundPipeline:
     """A pipeline with concrete shapes and specialised parameters.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autosched.api import ScheduledPipeline, schedule
+from autosched.api import schedule
 from autosched.apps import App
 from autosched.apps.agreement import disagreement
 from autosched.commands.files import Array
@@ -19,6 +19,7 @@ from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.compile.nvrtc import have_nvrtc
+from autosched.scheduled_pipeline import ScheduledPipeline
 
 STRATEGY = "roots"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from autosched.api import ScheduledPipeline
 from autosched.commands.show import format_time, print_table
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.explain import KernelReport, explain
 
 
 def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
     """Return what is known of the search as plain data, or None for a schedule that was not searched for."""
-    found = scheduled.found
+    found = scheduled.search_result
     if found is None:
         return None
     c = found.counts
@@ -37,7 +37,7 @@ def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
 
 def print_explanation(scheduled: ScheduledPipeline) -> None:
     """Print what a search did and how its best schedule is predicted to spend its time."""
-    found = scheduled.found
+    found = scheduled.search_result
     if found is None:
         click.echo("nothing was searched for, so there is nothing to explain: --no-reuse searches again")
         return

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from autosched.api import ScheduledPipeline, load_schedule
+from autosched.api import load_schedule
 from autosched.api import schedule as find_schedule
 from autosched.commands.options import PATH, SECONDS, Pairs, json_option, problem_options
 from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.protocol import STRATEGIES
 
 

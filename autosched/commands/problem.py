@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosched.api import ScheduledPipeline, load_schedule, schedule
+from autosched.api import load_schedule, schedule
 from autosched.apps import App, get_app
 from autosched.apps.app import Setting
 from autosched.commands.files import Array, read_arrays
@@ -19,6 +19,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.one_shot import ONE_SHOT
 from autosched.search.tune.provenance import TUNED
 from autosched.search.tune.schedule_cache import find_tuned
@@ -132,7 +133,7 @@ def _found(problem: CommandProblem, target: Target, strategy: str | None) -> Sch
     return (
         baseline
         if tuned is None
-        else ScheduledPipeline(baseline.bound, tuned[0], target, problem.params, origin=tuned[1], trials=tuned[2])
+        else ScheduledPipeline(baseline.bound, tuned[0], target, problem.params, provenance=tuned[1], trials=tuned[2])
     )
 
 
@@ -148,5 +149,5 @@ def origin_text(scheduled: ScheduledPipeline, schedule_file: Path | None) -> str
     """Return where a schedule comes from, for people."""
     if schedule_file is not None:
         return f"as in {schedule_file}"
-    how = TUNED if scheduled.origin is not None and scheduled.origin.how == TUNED else "scheduled"
+    how = TUNED if scheduled.provenance is not None and scheduled.provenance.how == TUNED else "scheduled"
     return f"{how} for {scheduled.target.name}"

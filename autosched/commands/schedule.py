@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from autosched.api import ScheduledPipeline
 from autosched.api import schedule as find_schedule
 from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
@@ -18,8 +17,9 @@ from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES
-from autosched.search.tune.greedy_samples import SAMPLES
 
 MODES = ("one-shot", "top5")
 TOP_K = 5
@@ -130,7 +130,7 @@ def _as_dict(
             for k in kernels
         ],
         "loop_nest": scheduled.text(),
-        "origin": None if scheduled.origin is None else scheduled.origin.to_data(),
+        "origin": None if scheduled.provenance is None else scheduled.provenance.to_data(),
         "trials": trials_data(scheduled),
         "search": as_dict(scheduled),
         "out": None if out is None else str(out),

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from autosched.api import ScheduledPipeline
 from autosched.commands.show import format_time, print_table
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.top_k import ROOTS
 
 
 def how_text(scheduled: ScheduledPipeline) -> str:
     """Return in a few words how a schedule was found, with its predicted and measured time."""
-    origin = scheduled.origin
+    origin = scheduled.provenance
     if origin is None:
         return "from a file"
     parts = [origin.strategy + (f" of {origin.samples}" if origin.samples > 1 else "")]
@@ -29,7 +29,7 @@ def how_text(scheduled: ScheduledPipeline) -> str:
 def print_trials(scheduled: ScheduledPipeline) -> None:
     """Print predicted beside measured times of the schedules that were timed, or how to get them if some were."""
     if scheduled.trials is None:
-        if scheduled.origin is not None and scheduled.origin.measured_s is not None:
+        if scheduled.provenance is not None and scheduled.provenance.measured_s is not None:
             click.echo("the times of the schedules it was chosen from were not kept: --no-reuse measures them again")
         return
     verb = "simulated" if scheduled.trials.source.startswith("simulated") else "measured"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autosched.api import ScheduledPipeline, autotune
+from autosched.api import autotune
 from autosched.commands.ending import INTERRUPTED
 from autosched.commands.files import check_writable
 from autosched.commands.options import MOST, PATH, SECONDS, Pairs, json_option, problem_options
@@ -18,7 +18,8 @@ from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.trials import print_trials, trials_data
-from autosched.search.tune.greedy_samples import SAMPLES
+from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.settings import SAMPLES
 
 if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import Tuned

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autosched.export.c_source import c_source
 from autosched.export.cuda_source import cuda_source, print_kernels, without_needless_spills
@@ -17,9 +16,7 @@ from autosched.export.names import function_name
 from autosched.export.project import cmake_lists, example, readme
 from autosched.runtime.backends.cuda import alignments
 from autosched.schedule.io.serialise import to_json
-
-if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline
+from autosched.scheduled_protocol import Scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Exported:
 
 
 def export(
-    scheduled: ScheduledPipeline,
+    scheduled: Scheduled,
     directory: str | os.PathLike[str],
     *,
     name: str | None = None,
@@ -79,7 +76,7 @@ def export(
 
 
 def _files(
-    scheduled: ScheduledPipeline, name: str, *, fast_math: bool, any_alignment: bool
+    scheduled: Scheduled, name: str, *, fast_math: bool, any_alignment: bool
 ) -> tuple[Interface, Mapping[str, str]]:
     """Return the interface of an export and the text of each of its files."""
     program, target = scheduled.program, scheduled.target

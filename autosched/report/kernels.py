@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autosched.errors import InputError
 from autosched.report.bars_svg import LIMIT, MEASURED, PREDICTED, Bar, bars_svg
@@ -20,9 +19,7 @@ from autosched.report.svg import markup
 from autosched.runtime.backends.executable import KernelInfo
 from autosched.schedule.io.text import kernel_text
 from autosched.schedule.types import Kernel
-
-if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline
+from autosched.scheduled_protocol import Scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class KernelFacts:
 
 
 def kernel_facts(
-    scheduled: ScheduledPipeline, prediction: Prediction, resources: Resources, measured: Measured | None
+    scheduled: Scheduled, prediction: Prediction, resources: Resources, measured: Measured | None
 ) -> list[KernelFacts]:
     """Return what is known of every kernel, in launch order.
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 from autosched.commands.show import shape_text
 from autosched.report.graph_svg import graph_svg
 from autosched.report.searched import how_found
 from autosched.report.svg import markup
-
-if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline
+from autosched.scheduled_protocol import Scheduled
 
 BOX = "background: #fff; color: #1b1b1b; padding: 0.5em; max-width: 100%"
 SCROLLED = "overflow: auto; max-height: 40em"
 
 
-def notebook_html(scheduled: ScheduledPipeline) -> str:
+def notebook_html(scheduled: Scheduled) -> str:
     """Return a fragment of HTML for notebooks; needs no template engine."""
     signature = scheduled.signature
     arrays = [

@@ -8,7 +8,7 @@ from importlib import resources as files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autosched import __version__
+from autosched._version import __version__
 from autosched.commands.files import replacing
 from autosched.errors import InputError
 from autosched.report.graph_svg import graph_svg
@@ -21,14 +21,13 @@ from autosched.report.roofline_svg import RooflinePoint, roofline_svg
 from autosched.report.searched import SearchTables, how_found
 from autosched.report.sources import macros
 from autosched.report.svg import markup
+from autosched.scheduled_protocol import Scheduled
 
 if TYPE_CHECKING:
     import jinja2
 
-    from autosched.api import ScheduledPipeline
 
-
-def report_html(scheduled: ScheduledPipeline, *, measured: Measured | None = None) -> str:
+def report_html(scheduled: Scheduled, *, measured: Measured | None = None) -> str:
     """Return a page on a scheduled pipeline that loads nothing from anywhere.
 
     The kernels of a schedule for a GPU are compiled, if NVRTC is installed and they are not in the cache yet.
@@ -42,9 +41,9 @@ def report_html(scheduled: ScheduledPipeline, *, measured: Measured | None = Non
     """
     template = _template()
     target = scheduled.target
-    origin = scheduled.origin
+    origin = scheduled.provenance
     prediction = predict(
-        scheduled.bound, scheduled.schedule, target, scheduled.found, "" if origin is None else origin.model
+        scheduled.bound, scheduled.schedule, target, scheduled.search_result, "" if origin is None else origin.model
     )
     resources = compiled_resources(scheduled)
     kernels = kernel_facts(scheduled, prediction, resources, measured)
@@ -68,7 +67,7 @@ def report_html(scheduled: ScheduledPipeline, *, measured: Measured | None = Non
         measured=measured,
         simulated=_simulated(prediction, measured),
         how_found=how_found(scheduled),
-        search=None if scheduled.found is None else SearchTables.of(scheduled.found.counts),
+        search=None if scheduled.search_result is None else SearchTables.of(scheduled.search_result.counts),
         resources=resources,
         kernels=kernels,
         has_kernel_times=measured is not None and measured.kernel_seconds is not None,
@@ -84,9 +83,7 @@ def report_html(scheduled: ScheduledPipeline, *, measured: Measured | None = Non
     )
 
 
-def write_report(
-    path: str | os.PathLike[str], scheduled: ScheduledPipeline, *, measured: Measured | None = None
-) -> None:
+def write_report(path: str | os.PathLike[str], scheduled: Scheduled, *, measured: Measured | None = None) -> None:
     """Write `report_html` to a file, which is replaced whole or not at all.
 
     Args:
@@ -101,7 +98,7 @@ def write_report(
         file.write(report_html(scheduled, measured=measured).encode())
 
 
-def _parameters(scheduled: ScheduledPipeline) -> list[str]:
+def _parameters(scheduled: Scheduled) -> list[str]:
     signature = scheduled.signature
     fixed = [f"{name} = {value} (built in)" for name, value in signature.fixed.items()]
     passed = [

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autosched.errors import CompileError
 from autosched.featurize.regions.occupancy import resident_blocks
 from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.scheduled_protocol import Scheduled
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class OccupancyRow:
     limited_by: str
 
 
-def compiled_resources(scheduled: ScheduledPipeline) -> Resources:
+def compiled_resources(scheduled: Scheduled) -> Resources:
     """Return launch configurations with what NVRTC and ptxas say; without these where they cannot be asked.
 
     Kernels that were compiled before come from the cache on disk.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autosched.report.numbers import shown_time
+from autosched.scheduled_protocol import Scheduled
 from autosched.search.evaluate.evaluator import Counts
 
-if TYPE_CHECKING:
-    from autosched.api import ScheduledPipeline
 
-
-def how_found(scheduled: ScheduledPipeline) -> str:
+def how_found(scheduled: Scheduled) -> str:
     """Return in a line how a schedule was found."""
-    origin, found = scheduled.origin, scheduled.found
+    origin, found = scheduled.provenance, scheduled.search_result
     parts = []
     if origin is not None:
         samples = f" of {origin.samples} samples" if origin.samples > 1 else ""

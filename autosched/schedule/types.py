@@ -10,14 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
-from typing import NamedTuple
+from enum import Enum, EnumMeta, IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
 from autosched.analysis.rewrites.cache_read import cached_source
+from autosched.deprecation import renamed_attributes, renamed_fields, renamed_names, warn_renamed
 
 
-class Level(IntEnum):
+class _LevelNames(EnumMeta):
+    """Old names of levels."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name != "STREAM":
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        warn_renamed("Level.STREAM", "Level.MAINLOOP", 2)
+        return cls["MAINLOOP"]
+
+
+class Level(IntEnum, metaclass=_LevelNames):
     """Compute locations, from outside in; each level has its memory.
 
     MAINLOOP is once per step of a block-uniform serial loop, in shared memory: chunks of a reduction (CUTLASS's
@@ -121,6 +132,7 @@ class TileAlignment(NamedTuple):
     remainder: int = 0
 
 
+@renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class Root:
     """A stage that spans the kernel's grid; what is not ``stored`` stays in the registers of its thread."""
@@ -129,6 +141,7 @@ class Root:
     materialised: bool = True
 
 
+@renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class FusedProducer:
     """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
@@ -161,6 +174,11 @@ class Inlined:
     calls: int
 
 
+@renamed_attributes(
+    members="fused", stored="materialised", staged="cache_reads", stream="mainloop_at", walked="mainloops",
+    slides="is_sliding_window", ahead="double_buffered", loaded_ahead="with_double_buffering",
+    copied_asynchronously="with_async_copies", in_terms="is_per_reduction_step",
+)  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """Everything one kernel computes."""
@@ -251,6 +269,7 @@ class Kernel:
         return member.at.level is Level.THREAD and any(p.kind is LoopKind.REDUCTION for p in around)
 
 
+@renamed_attributes(splits="rfactors", joins="fusions", stored="materialised", computed="levels")
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
@@ -291,3 +310,7 @@ class Schedule:
             for r in k.roots:
                 levels[r.tiling.stage.func] = Level.ROOT if r.materialised else Level.THREAD
         return levels
+
+
+if not TYPE_CHECKING:  # or mypy takes any name to be there
+    __getattr__ = renamed_names(__name__, {"At": "ComputeAt", "Member": "FusedProducer", "Aligned": "TileAlignment"})

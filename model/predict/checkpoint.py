@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from autosched import __version__
+from autosched._version import __version__
 from autosched.errors import InputError, shortened
 from autosched.featurize import schema
 from autosched.model.architecture.ensemble import Network, network_of

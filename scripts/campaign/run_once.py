@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from autosched.api import ScheduledPipeline
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.backends.executable import as_backend
 from autosched.runtime.call.signature import output_specs
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target, get_target
 from campaign.suite import junk
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import AutoschedError
 from autosched.measure.job import Job
@@ -20,6 +19,7 @@ from autosched.measure.problem import Problem
 from autosched.reference import interpret
 from autosched.runtime.call.signature import ArraySpec, output_specs
 from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from campaign.context import Context, Outcome

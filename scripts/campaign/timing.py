@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from autosched.api import ScheduledPipeline
 from autosched.errors import AutoschedError
 from autosched.measure.backend import Backend
 from autosched.measure.backends.cpu import CpuBackend
@@ -20,6 +19,7 @@ from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.call.signature import output_specs
 from autosched.runtime.timing.statistics import StopRule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
 from campaign.ceilings import floor_seconds, gpu_ceilings, host_ceilings
 from campaign.clock import EventClock, HostClock, timed

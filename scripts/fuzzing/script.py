@@ -32,7 +32,7 @@ from numpy import inf, nan
 
 from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.rfactor import with_splits
-from autosched.api import ScheduledPipeline
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.io.serialise import from_json"""
 

@@ -99,9 +99,9 @@ class BeamSearch:
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
             found = sorted(refinement.run(found) + found, key=lambda state: rounded_cost(state.cost))
-            if found and s.copies and self.evaluator.target.kind == "cuda" and not self.late():
+            if found and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
                 found.insert(0, refinement.with_cache_reads(found[0]))
-            if found and s.stores and self.evaluator.target.kind == "cuda" and not self.late():
+            if found and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
                 found.insert(0, refinement.with_materialised(found[0]))
         return found
 

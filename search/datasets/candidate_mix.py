@@ -40,7 +40,7 @@ GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0
 """One of the many different samples of a tuning round: one state, one pass, states dropped at random."""
 BEAM = SearchSettings(beam_size=8, passes=2, refine=0)
 REFINED = SearchSettings(beam_size=8, passes=2)
-VIEWS = SearchSettings(splits=True, shuffles=True, atomics="all", joins=True)
+VIEWS = SearchSettings(rfactor=True, warp_reductions=True, atomics="all", horizontal_fusion=True)
 """All ways to rewrite a pipeline."""
 
 _FAILURES = 30

@@ -90,7 +90,7 @@ class Refinement:
         Args:
             state: A legal one.
         """
-        staged = self._stager.with_cache_reads(state, self._evaluator.settings.copies)
+        staged = self._stager.with_cache_reads(state, self._evaluator.settings.cache_read_tolerance)
         return staged if staged.pieces != state.pieces and self._is_legal(staged) else state
 
     def with_materialised(self, state: State) -> State:

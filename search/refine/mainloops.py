@@ -37,8 +37,10 @@ class MainloopImprover:
             found: Legal ones, the best first.
         """
         ranked = list(found)
-        slides = self.settings.slides and "block" in self.settings.locations  # windows are Members of the block
-        for kind, wanted in ((MainloopSearch, self.settings.streams), (SlidingWindowSearch, slides)):
+        slides = (
+            self.settings.sliding_windows and "block" in self.settings.locations
+        )  # windows are Members of the block
+        for kind, wanted in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, slides)):
             if wanted:
                 ranked += list(self._improved(kind, found=ranked))
         return sorted(ranked, key=lambda r: rounded_cost(r.seconds))

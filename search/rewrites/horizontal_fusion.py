@@ -25,10 +25,10 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
     """
     if bound.rewrites or bound.lane_loops:
         return [bound]
-    views = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.splits else [bound]
-    if settings.shuffles:
+    views = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.rfactor else [bound]
+    if settings.warp_reductions:
         views += warp_reduction_rewrites(views, target)
-    joins = _joins(bound) if settings.joins and target.kind == "cuda" else ()
+    joins = _joins(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
     return [*views, fuse_outputs(bound, joins)] if joins else views
 
 

@@ -107,14 +107,14 @@ class RewriteSearch:
         started = time.perf_counter()
         self.search.deadline = deadline
         evaluator = self.search.evaluator
-        simple = simplest_within(evaluator, self.settings.baseline, deadline)
+        simple = simplest_within(evaluator, self.settings.baseline_tolerance, deadline)
         states = self.search.refined(self.states)
         legal = itertools.islice(legal_schedules(evaluator, states), count)
         walking = MainloopImprover(self.settings, self.search.late)
         ranked = walking.with_improved(
             RankedSchedule(schedule, state.cost, state, evaluator) for schedule, state in legal
         )[:count]
-        ranked = prefer_baseline(ranked, simple, count, self.settings.baseline)
+        ranked = prefer_baseline(ranked, simple, count, self.settings.baseline_tolerance)
         note = ""
         if not ranked:
             ranked = [RankedSchedule(schedule_roots(self.bound, self.target), float("nan"))]

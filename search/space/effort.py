@@ -44,9 +44,20 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
     if undecided(bound) <= MANY_KERNELS:
         return settings
     return replace(
-        settings, beam_size=1, passes=1, freeze=False, refine=0, copies=0.0, stores=False, splits=False,
-        atomics="none", shuffles=False, joins=False, streams=False, slides=False,
-    )  # fmt: skip
+        settings,
+        beam_size=1,
+        passes=1,
+        freeze=False,
+        refine=0,
+        cache_read_tolerance=0.0,
+        materialise=False,
+        rfactor=False,
+        atomics="none",
+        warp_reductions=False,
+        horizontal_fusion=False,
+        mainloops=False,
+        sliding_windows=False,
+    )
 
 
 def fewer_samples(samples: int, bound: BoundPipeline) -> int:

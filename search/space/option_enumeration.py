@@ -274,7 +274,7 @@ class OptionEnumerator:
         for structure in self.places.at_thread(piece.structure, func.name):
             spot = structure.spot(func.name)
             assert spot is not None
-            if spot.each_term and not self.settings.each_term:
+            if spot.each_term and not self.settings.per_reduction_step:
                 continue
             if not spot.in_terms and lane_sizes(self.bound, (spot.host,)):
                 continue  # terms are shared, so that nothing is computed once for all of a thread's

@@ -30,11 +30,11 @@ CPU_ROWS = 4
 
 def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
     """Return the points of a thread to try in one dimension."""
-    if extent in settings.odd_serial:
+    if extent in settings.odd_thread_tile_sizes:
         return [1, extent]
-    sizes = [s for s in settings.serial if s <= extent]
+    sizes = [s for s in settings.thread_tile_sizes if s <= extent]
     if vector and extent % warp == 0:
-        sizes += [s for s in settings.odd_serial if (extent // warp) % s == 0]
+        sizes += [s for s in settings.odd_thread_tile_sizes if (extent // warp) % s == 0]
     return sizes or [1]
 
 
@@ -153,7 +153,7 @@ def member_tilings(
             continue
         sizes = thread_sizes(n, vector=k == vector, alone=False, settings=settings, most=target.max_threads_per_block)
         if k == vector:
-            whole = (n // s for s in settings.serial if 1 < s <= longest and n % s == 0)
+            whole = (n // s for s in settings.thread_tile_sizes if 1 < s <= longest and n % s == 0)
             sizes = list(dict.fromkeys([*sizes, *whole]))
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
     table = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(extents))

@@ -23,15 +23,13 @@ from autosched.search.gc_pause import reduced_gc
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, baseline_alone
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
-from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.settings import GREEDY, SAMPLES, SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, fewer_samples, is_too_long
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.prefer_baseline import prefer_baseline, simplest_within
 from autosched.target import Target
 
-SAMPLES = 80
-"""Schedules that are drawn in the paper."""
 BEAM_SHARE = 0.7
 """Share of a time budget that the beam search may take; the greedy ones are many and short."""
 CONCURRENT_SEARCHES = 20
@@ -98,7 +96,9 @@ def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[GreedySampler]:
     """Return a sampler for each way of computing a pipeline: as it is, and rewritten where that may pay."""
-    settings = affordable(beam or SearchSettings(joins=True), bound)  # modes that draw ask the compiler what spills
+    settings = affordable(
+        beam or SearchSettings(horizontal_fusion=True), bound
+    )  # modes that draw ask the compiler what spills
     return [GreedySampler(view, target, model, settings) for view in fusion_rewrites(bound, target, settings)]
 
 
@@ -144,7 +144,7 @@ def draw_samples(
         cut_short |= was_cut
         if progress is not None:
             progress(min(number + 1, samples), samples)
-    whole, most = samplers[0].evaluator, samplers[0].beam.baseline
+    whole, most = samplers[0].evaluator, samplers[0].beam.baseline_tolerance
     simple = simplest_within(whole, most, deadline)
     for first in range(len(samplers), samples, CONCURRENT_SEARCHES):
         if deadline is not None and time.perf_counter() > deadline:

@@ -18,11 +18,12 @@ from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shippe
 from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import SearchResult
+from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, Choice, cost_model
 from autosched.search.tune.fallback import find_otherwise, warn_of_failure
-from autosched.search.tune.greedy_samples import SAMPLES, STOP_RATIO, Progress, draw_samples, samplers_of
+from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
 from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
@@ -79,8 +80,8 @@ class OneShotAnswer:
     """
 
     schedule: Schedule
-    origin: Provenance
-    found: SearchResult | None = None
+    provenance: Provenance
+    search_result: SearchResult | None = None
     trials: Trials | None = None
 
 

@@ -13,7 +13,6 @@ from autosched import Func, Input, Pipeline, RDom, ScheduleError, Var, cast, int
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
-from autosched.api import ScheduledPipeline
 from autosched.lang.dtypes import DType, as_dtype, int32, uint8
 from autosched.lang.expr import Expr
 from autosched.lang.functions import max as larger
@@ -21,6 +20,7 @@ from autosched.lang.functions import min as smaller
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import FusedProducer, Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of, histogram, inputs_of

@@ -13,13 +13,13 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.cuda import print_cuda
 from autosched.lower.program import lower
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.rewrites import rewrite_error
 from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.analysis.test_splitting import bound_of

@@ -13,11 +13,11 @@ from autosched import Func, Input, Param, Pipeline, RDom, ScheduleError, Var, ca
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
-from autosched.api import ScheduledPipeline
 from autosched.lang.rdom import maximum
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 

@@ -17,7 +17,6 @@ from campaign.drawn import DRAWN_FILE, read_drawn
 from campaign.options import Options
 from campaign.plan import chosen_steps
 
-from autosched.api import ScheduledPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.measure.backends.cuda import CudaBackend
@@ -25,6 +24,7 @@ from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.runtime.compile import nvrtc
 from autosched.runtime.compile.nvrtc import NvrtcOptions, cached_cubin, cubin_key, have_nvrtc
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
 from tests.campaign.small import options, run
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.codegen.prelude import called_scalar_functions, vector_math
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.compilers import installed_compilers

@@ -65,7 +65,7 @@ def texts(app: str, target: Target) -> Iterator[tuple[str, dict[str, str]]]:
         if target.kind == "cuda":
             kinds["cuda"] = "\n".join(print_cuda(kernel).source for kernel in program.kernels)
         kinds["c"] = print_c(program).text
-        ranked = scheduled.found.ranked if scheduled.found else ()
+        ranked = scheduled.search_result.ranked if scheduled.search_result else ()
         kinds["predicted"] = "\n".join(f"{r.seconds:.{DIGITS}g}" for r in ranked)
         yield strategy, kinds
 

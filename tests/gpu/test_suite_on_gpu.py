@@ -9,12 +9,12 @@ import autosched
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app, load_apps
 from autosched.lang.dtypes import as_dtype
 from autosched.reference import interpret
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory

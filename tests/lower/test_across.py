@@ -8,7 +8,6 @@ import pytest
 from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import float32, int32
 from autosched.lang.functions import select
@@ -17,6 +16,7 @@ from autosched.lower.program import lower
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
 from tests.schedule.across import TYPED, at_root, in_block, inputs_of, rows_of, twice
 from tests.schedule.building import block, kernel, member, root, schedule, thread

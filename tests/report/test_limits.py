@@ -19,7 +19,7 @@ x, y = Var("x"), Var("y")
 
 
 def limits(s: ScheduledPipeline) -> list[Limit]:
-    p = predict(s.bound, s.schedule, s.target, s.found)
+    p = predict(s.bound, s.schedule, s.target, s.search_result)
     return [kernel_limit(s.bound, k, q, s.target) for k, q in zip(s.schedule.kernels, p.kernels, strict=True)]
 
 

@@ -95,9 +95,9 @@ def test_without_a_compiler_the_reason_is_shown(no_compiler: None) -> None:
 
 def test_a_search_is_shown(no_compiler: None) -> None:
     s = scheduled("unsharp", strategy="beam")
-    assert s.found is not None
+    assert s.search_result is not None
     page = check_page(report_html(s), s)
-    c = s.found.counts
+    c = s.search_result.counts
     assert f"{c.kernels} kernels costed" in page.text
     for table in (c.considered, c.pruned):
         assert all(f"{name} {n}" in page.text for name, n in table.items())
@@ -157,7 +157,7 @@ def test_labels_of_a_simulated_device_are_told(no_compiler: None) -> None:
     s = scheduled("blur")
     model = load_model(WEIGHTS / "h200-simulated.safetensors", s.target)
     found = Beam(SearchSettings(refine=0)).search(s.bound, s.target, cost=model)
-    learned = ScheduledPipeline(s.bound, found.best, s.target, found=found)
+    learned = ScheduledPipeline(s.bound, found.best, s.target, search_result=found)
     text = Page(report_html(learned)).text
     assert "trained with times of a simulated device" in text and "labels simulated:H200" in text
 
@@ -263,16 +263,16 @@ def test_notebooks_are_escaped() -> None:
 
 def test_how_it_was_found() -> None:
     s = scheduled("blur", strategy="beam")
-    assert s.found is not None
-    c = s.found.counts
+    assert s.search_result is not None
+    c = s.search_result.counts
     costed = f"{c.kernels} kernels costed, {c.hit_rate:.0%} of those asked for known"
     assert re.fullmatch(rf"searched, beam, seed 0, in [\d.]+ m?s; {costed}", how_found(s))
-    cut = replace(s.found, cut_short=True, note="a note")
-    assert how_found(ScheduledPipeline(s.bound, s.schedule, s.target, found=cut)).endswith(
+    cut = replace(s.search_result, cut_short=True, note="a note")
+    assert how_found(ScheduledPipeline(s.bound, s.schedule, s.target, search_result=cut)).endswith(
         f"{costed}; cut short by its time budget; a note"
     )
     origin = Provenance(how="tuned", strategy="beam", samples=80, seed=3, took_s=2.0, note="all spill", reused=True)
-    reused = ScheduledPipeline(s.bound, s.schedule, s.target, origin=origin)
+    reused = ScheduledPipeline(s.bound, s.schedule, s.target, provenance=origin)
     assert how_found(reused) == (
         "tuned, beam of 80 samples, seed 3, in 2 s; taken from the cache of schedules; all spill"
     )
@@ -282,7 +282,7 @@ def test_how_it_was_found() -> None:
 def test_a_prediction_by_another_model_is_told(no_compiler: None) -> None:
     s = scheduled("blur")
     origin = Provenance(model="learned model of yesterday", predicted_s=1.5e-3)
-    text = Page(report_html(ScheduledPipeline(s.bound, s.schedule, s.target, origin=origin))).text
+    text = Page(report_html(ScheduledPipeline(s.bound, s.schedule, s.target, provenance=origin))).text
     assert "1.5 ms by the learned model of yesterday, when the schedule was found" in text
     assert "Cost model analytical model for H200, rates" in text
 

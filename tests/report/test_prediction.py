@@ -23,11 +23,11 @@ def scheduled(name: str, target: str, strategy: str) -> ScheduledPipeline:
 @pytest.mark.parametrize("name", ["harris", "unsharp"])
 def test_a_search_predicts_the_same(name: str, target: str) -> None:
     s = scheduled(name, target, "beam")
-    assert s.found is not None
-    p = predict(s.bound, s.schedule, s.target, s.found)
-    assert p.seconds == pytest.approx(s.found.ranked[0].seconds, rel=1e-4)
+    assert s.search_result is not None
+    p = predict(s.bound, s.schedule, s.target, s.search_result)
+    assert p.seconds == pytest.approx(s.search_result.ranked[0].seconds, rel=1e-4)
     assert p.model == f"analytical model for {s.target.name}" and not p.is_simulated
-    by_func = {k.func: k for k in explain(s.found)}
+    by_func = {k.func: k for k in explain(s.search_result)}
     for kernel, predicted in zip(s.schedule.kernels, p.kernels, strict=True):
         known = by_func[kernel.root_funcs[0]]
         assert predicted.seconds == pytest.approx(known.seconds, rel=1e-4)
@@ -37,7 +37,7 @@ def test_a_search_predicts_the_same(name: str, target: str) -> None:
 
 def test_without_a_search_the_analytical_model_predicts() -> None:
     s = scheduled("harris", "h200", "roots")
-    p = predict(s.bound, s.schedule, s.target, s.found)
+    p = predict(s.bound, s.schedule, s.target, s.search_result)
     assert p.seconds > 0 and len(p.kernels) == len(s.schedule.kernels)
     assert all(set(k.components) == set(COMPONENTS) for k in p.kernels)
     assert predict(s.bound, s.schedule, s.target) == p

@@ -39,7 +39,7 @@ def test_a_key_depends_on_names_values_and_types() -> None:
 
 
 def test_a_key_depends_on_the_package_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.__version__", "0.0.0-other")
+    monkeypatch.setattr("autosched.runtime.compile.cache.__version__", "0.0.0-other")
     assert cache_key(source="int x;") != KEY
 
 

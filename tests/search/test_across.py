@@ -11,7 +11,6 @@ from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.apps.registry import NAMES
 from autosched.featurize.featurizer import Featurizer
@@ -24,6 +23,7 @@ from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Level, Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.step_cost import evaluated
@@ -36,7 +36,7 @@ from autosched.target import get_target
 from tests.schedule.across import rows
 
 H200, CPU = get_target("h200"), get_target("cpu")
-SHARED = replace(GREEDY, shuffles=True)
+SHARED = replace(GREEDY, warp_reductions=True)
 
 
 def layer_norm(rows: int = 256, columns: int = 512) -> BoundPipeline:
@@ -72,7 +72,7 @@ def test_other_targets_and_settings() -> None:
     bound = layer_norm()
     assert warp_reduction_rewrites([bound], CPU) == []
     assert any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings()))
-    assert not any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings(shuffles=False)))
+    assert not any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings(warp_reductions=False)))
     assert fusion_rewrites(bound, H200, PAPER) == [bound]
     (view,) = warp_reduction_rewrites([bound], H200)
     assert fusion_rewrites(view, H200, SearchSettings()) == [view]
@@ -80,7 +80,7 @@ def test_other_targets_and_settings() -> None:
 
 def test_the_search_takes_them_where_they_pay() -> None:
     bound = layer_norm(4096, 1024)
-    found, without = (Beam(replace(SHARED, shuffles=s)).search(bound, H200).ranked[0] for s in (True, False))
+    found, without = (Beam(replace(SHARED, warp_reductions=s)).search(bound, H200).ranked[0] for s in (True, False))
     assert 32 in lanes_in(bound, found.schedule)
     assert lanes_in(bound, without.schedule) == {1}
     times = [simulate(bound, r.schedule, H200).seconds for r in (found, without)]

@@ -657,7 +657,9 @@ def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> 
         assert [r.schedule for r in prefer_baseline([ranked], simpler_ones, 3, 1.15)] == expected
         assert prefer_baseline([ranked], [], 3, 1.15) == [ranked]
     for factor, expected in ((1.01, [other]), (0.99, [best, other])):
-        competing = prefer_baseline([RankedSchedule(other, first / factor)], simpler_ones, 3, SearchSettings().baseline)
+        competing = prefer_baseline(
+            [RankedSchedule(other, first / factor)], simpler_ones, 3, SearchSettings().baseline_tolerance
+        )
         assert [r.schedule for r in competing] == expected
     ranked = RankedSchedule(other, second)
     assert [r.schedule for r in prefer_baseline([ranked], simpler_ones, 3, 1.15)] == [

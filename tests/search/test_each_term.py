@@ -10,12 +10,12 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32, interpret
 from autosched import sum as sum_over
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Schedule, StageId
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.evaluate.evaluator import KernelEvaluator

@@ -38,9 +38,9 @@ def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPi
 @pytest.mark.parametrize("shift", [False, True])
 def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     bound = fields(shift=shift)
-    first, joined = fusion_rewrites(bound, H200, SearchSettings(joins=True))
+    first, joined = fusion_rewrites(bound, H200, SearchSettings(horizontal_fusion=True))
     assert first is bound and joined.fusions == (HorizontalFusion(("across", "down")),)
-    assert fusion_rewrites(joined, H200, SearchSettings(joins=True)) == [joined]
+    assert fusion_rewrites(joined, H200, SearchSettings(horizontal_fusion=True)) == [joined]
     assert [name for name, _, _ in joined.output_components] == ["across", "other", "down"]
 
 
@@ -51,14 +51,14 @@ def test_outputs_that_read_each_other_are_tried_together() -> None:
     more[y, x] = twice[y, x] + 1
     box = {"y": (0, 20), "x": (0, 30)}
     bound = bind(Pipeline([twice.over(**box), more.over(**box)], "chain"), {"a": (20, 30)})
-    _, joined = fusion_rewrites(bound, H200, SearchSettings(joins=True))
+    _, joined = fusion_rewrites(bound, H200, SearchSettings(horizontal_fusion=True))
     assert joined.fusions == (HorizontalFusion(("twice", "more")),)
 
 
 def test_who_does_not_want_it_gets_none() -> None:
     bound = fields()
     assert fusion_rewrites(bound, H200, PAPER) == fusion_rewrites(bound, H200, SearchSettings()) == [bound]
-    assert fusion_rewrites(bound, get_target("cpu"), SearchSettings(joins=True)) == [bound]
+    assert fusion_rewrites(bound, get_target("cpu"), SearchSettings(horizontal_fusion=True)) == [bound]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,15 @@ def test_who_does_not_want_it_gets_none() -> None:
     [("hypterm", [5]), ("diffterm", [4]), ("addsgd4", [3]), ("rhs4center", [3]), ("harris", []), ("blur", [])],
 )
 def test_apps(app: str, together: list[int]) -> None:
-    views = fusion_rewrites(Problem.app(app, small=True).bind(), H200, SearchSettings(splits=False, joins=True))
+    views = fusion_rewrites(
+        Problem.app(app, small=True).bind(), H200, SearchSettings(rfactor=False, horizontal_fusion=True)
+    )
     assert [len(j.funcs) for v in views[1:] for j in v.fusions] == together
 
 
 def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
     bound = fields(2000, 2100)
-    settings = SearchSettings(beam_size=2, passes=1, joins=True)
+    settings = SearchSettings(beam_size=2, passes=1, horizontal_fusion=True)
     found = Beam(settings).search(bound, H200)
     assert found.best.fusions == (HorizontalFusion(("across", "down")),)
     assert violations(bound, found.best, H200) == []

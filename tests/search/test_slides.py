@@ -30,7 +30,7 @@ from tests.schedule.building import block, kernel, member, root, schedule
 
 H200 = get_target("h200")
 z, y, x = Var("z"), Var("y"), Var("x")
-QUICK = SearchSettings(beam_size=2, passes=1, refine=0, streams=False)
+QUICK = SearchSettings(beam_size=2, passes=1, refine=0, mainloops=False)
 
 
 def sweeps(
@@ -148,11 +148,11 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
     bound = sweeps(planes=512, size=(512, 512))
     settings = SearchSettings(beam_size=2, passes=1, refine=0, max_inlined_calls=10)
     found = Beam(settings).search(bound, H200)
-    without = Beam(replace(settings, slides=False)).search(bound, H200)
+    without = Beam(replace(settings, sliding_windows=False)).search(bound, H200)
     assert any(k.is_sliding_window for k in found.ranked[0].schedule.kernels)
     assert rounded_cost(found.ranked[0].seconds) < rounded_cost(without.ranked[0].seconds)
     assert not violations(bound, found.ranked[0].schedule, H200)
-    assert not PAPER.slides
+    assert not PAPER.sliding_windows
 
 
 def test_numbers_of_steps_leave_blocks_that_are_no_border() -> None:

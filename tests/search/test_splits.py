@@ -13,12 +13,12 @@ import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.api import ScheduledPipeline
 from autosched.apps import get_app
 from autosched.apps.registry import NAMES
 from autosched.measure.problem import Problem
 from autosched.measure.simulated.simulate import simulate
 from autosched.schedule.types import Level
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.beam.beam import BeamSearch
 from autosched.search.beam.state import State
 from autosched.search.cost.gpu_analytical import analytical_model
@@ -32,7 +32,7 @@ from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 
 H200, CPU = get_target("h200"), get_target("cpu")
-GREEDY_WITH_PIECES = replace(GREEDY, splits=True, atomics="exact")
+GREEDY_WITH_PIECES = replace(GREEDY, rfactor=True, atomics="exact")
 SHAPE = (160, 256)
 
 
@@ -197,10 +197,10 @@ def test_the_best_of_several_ways_is_reported(tmp_path: Path, monkeypatch: pytes
     """Whichever way of computing reductions is fastest, its report predicts its own kernels."""
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=4, top_k=4, measure="simulated")
-    assert found.found is not None and found.found.evaluator is not None
-    assert found.found.evaluator.bound.rfactors == found.schedule.rfactors
+    assert found.search_result is not None and found.search_result.evaluator is not None
+    assert found.search_result.evaluator.bound.rfactors == found.schedule.rfactors
     found.report(tmp_path / "mean.html")
     whole = found.bound.root_pipeline
-    baseline = autosched.ScheduledPipeline(whole, schedule_roots(whole, H200), H200, found=found.found)
+    baseline = autosched.ScheduledPipeline(whole, schedule_roots(whole, H200), H200, search_result=found.search_result)
     baseline.report(tmp_path / "roots.html")
     assert "total_part" in (tmp_path / "mean.html").read_text()

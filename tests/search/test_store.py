@@ -41,7 +41,7 @@ def around(f: Func | Input, y: Expr, x: Expr) -> Expr:
 
 
 def best(bound: BoundPipeline, *, stores: bool) -> tuple[Schedule, float]:
-    settings = SearchSettings(beam_size=4, passes=1, stores=stores)
+    settings = SearchSettings(beam_size=4, passes=1, materialise=stores)
     evaluator = KernelEvaluator(bound, H200, analytical_model(H200), settings)
     schedule, state = next(iter(legal_schedules(evaluator, BeamSearch(evaluator, np.random.default_rng(0)).run())))
     return schedule, state.cost

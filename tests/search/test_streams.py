@@ -227,7 +227,8 @@ def test_a_beam_search_takes_steps_where_they_pay() -> None:
     bound = product(1024, 1024, 1024)
     settings = SearchSettings(beam_size=2, passes=1, refine=0)
     found, without = (
-        Beam(s).search(bound, H200) for s in (settings, SearchSettings(beam_size=2, passes=1, refine=0, streams=False))
+        Beam(s).search(bound, H200)
+        for s in (settings, SearchSettings(beam_size=2, passes=1, refine=0, mainloops=False))
     )
     assert any(k.mainloop_at is not None for k in found.best.kernels)
     assert found.ranked[0].seconds < without.ranked[0].seconds

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from autosched._version import __version__
 from autosched.errors import DatabaseError, shortened
 from autosched.measure.compile.content_keys import text_digest
 from autosched.measure.compile.program_version import marked_version, program_version, without_addition
@@ -222,8 +223,6 @@ class ResultsDatabase:
         return found
 
     def _insert(self, problem: int, result: Result) -> None:
-        from autosched import __version__
-
         job, timing = result.job, result.timing
         values = {
             "problem": problem,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autosched._version import __version__
 from autosched.errors import CacheError, shortened
 from autosched.settings import settings
 
@@ -62,8 +63,6 @@ def cache_key(**parts: object) -> str:
     Args:
         **parts: Everything that the cached content depends on; values that JSON can hold.
     """
-    from autosched import __version__
-
     named = {"parts": parts, "format": FORMAT, "autosched": __version__}
     text = json.dumps(named, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

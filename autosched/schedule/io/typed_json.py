@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from autosched.deprecation import RENAMED_FIELDS, warn_renamed
 from autosched.errors import AutoschedError, InputError
 from autosched.schedule.io.strict_json import Node
 
@@ -94,7 +95,7 @@ def _tuple(node: Node, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _dataclass(node: Node, annotation: Any, newer: bool = False) -> Any:
     known = _fields(annotation)
-    given = node.mapping()
+    given = _present_names(node.mapping(), annotation)
     for key, value in given.items():
         if key not in known and not newer:
             raise value.error(f"is not known: there is {', '.join(known)}")
@@ -106,6 +107,14 @@ def _dataclass(node: Node, annotation: Any, newer: bool = False) -> Any:
         return annotation(**values)
     except InputError as error:  # what the dataclass itself refuses
         raise node.error(f"cannot be used: {error}") from error
+
+
+def _present_names(given: Mapping[str, Node], annotation: Any) -> Mapping[str, Node]:
+    """Return the fields of a document with present names in place of old ones."""
+    renamed: Mapping[str, str] = getattr(annotation, RENAMED_FIELDS, {})
+    for old in renamed.keys() & given.keys():
+        warn_renamed(f"the key {given[old].path}", renamed[old], 5)
+    return {renamed.get(key, key): value for key, value in given.items()}
 
 
 @lru_cache(maxsize=64)

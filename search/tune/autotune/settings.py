@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from autosched.errors import InputError
 from autosched.model.train.fine_tuning import TuningSettings
-from autosched.search.settings import SearchSettings
+from autosched.search.settings import SAMPLES, SearchSettings
 from autosched.search.tune.arguments import LARGEST_SEED, check_whole
-from autosched.search.tune.greedy_samples import SAMPLES
 
 
 @dataclass(frozen=True)

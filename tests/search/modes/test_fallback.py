@@ -62,8 +62,8 @@ def test_another_strategy_is_used_and_one_warning_says_so(monkeypatch: pytest.Mo
     assert caught[0].filename == __file__
     beam = STRATEGIES["beam"].search(found.bound, get_target("cpu"), seed=7)
     assert found.schedule == beam.best
-    assert found.origin is not None
-    assert type(error).__name__ in found.origin.note
+    assert found.provenance is not None
+    assert type(error).__name__ in found.provenance.note
 
 
 def test_the_file_holds_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,8 @@ def test_the_result_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.warns(SearchWarning):
             find()
     again = find()
-    assert again.origin is not None
-    assert not again.origin.reused
+    assert again.provenance is not None
+    assert not again.provenance.reused
 
 
 def test_strategies_that_fail_too_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

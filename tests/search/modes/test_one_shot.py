@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import autosched
-from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import InputError
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import Beam
 
@@ -30,24 +30,26 @@ def find(**options: object) -> ScheduledPipeline:
 
 def test_one_shot_says_how_it_was_found_and_is_found_again() -> None:
     first = find()
-    assert first.origin is not None
-    assert first.origin.model.startswith("learned model")
-    assert first.origin.predicted_s == pytest.approx(first.found.ranked[0].seconds if first.found else None)
-    assert not first.origin.reused
+    assert first.provenance is not None
+    assert first.provenance.model.startswith("learned model")
+    assert first.provenance.predicted_s == pytest.approx(
+        first.search_result.ranked[0].seconds if first.search_result else None
+    )
+    assert not first.provenance.reused
     again = find()
-    assert again.origin is not None
-    assert again.origin.reused
+    assert again.provenance is not None
+    assert again.provenance.reused
     assert again.schedule == first.schedule
     other = find(seed=1)
-    assert other.origin is not None
-    assert not other.origin.reused
+    assert other.provenance is not None
+    assert not other.provenance.reused
 
 
 def test_without_reuse_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     find()
     found = find(reuse=False)
-    assert found.origin is not None
-    assert not found.origin.reused
+    assert found.provenance is not None
+    assert not found.provenance.reused
 
 
 def test_top_k_on_the_simulated_device() -> None:
@@ -65,16 +67,16 @@ def test_top_k_on_the_simulated_device() -> None:
 
 def test_top_k_on_this_processor_gives_the_right_answer() -> None:
     found = find(target="cpu", top_k=2)
-    assert found.origin is not None
-    assert found.origin.source.startswith("measured:cpu")
+    assert found.provenance is not None
+    assert found.provenance.source.startswith("measured:cpu")
     inputs = APP.make_inputs(APP.small_sizes)
     got = found.compile("cpu")(inputs)
     np.testing.assert_array_equal(got, next(iter(autosched.interpret(APP.build(), inputs).values())))
     assert found.trials is not None
-    assert found.origin.measured_s == found.trials.best.seconds
+    assert found.provenance.measured_s == found.trials.best.seconds
     again = find(target="cpu", top_k=2)
-    assert again.origin is not None and again.trials is not None
-    assert again.origin.reused
+    assert again.provenance is not None and again.trials is not None
+    assert again.provenance.reused
     assert [(t.first_s, t.again_s) for t in again.trials.trials] == [
         (t.first_s, t.again_s) for t in found.trials.trials
     ]
@@ -86,15 +88,15 @@ def test_a_strategy_is_neither_kept_nor_looked_up() -> None:
     beam = Beam(SearchSettings(beam_size=2, passes=1, refine=0))
     for strategy in ("roots", beam):
         first, again = find(strategy=strategy), find(strategy=strategy)
-        assert again.origin is not None
-        assert not again.origin.reused
+        assert again.provenance is not None
+        assert not again.provenance.reused
         assert first.schedule == again.schedule
 
 
 def test_a_strategy_with_another_model() -> None:
     found = find(strategy="beam", cost="analytical")
-    assert found.origin is not None
-    assert "analytical" in found.origin.model
+    assert found.provenance is not None
+    assert "analytical" in found.provenance.model
 
 
 def test_tuned_schedules_come_first(tmp_path: Path) -> None:
@@ -103,8 +105,8 @@ def test_tuned_schedules_come_first(tmp_path: Path) -> None:
     )
     assert tuned.tuned is not None
     found = find(seed=5)
-    assert found.origin is not None
-    assert found.origin.how == "tuned"
+    assert found.provenance is not None
+    assert found.provenance.how == "tuned"
     assert found.schedule == tuned.schedule
     assert found.measured is not None
     assert found.measured.seconds == tuned.tuned.seconds

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import autosched
-from autosched.api import ScheduledPipeline
 from autosched.apps.registry import get_app
 from autosched.errors import CompileError
 from autosched.runtime.compile import nvrtc
+from autosched.scheduled_pipeline import ScheduledPipeline
 
 pytestmark = pytest.mark.skipif(not nvrtc.have_nvrtc(), reason="NVRTC is not installed, of which parts are taken away")
 
@@ -112,7 +112,7 @@ def test_scheduling_needs_no_compiler(tmp_path: Path) -> None:
     assert len(caught) == 1
     assert "\n" not in str(caught[0].message)
     assert Path(caught[0].filename) == Path(__file__)
-    assert "registers are not checked" in found.origin.note if found.origin else False
+    assert "registers are not checked" in found.provenance.note if found.provenance else False
     assert "__global__" in found.source("cuda")
     assert "kernel 0" in found.text()
     found.report(tmp_path / "blur.html")
@@ -133,12 +133,12 @@ def test_an_unchecked_schedule_is_found_again_until_there_is_a_compiler(
             first = find()
         with pytest.warns(RuntimeWarning, match="registers are not checked"):
             again = find()
-        assert again.origin is not None
-        assert again.origin.reused
+        assert again.provenance is not None
+        assert again.provenance.reused
         assert again.schedule == first.schedule
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         checked = find()
-    assert checked.origin is not None
-    assert not checked.origin.reused
-    assert "registers" not in checked.origin.note
+    assert checked.provenance is not None
+    assert not checked.provenance.reused
+    assert "registers" not in checked.provenance.note

@@ -1,0 +1,198 @@
+"""A pipeline with its schedule: look at it, compile it, write it out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.codegen.c import print_c
+from autosched.codegen.cuda import cuda_prelude, print_cuda
+from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
+from autosched.deprecation import renamed_attributes, warn_renamed
+from autosched.errors import InputError
+from autosched.lang.expr import Scalar
+from autosched.lower.program import Program, lower
+from autosched.runtime.backends.executable import as_backend, choose_backend, make_executable
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.call.signature import CallSignature
+from autosched.schedule.io.serialise import save_schedule
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import validate
+from autosched.schedule.rewrites import apply_rewrites
+from autosched.schedule.types import Schedule
+from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.export import Exported
+    from autosched.report.measured import Measured
+    from autosched.search.results import SearchResult
+    from autosched.search.tune.autotune.report import Tuned
+    from autosched.search.tune.provenance import Provenance
+    from autosched.search.tune.top_k import Trials
+
+
+@renamed_attributes(found="search_result", origin="provenance")
+class ScheduledPipeline:
+    """A pipeline with concrete shapes and a legal schedule for a target.
+
+    Args:
+        bound: The pipeline with its shapes.
+        schedule: A schedule of it.
+        target: What the schedule was made for.
+        params: Values of run-time parameters, used where a call does not pass them.
+        search_result: The search that the schedule comes from: other schedules it found, and what it did.
+        provenance: How it was found, with predicted and measured times.
+        trials: What was measured to choose it, if anything was.
+        tuned: The tuning run that it comes from, if it comes from one.
+
+    Raises:
+        ScheduleError: If the schedule is not legal for the pipeline, its shapes and the target.
+        InputError: If a parameter's value does not fit.
+    """
+
+    def __init__(
+        self,
+        bound: BoundPipeline,
+        schedule: Schedule,
+        target: Target,
+        params: Mapping[str, Scalar] | None = None,
+        search_result: SearchResult | None = None,
+        provenance: Provenance | None = None,
+        trials: Trials | None = None,
+        tuned: Tuned | None = None,
+        *,
+        found: SearchResult | None = None,
+        origin: Provenance | None = None,
+    ) -> None:
+        if found is not None or origin is not None:
+            warn_renamed("ScheduledPipeline(found=, origin=)", "ScheduledPipeline(search_result=, provenance=)")
+            search_result, provenance = search_result or found, provenance or origin
+        validate(bound, schedule, target)
+        self.bound = apply_rewrites(bound, schedule)
+        self.schedule = schedule
+        self.target = target
+        self.search_result = search_result
+        self.provenance = provenance
+        self.trials = trials
+        self.tuned = tuned
+        self.signature = CallSignature.of(bound, params)
+
+    @cached_property
+    def program(self) -> Program:
+        """The kernels as lowered from the schedule."""
+        return lower(self.bound, self.schedule)
+
+    def text(self) -> str:
+        """Return the schedule as an indented loop nest."""
+        return schedule_text(self.bound, self.schedule)
+
+    def source(self, backend: str = "cuda") -> str:
+        """Return the generated code.
+
+        Args:
+            backend: ``cuda`` for CUDA C (the emulator runs the same text), ``cpu`` for C with OpenMP.
+
+        Returns:
+            A complete file that includes nothing.
+
+        Raises:
+            InputError: If the backend generates no code.
+        """
+        match backend:
+            case "cuda" | "emulator":
+                body = "\n".join(print_cuda(kernel).body for kernel in self.program.kernels)
+                return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
+            case "cpu":
+                return print_c(self.program).text
+        raise InputError(f"backend {backend!r} generates no code; there is cuda, cpu and emulator")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule as JSON; the file is replaced whole or not at all.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        save_schedule(path, self.bound, self.schedule)
+
+    def compile(self, backend: str | None = None, *, fast_math: bool = False) -> CompiledPipeline:
+        """Compile the pipeline.
+
+        Args:
+            backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule was
+                made for one and one can be used; else C; without a C compiler, with a warning, the NumPy interpreter.
+                ``cuda`` needs no GPU to compile, only to be called.
+            fast_math: Let the CUDA compiler approximate division, square roots and elementary functions and flush
+                subnormal numbers to zero: faster, no longer exact. The other backends stay exact.
+
+        Raises:
+            CompileError: If a compiler is missing or refuses the generated code.
+            InputError: If there is no such backend, or it does not fit the target.
+        """
+        chosen = choose_backend(self.target) if backend is None else as_backend(backend)
+        executable = make_executable(
+            self.bound, lambda: self.program, self.signature, self.target, chosen, fast_math=fast_math
+        )
+        return CompiledPipeline(self.signature, executable, chosen)
+
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        fast_math: bool = False,
+        any_alignment: bool = False,
+    ) -> Exported:
+        """Write the pipeline as C or CUDA source with header, build files and example; needs no Python to be used.
+
+        Args:
+            directory: Where to; made if it is not there.
+            name: Name of the C function and its files; the pipeline's when left out.
+            fast_math: As for `compile`.
+            any_alignment: Take arrays at any address that is a multiple of their element's size.
+
+        Raises:
+            InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+        """
+        from autosched.export import export
+
+        return export(self, directory, name=name, fast_math=fast_math, any_alignment=any_alignment)
+
+    @property
+    def measured(self) -> Measured | None:
+        """Measured or simulated times of the schedule and of those it was chosen from; None if nothing was timed."""
+        from autosched.report.measured import Measured, MeasuredCandidate
+
+        if self.provenance is None or self.provenance.measured_s is None:
+            return None
+        trials = self.trials.trials if self.trials else ()
+        candidates = tuple(
+            MeasuredCandidate(t.predicted, None if t.problem else t.seconds, t.problem or t.note) for t in trials
+        )
+        kernel_seconds = trials[0].kernel_seconds or None if trials else None
+        return Measured(self.provenance.measured_s, kernel_seconds, candidates, self.provenance.source)
+
+    def report(self, path: str | os.PathLike[str], measured: Measured | None = None) -> None:
+        """Write one HTML file on the pipeline: stage graph, loop nest, and each kernel with its times and source.
+
+        Args:
+            path: The file, which is replaced whole or not at all.
+            measured: Times to show; those of `measured` when left out.
+
+        Raises:
+            InputError: If the file cannot be written, or the extra ``report`` is not installed.
+        """
+        from autosched.report.page import write_report
+
+        write_report(path, self, measured=measured or self.measured)
+
+    def _repr_html_(self) -> str:
+        from autosched.report.notebook import notebook_html
+
+        return notebook_html(self)
+
+    def __repr__(self) -> str:
+        kernels = len(self.schedule.kernels)
+        return f"<ScheduledPipeline {self.bound.pipeline.name}: {kernels} kernels for {self.target.name}>"
