@@ -1,6 +1,6 @@
 """What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
 
-    python scripts/compare_borders.py [--labels docs/results/data/h200-simulated-labels.parquet] [--kind app] [--problems 20]
+    python scripts/compare_borders.py [--labels docs/results/data/h200-labels.parquet] [--kind app] [--problems 20]
 
 Schedules of labels are compiled as their code is, and without telling NVRTC to leave such loops alone (`ROLLED`), one
 after the other: seconds that NVRTC takes, registers of a thread, kernels that spill, and the time of the schedule on
