@@ -1,6 +1,6 @@
 """How much faster than `roots` the schedules are that a model takes to be so, by how much it says; prints Markdown.
 
-    python scripts/bench_baseline.py docs/results/cpu-genuineintel-6-amx-labels.parquet
+    python scripts/bench_baseline.py docs/results/data/cpu-genuineintel-6-amx-labels.parquet
     python scripts/bench_baseline.py LABELS.parquet --weights out/cpu/fold*/model.safetensors  # of train.py folds=4
 
 Of each pipeline among the labels the schedule that a model ranks best, if it is another one, is compared with the

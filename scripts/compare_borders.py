@@ -1,6 +1,6 @@
 """What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
 
-    python scripts/compare_borders.py [--labels docs/results/h200-simulated-labels.parquet] [--kind app] [--problems 20]
+    python scripts/compare_borders.py [--labels docs/results/data/h200-labels.parquet] [--kind app] [--problems 20]
 
 Schedules of labels are compiled as their code is, and without telling NVRTC to leave such loops alone (`ROLLED`), one
 after the other: seconds that NVRTC takes, registers of a thread, kernels that spill, and the time of the schedule on
@@ -119,7 +119,7 @@ def summary(pairs: Sequence[tuple[Compiled, Compiled]]) -> str:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labels", default="docs/results/h200-simulated-labels.parquet")
+    parser.add_argument("--labels", default="docs/results/data/h200-simulated-labels.parquet")
     parser.add_argument("--kind", choices=("app", "random"), default="app")
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--each", type=int, default=3, help="schedules of each problem")

@@ -1,7 +1,7 @@
 """Compare the CPU's timing model with times of kernels: rank correlation, regret and better rates; prints tables.
 
     OMP_NUM_THREADS=1 python scripts/fit_cpu_model.py [--apps unsharp,harris] [--seed 0] [--rounds 9] [--fit]
-    python scripts/fit_cpu_model.py --data docs/results/cpu-genuineintel-6-amx-labels.parquet --fit
+    python scripts/fit_cpu_model.py --data docs/results/data/cpu-genuineintel-6-amx-labels.parquet --fit
 
 Without ``--data``, schedules of all strategies and random ones of suite apps are compiled through C, and every kernel
 is timed by itself within its pipeline; times are the least of all rounds, on one core, which other processes disturb

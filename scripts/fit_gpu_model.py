@@ -1,8 +1,8 @@
 """Compare a GPU's timing model with measured times of kernels: rank correlation, regret and better rates.
 
-    python scripts/fit_gpu_model.py --data docs/results/h200-labels.parquet --target h200
-    python scripts/fit_gpu_model.py --data docs/results/h200-labels.parquet --target h200 --fit
-    python scripts/fit_gpu_model.py --data docs/results/h200-labels.parquet --target h200 --fit --parts
+    python scripts/fit_gpu_model.py --data docs/results/data/h200-labels.parquet --target h200
+    python scripts/fit_gpu_model.py --data docs/results/data/h200-labels.parquet --target h200 --fit
+    python scripts/fit_gpu_model.py --data docs/results/data/h200-labels.parquet --target h200 --fit --parts
 
 The model is that of `autosched.search.cost.gpu_analytical`, or with ``--parts`` the one that networks start from
 (`autosched.model.predict.gpu_unit_times`). Printed are means over the pipelines of the labels.

@@ -5,7 +5,7 @@
     python scripts/fuzz_programs.py --count 0 --out out/fuzzing                (the figures so far)
 
 May be interrupted at any time: the same command goes on where it was. OUT gets programs.jsonl, one line a program, and
-a script program_N.py for each kind of failure, shrunk. See docs/testing.md.
+a script program_N.py for each kind of failure, shrunk. See docs/explanation/correctness.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python scripts/make_dataset.py measure=cpu target=cpu random_pipelines=cpu database=out/cpu.sqlite budget_s=600
     python scripts/make_dataset.py measure=cuda target=cuda dataset=suite parquet=out/suite.parquet
     python scripts/make_dataset.py dataset=tiny random_pipelines=small      # a look at how it works
-    python scripts/make_dataset.py measure=cuda target=cuda dataset.labels=docs/results/h200-simulated-labels.parquet
+    python scripts/make_dataset.py measure=cuda target=cuda dataset.labels=docs/results/data/h200-labels.parquet
 
 Every result is in the database as soon as it is there; started again, the script goes on where it was. It ends with 1
 if any schedule computed a wrong result.

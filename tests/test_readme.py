@@ -17,7 +17,7 @@ from autosched.search.tune import schedule_cache
 from autosched.settings import ENVIRONMENT_VARIABLES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMES = re.compile(r"\d+(\.\d+)?(e[-+]\d+)? (s|ms|µs)\b")

@@ -23,7 +23,7 @@ from autosched.target import get_target
 
 H200 = get_target("h200")
 MODEL = AnalyticalModel(H200)
-LABELS = Path(__file__).parents[2] / "docs/results/h200-labels.parquet"
+LABELS = Path(__file__).parents[2] / "docs/results/data/h200-labels.parquet"
 Floats = NDArray[np.float64]
 
 

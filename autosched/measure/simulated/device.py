@@ -1,4 +1,4 @@
-"""Rates and latencies of the simulated device that the target table does not hold; see docs/simulated_device.md."""
+"""Rates and latencies of the simulated device besides the target table's; see docs/explanation/simulated-device.md."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def simulate(
     """Return how long a schedule would take on a GPU that this machine need not have.
 
     The kernels are compiled by NVRTC for what ptxas allocates, or taken from the on-disk cache; see
-    docs/simulated_device.md for the model and the sources of its constants. Kernels of equal text are counted once
-    a process.
+    docs/explanation/simulated-device.md for the model and the sources of its constants. Kernels of equal text are
+    counted once a process.
 
     Args:
         bound: The pipeline with its shapes.
