@@ -10,7 +10,7 @@
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
-# make gallery        pictures of the image apps for docs/gallery.md
+# make gallery        pictures of the image apps for docs/reference/gallery.md
 # make peak-memory    every suite app at the paper's size: time and peak memory of the C backend
 # make prove-division all float32 dividends for each kind of constant
 # make bench  lowering, interpreter, C backend, emulator

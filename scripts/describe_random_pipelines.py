@@ -1,4 +1,4 @@
-"""Statistics of random pipelines as tables; can write the page docs/random_pipelines.md.
+"""Statistics of random pipelines as tables; can write the page docs/reference/random-pipelines.md.
 
 python scripts/describe_random_pipelines.py [--seeds 500] [--first 0] [--settings standard|cpu|small] [--page FILE]
 """

@@ -17,7 +17,8 @@ from autosched.search.modes import library
 from autosched.settings import ENVIRONMENT_VARIABLES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMES = re.compile(r"\d+(\.\d+)?(e[-+]\d+)? (s|ms|µs)\b")
@@ -29,7 +30,7 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def pages_with(language: str) -> list[object]:
-    return [pytest.param(page, id=page.name) for page in PAGES if fenced(page, language)]
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if fenced(page, language)]
 
 
 @pytest.mark.parametrize("page", pages_with("python"))
@@ -50,7 +51,7 @@ def test_first_program_is_short() -> None:
 
 def test_documented_loop_nest_is_the_real_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "schedules.md"
+    page = DOCS / "reference" / "schedule-language.md"
     names: dict[str, Any] = {}
     exec(fenced(page, "python")[0], names)
     shown = fenced(page, "text")[0]
@@ -58,7 +59,7 @@ def test_documented_loop_nest_is_the_real_one(tmp_path: Path, monkeypatch: pytes
 
 
 def test_documented_error_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs" / "errors.md"
+    page = DOCS / "reference" / "errors.md"
     (program,), (shown,) = fenced(page, "python"), fenced(page, "text")
     exec(compile(program, "example.py", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
@@ -106,7 +107,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_error_table_is_complete() -> None:
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.AutoschedError)]
     assert set(re.findall(r"^\| `(\w+Error)` \|", page, re.MULTILINE)) == {c.__name__ for c in classes} - {
         "AutoschedError"
@@ -115,5 +116,5 @@ def test_error_table_is_complete() -> None:
 
 
 def test_environment_table_is_complete() -> None:
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", page, re.MULTILINE)) == ENVIRONMENT_VARIABLES
