@@ -82,22 +82,20 @@ def transcript() -> list[tuple[str, list[str]]]:
 
 
 def test_transcript_is_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run in order; what they print is what is shown, but for times."""
+    """Commands run in order; what they print is what is shown, but for times and lines left out (`...`)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("autosched.commands.timing.BUDGET_S", 0.01)
     steps = transcript()
-    assert len(steps) == 4
+    assert [shlex.split(command)[:2] for command, _ in steps] == [["autosched", "schedule"], ["autosched", "run"]]
     for command, shown in steps:
-        program, *arguments = shlex.split(command)
-        assert program == "autosched"
-        result = CliRunner().invoke(main, arguments)
+        result = CliRunner().invoke(main, shlex.split(command)[1:])
         assert result.exit_code == 0, (command, result.stderr)
-        printed = result.stdout.splitlines()
-        if arguments[0] == "bench":  # all figures are measured
-            assert printed[0] == shown[0]
-            assert [line.split()[0] for line in printed[1:4]] == [line.split()[0] for line in shown[1:4]]
-            continue
-        assert [_TIMES.sub("TIME", line) for line in printed] == [_TIMES.sub("TIME", line) for line in shown]
+        printed = [_TIMES.sub("TIME", line) for line in result.stdout.splitlines()]
+        expected = [_TIMES.sub("TIME", line) for line in shown]
+        if "..." in expected:
+            k = expected.index("...")
+            head, tail = expected[:k], expected[k + 1 :]
+            printed, expected = printed[: len(head)] + printed[-len(tail) :], head + tail
+        assert printed == expected
 
 
 def test_links_lead_somewhere() -> None:
