@@ -18,7 +18,7 @@ from autosched.settings import ENVIRONMENT_VARIABLES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING")), *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMES = re.compile(r"\d+(\.\d+)?(e[-+]\d+)? (s|ms|µs)\b")
@@ -99,9 +99,34 @@ def test_transcript_is_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_links_lead_somewhere() -> None:
+    """Each relative link names a file, and a heading of it where it has an anchor."""
+    broken = []
     for page in PAGES:
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert link.startswith("https://") or (page.parent / link).exists(), (page.name, link)
+        for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / link if link else page
+            if link.startswith("https://"):
+                continue
+            if not target.exists() or (anchor and anchor not in headings(target)):
+                broken.append(f"{page.relative_to(ROOT)}: {link}#{anchor}".rstrip("#"))
+    assert not broken, "\n".join(broken)
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and MyST make them."""
+    titles = re.findall(r"^#+ (.*)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_pages_have_short_lines() -> None:
+    """Lines of prose have at most 120 columns; tables, links and generated pages may be longer."""
+    long = [
+        f"{page.relative_to(ROOT)}:{k}"
+        for page in PAGES
+        if "results" not in page.parts and page.name not in ("gallery.md", "README.md")
+        for k, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120 and not line.startswith(("|", "!")) and "](" not in line
+    ]
+    assert not long, "\n".join(long)
 
 
 def test_error_table_is_complete() -> None:
