@@ -51,7 +51,7 @@ def test_first_program_is_short() -> None:
 
 def test_documented_loop_nest_is_the_real_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = DOCS / "reference" / "schedule-language.md"
+    page = DOCS / "tutorial" / "schedule-by-hand.md"
     names: dict[str, Any] = {}
     exec(fenced(page, "python")[0], names)
     shown = fenced(page, "text")[0]
