@@ -139,5 +139,5 @@ def test_error_table_is_complete() -> None:
 
 
 def test_environment_table_is_complete() -> None:
-    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "settings-and-environment.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", page, re.MULTILINE)) == ENVIRONMENT_VARIABLES
