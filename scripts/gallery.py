@@ -42,9 +42,9 @@ Array = np.ndarray[Any, Any]
 INTRODUCTION = """\
 # Gallery
 
-The image applications of the suite: what goes in, what comes out, which stages lie between, and the loops that
-`autosched schedule APP --strategy roots --target h200` makes of them at the paper's size. This page and its pictures
-are written by `make gallery`; [applications](apps.md) says how to run them.
+The image applications of the suite: inputs, outputs, stage graphs, and the loop nests of
+`autosched schedule APP --strategy roots --target h200` at the paper's size. `make gallery` writes this page and its
+pictures; [applications](apps.md) explains how to run them.
 
 **Pictures** are {side} pixels along the longer side. Values beyond 0..1 (or 0..255 in uint8) are scaled: the darkest
 {dark}% of the elements are black, the brightest {dark}% white. Of four channels, the last weights the others. The
@@ -53,9 +53,9 @@ photograph is a work of NASA in the public domain ([details](../../autosched/app
 **Stage graphs** show inputs (grey), Funcs that a kernel of their own computes (blue), Funcs computed where they are
 used (dashed), and outputs (red); `+2` are two updates.
 
-**Loop nests** show one block of boxes a kernel, in launch order: loops over thread blocks (blue), over the threads of a
-block (green), loops inside a thread (yellow), those of a reduction (red), and what is computed there (white); the black
-lines are barriers. This schedule of `harris`, written by hand for a CPU, keeps three stages in shared memory:
+**Loop nests** show one block of boxes a kernel, in launch order: block loops (blue), thread loops (green), serial loops
+(yellow), reduction loops (red), and the computation (white); the black lines are barriers. This schedule of `harris`,
+written by hand, keeps three stages in shared memory:
 
 ![Loop nest of harris, written by hand](gallery/harris-by-hand.png)
 """

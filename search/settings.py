@@ -30,7 +30,7 @@ class SearchSettings:
         copies: How many times as long a kernel may be predicted to take with copies of sources in shared memory for
             them to be made (`autosched.search.stage`, after the refinement, for GPUs); 0 for none. Where it takes
             longer, a larger share of its transactions must be saved than that costs. The default lies within what
-            predictions of two such kernels are wrong by (docs/search.md).
+            predictions of two such kernels are wrong by (docs/decisions/0007-cache-read-tolerance.md).
         stores: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store them
             for the others (`autosched.search.store`, after the refinement, for GPUs).
         splits: Whether reductions that leave most of the device idle are tried in pieces (`autosched.search.splits`).
