@@ -32,7 +32,7 @@ html_title = "autosched"
 def setup(app: Sphinx) -> None:
     """Adapt pages and docstrings before they are parsed."""
     app.connect("source-read", _with_downloads)
-    app.connect("autodoc-process-docstring", _without_types, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _without_types, priority=600)  # after napoleon
 
 
 def _with_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -42,6 +42,7 @@ def _with_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def _without_types(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Keep napoleon from taking the text before a colon for the type of a property."""
-    if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+    """Join sentences again that napoleon cut at a colon, taking the first part for the type of a property."""
+    types = [k for k, line in enumerate(lines) if line.startswith(":type: ")]
+    if what == "property" and types and lines[0]:
+        lines[0] = f"{lines.pop(types[0]).removeprefix(':type: ')}: {lines[0]}"
