@@ -10,7 +10,9 @@
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
 # make check-features transactions of random schedules against what the emulator counts
-# make gallery        pictures of the image apps for docs/gallery.md
+# make docs           the site, in build/docs
+# make gallery        pictures of the image apps for docs/reference/gallery.md
+# make reference      tables and loop nests of docs/reference that are made from code
 # make peak-memory    every suite app at the paper's size: time and peak memory of the C backend
 # make prove-division all float32 dividends for each kind of constant
 # make bench  lowering, interpreter, C backend, emulator
@@ -36,7 +38,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: snapshot demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features gallery peak-memory prove-division bench clean
+.PHONY: snapshot demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features docs gallery reference peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -92,8 +94,17 @@ check-suite: $(VENV)/.dev-installed
 check-strategies: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_strategies.py
 
+docs: $(VENV)/.dev-installed
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
+
 gallery: $(VENV)/.dev-installed
 	$(BIN)/python scripts/gallery.py
+
+reference: $(VENV)/.dev-installed
+	$(BIN)/python scripts/reference_pages.py
+	$(BIN)/python scripts/describe_random_pipelines.py --page docs/reference/random-pipelines.md
+	$(BIN)/python -m tests.schedule.directives
 
 peak-memory: $(VENV)/.dev-installed
 	$(BIN)/python scripts/peak_memory.py

@@ -1,4 +1,4 @@
-"""Statistics of random pipelines as tables; can write the page docs/random_pipelines.md.
+"""Statistics of random pipelines as tables; can write the page docs/reference/random-pipelines.md.
 
 python scripts/describe_random_pipelines.py [--seeds 500] [--first 0] [--settings standard|cpu|small] [--page FILE]
 """
@@ -6,7 +6,6 @@ python scripts/describe_random_pipelines.py [--seeds 500] [--first 0] [--setting
 from __future__ import annotations
 
 import argparse
-import datetime
 import sys
 import time
 from collections.abc import Sequence
@@ -38,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = (
         f"scripts/describe_random_pipelines.py --seeds {args.seeds} --first {args.first} --settings {args.settings}"
     )
-    today = datetime.date.today().isoformat()
-    head = f"`python {command}`, {today}: {len(found)} distinct pipelines of {args.seeds} seeds.\n"
+    head = f"`python {command}`: {len(found)} distinct pipelines of {args.seeds} seeds.\n"
     kept = args.page.read_text(encoding="utf-8").partition(BEGIN)[0]
     write_page(args.page, f"{kept}{BEGIN}\n\n{head}\n{tables}")
     return 0

@@ -1,6 +1,6 @@
-"""Draw the suite's image apps for docs/gallery.md: inputs, outputs, stage graph, and loop nests; write the page.
+"""Write docs/reference/gallery.md: inputs, outputs, stage graph and loop nests of the suite's image apps.
 
-    python scripts/gallery.py [--apps harris,blur] [--out docs]
+    python scripts/gallery.py [--apps harris,blur] [--out docs/reference]
 
 An image app is one that takes an image: an array [H, W], or such channels of it. Pictures are computed by the C backend
 at a reduced size; graphs and loop nests are those of the paper's size. With --apps only their pictures are drawn anew;
@@ -29,6 +29,7 @@ from autosched.commands.run import compute
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
+PAGE_DIRECTORY = Path(__file__).parents[1] / "docs" / "reference"
 TARGET = "h200"
 LONGER_SIDE = 256
 """Pixels of the pictures."""
@@ -41,20 +42,20 @@ Array = np.ndarray[Any, Any]
 INTRODUCTION = """\
 # Gallery
 
-The image applications of the suite: what goes in, what comes out, which stages lie between, and the loops that
-`autosched schedule APP --strategy roots --target h200` makes of them at the paper's size. This page and its pictures
-are written by `make gallery`; [applications](apps.md) says how to run them.
+The image applications of the suite: inputs, outputs, stage graphs, and the loop nests of
+`autosched schedule APP --strategy roots --target h200` at the paper's size. `make gallery` writes this page and its
+pictures; [applications](apps.md) explains how to run them.
 
 **Pictures** are {side} pixels along the longer side. Values beyond 0..1 (or 0..255 in uint8) are scaled: the darkest
 {dark}% of the elements are black, the brightest {dark}% white. Of four channels, the last weights the others. The
-photograph is a work of NASA in the public domain ([details](../autosched/apps/data/README.md)).
+photograph is a work of NASA in the public domain ([details](../../autosched/apps/data/README.md)).
 
 **Stage graphs** show inputs (grey), Funcs that a kernel of their own computes (blue), Funcs computed where they are
 used (dashed), and outputs (red); `+2` are two updates.
 
-**Loop nests** show one block of boxes a kernel, in launch order: loops over thread blocks (blue), over the threads of a
-block (green), loops inside a thread (yellow), those of a reduction (red), and what is computed there (white); the black
-lines are barriers. This schedule of `harris`, written by hand for a CPU, keeps three stages in shared memory:
+**Loop nests** show one block of boxes a kernel, in launch order: block loops (blue), thread loops (green), serial loops
+(yellow), reduction loops (red), and the computation (white); the black lines are barriers. This schedule of `harris`,
+written by hand, keeps three stages in shared memory:
 
 ![Loop nest of harris, written by hand](gallery/harris-by-hand.png)
 """
@@ -63,7 +64,7 @@ lines are barriers. This schedule of `harris`, written by hand for a CPU, keeps 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", help="draw these alone; names separated by commas")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs", help="directory of the page")
+    parser.add_argument("--out", type=Path, default=PAGE_DIRECTORY, help="directory of the page")
     args = parser.parse_args()
     pictures = args.out / "gallery"
     pictures.mkdir(parents=True, exist_ok=True)

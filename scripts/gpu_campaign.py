@@ -8,7 +8,7 @@
 
 Each step is a process that is killed when its time is over. What it found until then is in DIR, in a few small files,
 and the same command goes on from there, on the same machine or another one that DIR was copied to. See
-docs/gpu_campaign.md. Ends with 1 if anything was wrong.
+docs/how-to/gpu-campaign.md. Ends with 1 if anything was wrong.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from autosched.apps.sizes import H, Size, W
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 
 
 @pytest.fixture
@@ -30,19 +31,19 @@ def gallery(scripts: None) -> ModuleType:
 
 
 def test_page_is_up_to_date(gallery: ModuleType) -> None:
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    page = (REFERENCE / "gallery.md").read_text(encoding="utf-8")
     assert page == gallery.page(gallery.image_apps()), "run `make gallery`"
 
 
 def test_page_shows_every_image_app(gallery: ModuleType) -> None:
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    page = (REFERENCE / "gallery.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == list(gallery.image_apps())
     shown = re.findall(r"\]\((gallery/[^)]+)\)", page)
-    assert {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs" / "gallery").iterdir()} == set(shown)
+    assert {str(path.relative_to(REFERENCE)) for path in (REFERENCE / "gallery").iterdir()} == set(shown)
 
 
 def test_pictures_are_small() -> None:
-    assert sum(path.stat().st_size for path in (ROOT / "docs" / "gallery").iterdir()) < 3e6
+    assert sum(path.stat().st_size for path in (REFERENCE / "gallery").iterdir()) < 3e6
 
 
 def test_image_apps_are_told_by_their_inputs(gallery: ModuleType) -> None:

@@ -56,12 +56,12 @@ def test_every_data_file_is_installed() -> None:
 
 
 def test_extras_are_pinned() -> None:
-    """Everything the demo and the tests install has an exact version."""
+    """Everything that the demo, the tests and the site install has an exact version."""
     pins = re.findall(r"^([A-Za-z0-9_.-]+)==\S+$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
     pinned = {name.lower().replace("_", "-") for name in pins}
     extras = PROJECT["project"]["optional-dependencies"]
     required = PROJECT["project"]["dependencies"] + [
-        requirement for extra in ("nvrtc", "report", "train", "dev", "cuda13") for requirement in extras[extra]
+        requirement for extra in ("nvrtc", "report", "train", "dev", "docs", "cuda13") for requirement in extras[extra]
     ]
     names = {re.split(r"[<>=\[;]", requirement)[0].lower() for requirement in required} - {"autosched"}
     assert names <= pinned

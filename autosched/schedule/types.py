@@ -275,7 +275,7 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     ``splits`` are the reductions that are computed in pieces, ``joins`` the Funcs that are then computed together;
-    kernels compute the pipeline that `autosched.schedule.rewrites.as_scheduled` makes of it.
+    kernels compute the pipeline that `autosched.schedule.rewrites.apply_rewrites` makes of it.
     """
 
     pipeline_hash: str

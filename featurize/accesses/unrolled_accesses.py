@@ -209,7 +209,7 @@ def _first_loads(
 
 
 def _joined(reads: Reads, points: AccessPoints, start: Ints, joins: Bools) -> tuple[Ints, Ints]:
-    """Return the accesses that move some elements (see `autosched.schedule.kernel.vector_access.joined`).
+    """Return the accesses that move some elements (see `autosched.schedule.kernel.vector_access.group_accesses`).
 
     Only elements that the same threads access in the same iteration are joined.
 

@@ -104,7 +104,7 @@ def shared_bytes(batch: Batch, elements: Ints) -> Ints:
 def batched_first_fit(sizes: Ints, first: Ints, last: Ints, align: int) -> Ints:
     """Return the bytes that buffers need which share memory where their lifetimes do not meet.
 
-    The same placement as `autosched.schedule.kernel.memory_layout.place`, for many candidates at once: buffers must
+    The same placement as `autosched.schedule.kernel.memory_layout.first_fit`, for many candidates at once: buffers must
     come in the order of their first step.
 
     Args:

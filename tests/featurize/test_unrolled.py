@@ -91,7 +91,7 @@ def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     moved_apart = unrolled_accesses._moved_apart
     monkeypatch.setattr(unrolled_accesses, "_moved_apart", noted)
-    monkeypatch.setattr("autosched.featurize.tables.pipeline_tables.EntryPool", Noted)
+    monkeypatch.setattr("autosched.featurize.tables.pipeline_tables.UniqueAccessCache", Noted)
     one = get_app(name)
     Beam(SearchSettings(beam_size=1, passes=1)).search(bind(one.build(), one.shapes()), H200)
     assert sum(pool.compared for pool in pools) > 100 and apart

@@ -20,7 +20,7 @@ OF_EVALUATIONS = (
     "inside", "near", "stride", "far", "aligned", "among", "chosen", "periodic", "low", "high", "whole", "input_row",
     "stored", "terms", "scans",
 )  # fmt: skip
-"""Fields of `autosched.search.cost.cpu.lane_costs.LaneWork`."""
+"""Fields of `autosched.search.cost.cpu.lane_costs.LaneCosts`."""
 OF_ROWS = (
     "lanes", "apart", "together", "inside", "borders", "cut", "left", "streams", "outside", "share", "own_bytes",
     "bytes_of_neighbours", "contiguous_rows",
