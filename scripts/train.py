@@ -17,134 +17,12 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import hydra
-import numpy as np
-from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from omegaconf import DictConfig
+from training.cost_model import train_and_print
 
-from autosched.errors import AutoschedError, InputError
-from autosched.measure.simulated.version import other_simulation
-from autosched.measure.store.cpu_labels import target_of_labels
-from autosched.measure.store.labels import open_labels
-from autosched.model.data.dataset import Dataset, build_dataset
-from autosched.model.data.feature_store import FeatureStore
-from autosched.model.data.holdout import split
-from autosched.model.data.samples import one_source
-from autosched.model.data.samples_from_measurements import samples_from
-from autosched.model.evaluation import EvaluationSummary, PipelineScore, summarise, table
-from autosched.model.files import replace_file
-from autosched.model.predict.holdout_predictions import predict_analytically
-from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
-from autosched.model.train.train_run import TrainOutcome, train
-from autosched.model.train.training import RANDOM, EpochReport
-from autosched.schedule.io.typed_json import read_settings
-from autosched.target import get_target
-
-CONSOLE = Console(stderr=True)
-EACH = "each"
-FOLDS_FILE = "folds.md"
-
-
-def settings_of(config: DictConfig) -> TrainSettings:
-    """Return the settings of network, loss and optimiser."""
-    plain: Any = OmegaConf.to_container(config, resolve=False)
-    return TrainSettings(
-        read_settings(plain["model"], "model", ModelSettings),
-        read_settings(plain["loss"], "loss", LossSettings),
-        read_settings(plain["optimiser"], "optimiser", OptimiserSettings),
-    )
-
-
-def bar(unit: str) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}"), console=CONSOLE,
-    )  # fmt: skip
-
-
-def load_data(config: DictConfig) -> Dataset:
-    """Return the data set that the configuration asks for."""
-    data = config.data
-    if data.beside and config.model.form == "paper":  # whose components count the multiprocessors of one
-        raise InputError("model=paper learns from one device: leave out data.beside, or take model=timed")
-    found = load_labels(config, listed(data.path), data.source, data.generator)
-    for path in listed(data.beside):
-        found = found.joined(load_labels(config, [path]))
-    return found
-
-
-def listed(paths: Any) -> list[str]:
-    """Return the files of a setting that names one or several."""
-    return [paths] if isinstance(paths, str) else list(paths)
-
-
-def load_labels(
-    config: DictConfig, paths: list[str], source: str | None = None, generator: str | None = None
-) -> Dataset:
-    """Return the data of one source."""
-    data, target = config.data, get_target(config.target)
-    with closing(open_labels(paths)) as labels:
-        samples = samples_from(labels, target.name, source=source, generator=generator)
-    target = target_of_labels(target, one_source(samples))
-    with bar("pipelines") as progress:
-        task = progress.add_task("features", note="")
-        return build_dataset(
-            samples, target, FeatureStore(data.cache, target), workers=data.workers,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )  # fmt: skip
-
-
-def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> TrainOutcome:
-    """Train one model and show how it goes."""
-    data, settings = config.data, settings_of(config)
-    parts = split(
-        dataset, held_out, validation=data.validation, test=data.test if not held_out else 0.0,
-        seed=settings.optimiser.seed,
-    )  # fmt: skip
-    with bar("passes") as progress:
-        without = held_out[0] if len(held_out) == 1 else f"{len(held_out)} families"
-        name = f"without {without}" if held_out else "training"
-        task = progress.add_task(name, total=settings.optimiser.epochs, note="")
-
-        def report(found: EpochReport) -> None:
-            note = f"error {found.error:.4f}, best {found.best:.4f}"
-            progress.update(task, completed=found.epoch, note=note)
-
-        return train(
-            dataset, parts, settings, directory, resume=config.resume, curves=config.curves, plots=config.plots,
-            report=report,
-        )  # fmt: skip
-
-
-def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, EvaluationSummary]:
-    """Train a model for each app without it, or for some, and return the figures on the app by model and app."""
-    rows: dict[str, EvaluationSummary] = {}
-    for app in chosen or [f for f in dataset.own_families if not f.startswith(RANDOM)]:
-        outcome = run(config, dataset, [app], directory / app)
-        rows |= {f"{app}, {name}": s for name, s in outcome.summaries.items()}
-    return rows
-
-
-def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, EvaluationSummary]:
-    """Train a model for each of some groups of pipelines without it; return the figures on all pipelines, each unseen.
-
-    With few pipelines, figures on a tenth of them depend much on which these are.
-    """
-    families = dataset.own_families
-    order = np.random.default_rng(config.optimiser.seed).permutation(len(families))
-    scores: list[PipelineScore] = []
-    for k in range(config.folds):
-        group = [families[f] for f in order[k :: config.folds]]
-        scores += run(config, dataset, group, directory / f"fold{k}").predictions.scores()
-    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, dataset.own_pipelines).summary()}
-    text = table(found, dataset.source) + "\n"
-    replace_file(directory / FOLDS_FILE, lambda beside: beside.write_text(text, encoding="utf-8"))
-    return found
+from autosched.errors import AutoschedError
 
 
 @hydra.main(config_path="../configs", config_name="train", version_base="1.3")
@@ -152,23 +30,7 @@ def main(config: DictConfig) -> None:
     """Train what the configuration asks for."""
     started = time.perf_counter()
     try:
-        dataset = load_data(config)
-        print(dataset.summary())
-        if note := other_simulation(dataset.source, dataset.target):
-            print(f"note: {note}")
-        for reason, count in dataset.left_out.items():
-            print(f"left out: {count} schedules ({reason})")
-        directory = Path(config.output)
-        held_out: list[Any] = OmegaConf.to_container(config.hold_out)  # type: ignore[assignment]
-        if held_out[:1] == [EACH]:
-            print(table(each_app(config, dataset, directory, held_out[1:]), dataset.source))
-        else:
-            if config.folds:
-                figures = cross_validated(config, dataset, directory)
-                print(f"{config.folds}-fold cross-validation\n\n{table(figures, dataset.source)}\n")
-            outcome = run(config, dataset, held_out, directory)
-            print(outcome.table())
-            print(f"weights in {outcome.weights}")
+        train_and_print(config)
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     print(f"{time.perf_counter() - started:.0f} s in all")

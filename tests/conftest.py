@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -31,6 +33,10 @@ SPARING = {
 
 for _name, _value in SPARING.items():
     os.environ.setdefault(_name, _value)
+
+SCRIPTS = str(Path(__file__).parents[1] / "scripts")
+if SCRIPTS not in sys.path:
+    sys.path.append(SCRIPTS)  # last, so that no package of scripts takes the name of a library
 
 settings.register_profile("autosched", deadline=None)  # a machine may be busy
 settings.load_profile("autosched")

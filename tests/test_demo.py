@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -10,12 +9,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from drawings import demo as demo_module
 
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import VERSION
 
-DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"
 FILES = {"input.png", "harris.png", "unsharp.png", "report.md"} | {
     f"{app}.{kind}" for app in ("harris", "unsharp") for kind in ("cu", "txt", "json", "html")
 }
@@ -25,15 +24,10 @@ pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed
 
 @pytest.fixture
 def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("demo", DEMO)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "demo", module)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "SIZES", {"H": 160, "W": 200})
-    monkeypatch.setattr(module, "RUNS", 1)
-    monkeypatch.setattr(module, "SAMPLES", 2)
-    return module
+    monkeypatch.setattr(demo_module, "SIZES", {"H": 160, "W": 200})
+    monkeypatch.setattr(demo_module, "RUNS", 1)
+    monkeypatch.setattr(demo_module, "SAMPLES", 2)
+    return demo_module
 
 
 def test_demo(

@@ -240,8 +240,8 @@ class BoundPipeline:
     ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
     ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
     Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
-    those whose value is built in. ``views`` has what `autosched.analysis.rewrites.cache_read.insert_cache_reads` made of it.
-    Of a pipeline with reductions in pieces (`autosched.analysis.rewrites.rfactor`), ``splits`` says which, and
+    those whose value is built in. ``views`` has what `autosched.analysis.rewrites.cache_read.insert_cache_reads` made
+    of it. Of a pipeline with reductions in pieces (`autosched.analysis.rewrites.rfactor`), ``splits`` says which, and
     ``unsplit`` is the original. Of one with Funcs computed together (`autosched.analysis.rewrites.horizontal_fusion`),
     ``joins`` says which, ``unjoined`` is the one without, and ``joined_arrays`` is what `returned` says. Of one that
     stands for a step of a reduction (`autosched.analysis.rewrites.mainloop_step`), ``held`` is the Func that is

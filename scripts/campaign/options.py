@@ -30,7 +30,8 @@ class Options:
         samples: Samples that `collect` is content with.
         pipelines: Random pipelines that it draws from at most.
         first: Seed of the first of them.
-        schedules: How many schedules of each kind are measured of each (`autosched.search.datasets.candidate_mix.CandidateMix`).
+        schedules: How many schedules of each kind are measured of each
+            (`autosched.search.datasets.candidate_mix.CandidateMix`).
         labels: Files of labels whose schedules `collect` measures before it draws any.
         pipeline_settings: What random pipelines differ from the usual in, by name.
         epochs: Passes of training at most.

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "scripts"))
-    return importlib.import_module("draw_speedups")
+from drawings import speedups
 
 
 def timed(seconds: float) -> dict[str, Any]:
@@ -42,23 +35,21 @@ ANALYTICAL, BEST, LEARNED = (
 )
 
 
-def test_speedups_and_their_means(script: ModuleType) -> None:
-    rows = script.with_means(script.speedups(TIMING))
-    assert list(rows) == ["harris", "blur", script.MEAN], "hist lacks a strategy; what gains most comes first"
+def test_speedups_and_their_means() -> None:
+    rows = speedups.with_means(speedups.speedups(TIMING))
+    assert list(rows) == ["harris", "blur", speedups.MEAN], "hist lacks a strategy; what gains most comes first"
     assert rows["blur"] == pytest.approx({ANALYTICAL: 0.5, BEST: 4, LEARNED: 2})
     assert rows["harris"] == pytest.approx({ANALYTICAL: 3, BEST: 3, LEARNED: 6})
-    assert rows[script.MEAN] == pytest.approx({ANALYTICAL: 1.5**0.5, BEST: 12**0.5, LEARNED: 12**0.5})
+    assert rows[speedups.MEAN] == pytest.approx({ANALYTICAL: 1.5**0.5, BEST: 12**0.5, LEARNED: 12**0.5})
 
 
-def test_the_command(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "speedups.png"
     monkeypatch.setattr(sys, "argv", ["draw_speedups.py", str(tmp_path), str(picture)])
     (tmp_path / "results.json").write_text(json.dumps({"timing": {"hist/beam/0": timed(1e-6)}}))
-    assert script.main() == 1
+    assert speedups.main() == 1
     assert "no app with times of sioutas, beam and learned" in capsys.readouterr().err
     assert not picture.exists()
     (tmp_path / "results.json").write_text(json.dumps({"timing": TIMING}))
-    assert script.main() == 0
+    assert speedups.main() == 0
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from checks import prove_division
 
 from autosched.codegen.constant_division import (
     ConstantDivision,
@@ -30,18 +29,6 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "prove_division.py"
 MULTIPLY, RECIPROCAL, DIVIDE = DivisionMethod.MULTIPLY, DivisionMethod.RECIPROCAL, DivisionMethod.DIVIDE
 
 needs_compiler = pytest.mark.skipif(not have_compiler("c"), reason="no C compiler")
-
-
-@pytest.fixture(scope="module")
-def proof() -> Iterator[ModuleType]:
-    """Give the script that proves divisions, as a module."""
-    spec = importlib.util.spec_from_file_location("prove_division", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "prove_division", module)  # its dataclass looks itself up there
-        spec.loader.exec_module(module)
-        yield module
 
 
 @pytest.mark.parametrize(
@@ -144,47 +131,47 @@ def test_integer_division_by_literals(dtype: DType) -> None:
 @pytest.mark.parametrize(
     "divisor", [3.0, -7.0, 98.0, 273.0, 1 / 3, 12.92, 1 - 2.0**-24, 2 - 2.0**-23, 3 * 2.0**-40, 3 * 2.0**40, 1e-30]
 )
-def test_sampled_quotients_are_exact(proof: ModuleType, divisor: float) -> None:
+def test_sampled_quotients_are_exact(divisor: float) -> None:
     division = constant_division(divisor, float32)
     assert division.method is RECIPROCAL
-    outcome = proof.check_dividends(division, quick=True)
+    outcome = prove_division.check_dividends(division, quick=True)
     assert outcome.checked > 1 << 24
     assert outcome.wrong == 0, f"for example {outcome.example!r}"
 
 
 @needs_compiler
 @pytest.mark.parametrize("divisor", [8.0, -(2.0**-126), 2.0**126])
-def test_sampled_products_are_exact(proof: ModuleType, divisor: float) -> None:
+def test_sampled_products_are_exact(divisor: float) -> None:
     division = constant_division(divisor, float32)
     assert division.method is MULTIPLY
-    assert proof.check_dividends(division, quick=True).wrong == 0
+    assert prove_division.check_dividends(division, quick=True).wrong == 0
 
 
 @needs_compiler
-def test_a_wrong_division_is_found(proof: ModuleType) -> None:
+def test_a_wrong_division_is_found() -> None:
     product = ConstantDivision(MULTIPLY, 3.0, float(np.float32(1 / 3)), float32)
-    outcome = proof.check_dividends(product, quick=True)
+    outcome = prove_division.check_dividends(product, quick=True)
     assert outcome.wrong > 1 << 20
     x = np.float32(outcome.example)
     assert x * np.float32(1 / 3) != x / np.float32(3)
 
 
 @needs_compiler
-def test_the_range_of_the_correction_matters(proof: ModuleType) -> None:
+def test_the_range_of_the_correction_matters() -> None:
     quotient = "__builtin_fmaf(__builtin_fmaf(3.0f, {0} * 0.33333334f, -{0}), -0.33333334f, {0} * 0.33333334f)"
     corrected = SimpleNamespace(divisor=3.0, text=quotient.format)
-    outcome = proof.check_dividends(corrected, quick=True)
+    outcome = prove_division.check_dividends(corrected, quick=True)
     assert 0 < outcome.wrong < outcome.checked // 8
     assert not 2.0**-100 <= abs(outcome.example) <= 2.0**101
 
 
 @needs_compiler
-def test_hardest_dividends(proof: ModuleType) -> None:
+def test_hardest_dividends() -> None:
     """The dividends nearest to midpoints are exact, and hard: without the correction a large part is wrong."""
-    outcome = proof.check_hardest(quick=True)
+    outcome = prove_division.check_hardest(quick=True)
     assert outcome.wrong == 0
     assert outcome.checked > 1 << 19
-    uncorrected = proof.check_hardest(quick=True, quotient="(x) * (1.0f / divisor)")
+    uncorrected = prove_division.check_hardest(quick=True, quotient="(x) * (1.0f / divisor)")
     assert uncorrected.checked == outcome.checked
     assert uncorrected.wrong > outcome.checked // 10
 

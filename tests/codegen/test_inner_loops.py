@@ -65,8 +65,9 @@ def test_kernels_without_loops_have_none(nvdisasm: str) -> None:
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_large_tile_of_a_product_does_little_but_multiply_and_add(nvdisasm: str, ahead: bool) -> None:
-    from hand_products import ProductTile, tiled_product
     from sass.loops import innermost_loops
+
+    from autosched.apps.hand_schedules.products import ProductTile, tiled_product
 
     bound = product(128, 64, 256)
     found = tiled_product(bound, ProductTile(ahead=ahead))
@@ -87,8 +88,9 @@ def test_a_large_tile_of_a_product_does_little_but_multiply_and_add(nvdisasm: st
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_large_tile_of_a_convolution_does_little_but_multiply_and_add(nvdisasm: str, ahead: bool) -> None:
-    from hand_convolutions import ConvolutionTile, tiled_convolution
     from sass.loops import innermost_loops
+
+    from autosched.apps.hand_schedules.convolutions import ConvolutionTile, tiled_convolution
 
     shapes = {"input": (1, 22, 15, 32), "filter": (32, 3, 3, 128), "bias": (128,)}  # blocks at both borders are partial
     bound = bind(get_app("conv_layer").build(), shapes)

@@ -13,9 +13,9 @@ from autosched.errors import InputError
 from autosched.measure.problem import Problem
 from autosched.measure.store.database import ResultsDatabase
 from autosched.runtime.compile.nvrtc import have_nvrtc
-from tests.random_pipelines.test_describe import script
 
 hydra = pytest.importorskip("hydra")
+training_dataset = pytest.importorskip("training.dataset")
 pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*arguments: str) -> int:
     with hydra.initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         config = hydra.compose("make_dataset", [*SMALL, *arguments])
-    code: int = script("make_dataset").run(config)
+    code: int = training_dataset.run(config)
     return code
 
 
@@ -85,7 +85,7 @@ def test_labels_without_times_are_refused(tmp_path: Path) -> None:
 def test_apps_lie_evenly_among_random_pipelines() -> None:
     with hydra.initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         config = hydra.compose("make_dataset", ["dataset.pipelines=4", "dataset.apps=[blur,harris]", "seed=1"])
-    problems = script("make_dataset").problems_of(config)
+    problems = training_dataset.problems_of(config)
     assert [p.kind for p in problems] == ["random", "app", "random", "random", "app", "random"]
 
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from training.cost_model import settings_of
 
 from autosched.errors import InputError
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 
 ROOT = Path(__file__).parents[2]
-
-
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_script", ROOT / "scripts" / "train.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def composed(*overrides: str) -> Any:
@@ -32,7 +22,7 @@ def composed(*overrides: str) -> Any:
 
 
 def test_defaults() -> None:
-    assert script().settings_of(composed()) == TrainSettings()
+    assert settings_of(composed()) == TrainSettings()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +43,7 @@ def test_defaults() -> None:
     ],
 )
 def test_groups(override: str, expected: TrainSettings) -> None:
-    assert script().settings_of(composed(override)) == expected
+    assert settings_of(composed(override)) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,4 +60,4 @@ def test_groups(override: str, expected: TrainSettings) -> None:
 )
 def test_settings_of_a_wrong_kind_are_refused_with_their_place(override: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        script().settings_of(composed(override))
+        settings_of(composed(override))

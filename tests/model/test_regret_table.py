@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from experiments import regret
 
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
@@ -22,13 +22,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = Path(__file__).parents[2] / "scripts" / "regret_table.py"
-    spec = importlib.util.spec_from_file_location("regret_table", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return regret
 
 
 def test_regret_is_over_the_fastest_of_all(script: ModuleType) -> None:

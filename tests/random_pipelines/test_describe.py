@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from drawings.random_pipelines import main
 
 import autosched as a
 from autosched.random_pipelines import RandomPipeline, describe, random_pipeline
@@ -15,16 +13,6 @@ from autosched.random_pipelines.graph import InputRange
 from autosched.random_pipelines.settings import SMALL
 
 ROOT = Path(__file__).parents[2]
-
-
-def script(name: str) -> ModuleType:
-    """Return a script of this repository as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_of_a_known_pipeline() -> None:
@@ -65,7 +53,6 @@ def test_quantiles_and_shares() -> None:
 def test_script_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n<!-- tables -->\nearlier text\n")
-    main = script("describe_random_pipelines").main
     assert main(["--seeds", "5", "--settings", "small", "--page", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("# Title\n\n<!-- tables -->\n")

@@ -23,7 +23,7 @@ BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SER
 
 @dataclass(frozen=True)
 class ProductTile:
-    """How the product of app ``sgemm`` is cut.
+    """Tile sizes of app ``sgemm``.
 
     Attributes:
         points: Rows, and columns, of the result that a thread computes; a multiple of four for accesses of 16 bytes.

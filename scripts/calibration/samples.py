@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rate_fit import Sample
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -36,6 +35,7 @@ from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target
+from calibration.rate_fit import Sample
 
 SIZES: Mapping[str, Mapping[str, int]] = {
     "blur": {"W": 1536, "H": 2560},

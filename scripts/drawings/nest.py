@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.axes
-from draw_graph import save
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -17,6 +16,7 @@ from autosched.schedule.io.loop_tree import LoopTreeNode, NodeKind, loop_tree
 from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
+from drawings.graph import save
 
 COLOURS = {
     NodeKind.BLOCK: "#b9d4ee",

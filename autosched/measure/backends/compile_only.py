@@ -1,4 +1,4 @@
-"""A GPU that everything is compiled for and nothing is run on: to time what is done on the host alone."""
+"""A backend that compiles for a GPU and runs nothing, to time the work of the host alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from autosched.runtime.compile.nvrtc import check_compiler
 
 
 @dataclass(frozen=True, slots=True)
-class UntimedCudaBackend(CudaBackend):
-    """Compiles as a measurement does and says that everything takes a second.
+class CompileOnlyBackend(CudaBackend):
+    """Compiles like a measurement on a GPU, and reports one second for every candidate.
 
     Attributes:
         arch: Architecture to compile for.

@@ -23,7 +23,7 @@ BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SER
 
 @dataclass(frozen=True)
 class ConvolutionTile:
-    """How app ``conv_layer`` is cut; a block computes all filters of a part of an image.
+    """Tile sizes of app ``conv_layer``; a block computes all filters of a part of an image.
 
     Attributes:
         rows: Rows of a block, one for each thread along them.

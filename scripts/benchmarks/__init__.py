@@ -1,0 +1,1 @@
+"""Benchmarks: both sides in one process run, with the ratio."""

@@ -1,0 +1,156 @@
+"""Time the C backend of two versions of this library in turn, in one run.
+
+    OMP_NUM_THREADS=1 python scripts/bench_cpu_versions.py BEFORE [--after COMMIT] [--apps blur,harris] [--rounds 30]
+
+BEFORE and COMMIT are commits; without ``--after`` it is the installed version. Commits are unpacked to a temporary
+directory. Either version runs the variants of its own `bench_cpu.py` in a process of its own, which waits until it is
+told to run one; a round runs each variant on both sides, so that a noisy machine treats both alike. Which goes first
+changes from round to round. The table gives median and least milliseconds, and the ratio of medians and of least
+times, after over before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ENTRY = str(Path(__file__).parents[1] / "bench_cpu_versions.py")
+"""The script of this module, which processes are started with."""
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED_IN_PACKAGE = ("featurize", "model", "search", "random_pipelines", "configs")
+"""Top-level directories that are installed as sub-packages (pyproject.toml, package-dir)."""
+LEFT_OUT = "NumPy/SciPy"
+"""A variant that does not change with the version."""
+
+Samples = dict[str, tuple[list[float], list[float]]]
+
+
+def main() -> int:
+    """Time both versions and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", help="a commit")
+    parser.add_argument("--after", metavar="COMMIT", help="another; the installed version unless given")
+    parser.add_argument("--apps", default="blur,harris,unsharp")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", metavar="FILE", help="also write all times here, in milliseconds")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(Path(options.before), options.apps.split(","))
+    with tempfile.TemporaryDirectory() as directory:
+        trees = [unpacked(options.before, Path(directory) / "before"), ROOT]
+        if options.after is not None:
+            trees[1] = unpacked(options.after, Path(directory) / "after")
+        sides = [Side(tree, options.apps, Path(directory) / f"cache{k}") for k, tree in enumerate(trees)]
+        try:
+            samples = timed(sides, options.rounds)
+        finally:
+            for side in sides:
+                side.close()
+    print_table(samples)
+    if options.json:
+        Path(options.json).write_text(json.dumps(samples, indent=1))
+    return 0
+
+
+def unpacked(commit: str, into: Path) -> Path:
+    """Unpack a commit so that it can be imported from there, and return where it is."""
+    into.mkdir()
+    archive = into.with_suffix(".tar")
+    subprocess.run(["git", "-C", str(ROOT), "archive", "-o", str(archive), "--end-of-options", commit], check=True)
+    with tarfile.open(archive) as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # none before Python 3.11.4
+        packed.extractall(into)
+    for name in INSTALLED_IN_PACKAGE:
+        if (into / name).is_dir():
+            (into / "autosched" / name).symlink_to(into / name)
+    return into
+
+
+class Side:
+    """A process that runs the variants of one version.
+
+    Args:
+        tree: Where the version is.
+        apps: Their names, separated by commas.
+        cache: Directory of its compiled code.
+    """
+
+    def __init__(self, tree: Path, apps: str, cache: Path) -> None:
+        command = [sys.executable, ENTRY, str(tree), "--apps", apps, "--serve"]
+        environment = {**os.environ, "AUTOSCHED_CACHE_DIR": str(cache), "OMP_WAIT_POLICY": "passive"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.variants: list[str] = self._answer()
+
+    def seconds(self, variant: str) -> float:
+        """Run a variant once and return its time."""
+        assert self._process.stdin is not None
+        print(json.dumps(variant), file=self._process.stdin, flush=True)
+        return float(self._answer())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a version ended early: what it said stands above")
+        return json.loads(line)
+
+
+def serve(tree: Path, apps: list[str]) -> int:
+    """Be the process of one version: prepare all variants, then run those that standard input names."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    sys.path[:0] = [str(tree / "scripts")] if tree == ROOT else [str(tree), str(tree / "scripts")]
+    # Versions before the package of benchmarks have a script of this name.
+    module = import_module("benchmarks.cpu" if (tree / "scripts" / "benchmarks").is_dir() else "bench_cpu")
+    variants: dict[str, Callable[[], object]] = {}
+    for app in apps:
+        variants |= {f"{app} {label}": run for label, run in module.app_variants(app).items() if label != LEFT_OUT}
+    print(json.dumps(list(variants)), file=answers, flush=True)
+    for line in sys.stdin:
+        run = variants[json.loads(line)]
+        started = time.perf_counter()
+        run()
+        print(time.perf_counter() - started, file=answers, flush=True)
+    return 0
+
+
+def timed(sides: list[Side], rounds: int) -> Samples:
+    """Return the milliseconds of each variant that both sides have: those before, those after."""
+    shared = [v for v in sides[0].variants if v in sides[1].variants]
+    samples: Samples = {variant: ([], []) for variant in shared}
+    for k in range(rounds):
+        for variant in shared:
+            for side in (0, 1) if k % 2 == 0 else (1, 0):
+                samples[variant][side].append(1e3 * sides[side].seconds(variant))
+    return samples
+
+
+def print_table(samples: Samples) -> None:
+    """Print medians and least times of both versions."""
+    print(f"{'':24} {'before':>9} {'after':>9} {'ratio':>6}   {'least':>9} {'after':>9} {'ratio':>6}")
+    for variant, (before, after) in samples.items():
+        medians = statistics.median(before), statistics.median(after)
+        least = min(before), min(after)
+        print(
+            f"{variant:24} {medians[0]:9.2f} {medians[1]:9.2f} {medians[1] / medians[0]:6.2f}   "
+            f"{least[0]:9.2f} {least[1]:9.2f} {least[1] / least[0]:6.2f}"
+        )

@@ -1,0 +1,1 @@
+"""Fits of the coefficients of the analytical models to measured times."""

@@ -1,0 +1,1 @@
+"""Long checks that no test run affords."""

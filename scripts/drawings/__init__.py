@@ -1,0 +1,1 @@
+"""Pictures and pages of the documentation, and the demo's output."""

@@ -1,0 +1,1 @@
+"""Experiments behind decisions: one option against another, by model, simulation or time."""
