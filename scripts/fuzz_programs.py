@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fuzzing.check import FAILURES
-from fuzzing.crew import LIMIT_S
 from fuzzing.records import Records, Row, summary
 from fuzzing.session import Session, failed
+from fuzzing.worker_pool import LIMIT_S
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from autosched.cli import main
-from autosched.commands import ending
+from autosched.commands import exit_handling
 from autosched.commands.group import CommandGroup
 
 RUN = ("run", "blur", "--size", "H=16", "--size", "W=16", "--target", "cpu")
@@ -224,16 +224,16 @@ def test_openmp_that_another_library_has_loaded() -> None:
 
 
 def test_interrupted_process_ends_as_shells_expect(tmp_path: Path) -> None:
-    program = "import os, signal, click; from autosched.commands.ending import exit_code_of; import sys\n"
+    program = "import os, signal, click; from autosched.commands.exit_handling import exit_code_of; import sys\n"
     program += "from autosched.cli import main\nfrom autosched.commands import run\n"
     program += "main.commands['apps'].callback = lambda **_: os.kill(os.getpid(), signal.SIGINT)\n"
     program += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it may be ignored where the tests run
     program += "main(['apps'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == ending.INTERRUPTED == 128 + signal.SIGINT
+    assert done.returncode == exit_handling.INTERRUPTED == 128 + signal.SIGINT
     assert "Traceback" not in done.stderr
 
 
 def test_exit_codes_of_commands_pass() -> None:
     answers: list[tuple[Callable[[], object], int]] = [(lambda: None, 0), (lambda: 1, 1), (lambda: 0, 0)]
-    assert [ending.exit_code_of(run) for run, _ in answers] == [code for _, code in answers]
+    assert [exit_handling.exit_code_of(run) for run, _ in answers] == [code for _, code in answers]

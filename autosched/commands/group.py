@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import click
 
-from autosched.commands.ending import closed_pipes, exit_code_of
+from autosched.commands.exit_handling import closed_pipes, exit_code_of
 
 
 class CommandGroup(click.Group):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autosched.api import autotune
-from autosched.commands.ending import INTERRUPTED
+from autosched.commands.exit_handling import INTERRUPTED
 from autosched.commands.files import check_writable
 from autosched.commands.options import MOST, PATH, SECONDS, Pairs, json_option, problem_options
 from autosched.commands.problem import configure

@@ -1,5 +1,5 @@
 """A scheduled pipeline as C or CUDA source for projects without Python: sources, header, build files, example."""
 
-from autosched.export.exporting import Exported, export
+from autosched.export.writer import Exported, export
 
 __all__ = ["Exported", "export"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.report.colours import kernel_colour
 from autosched.report.graph import NodeBox, NodeKind, func_graph, kinds, labels, places
-from autosched.report.layered import layered_layout
+from autosched.report.graph_layout import layered_layout
 from autosched.report.svg import Element, drawing, element
 from autosched.schedule.types import Level, Schedule
 

@@ -6,7 +6,7 @@ from html import escape
 
 from autosched.commands.show import shape_text
 from autosched.report.graph_svg import graph_svg
-from autosched.report.searched import how_found
+from autosched.report.search_summary import how_found
 from autosched.report.svg import markup
 from autosched.scheduled_protocol import Scheduled
 

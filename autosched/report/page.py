@@ -18,7 +18,7 @@ from autosched.report.numbers import UNKNOWN, shown_bytes, shown_count, shown_di
 from autosched.report.prediction import Prediction, predict
 from autosched.report.resources import compiled_resources
 from autosched.report.roofline_svg import RooflinePoint, roofline_svg
-from autosched.report.searched import SearchTables, how_found
+from autosched.report.search_summary import SearchTables, how_found
 from autosched.report.sources import macros
 from autosched.report.svg import markup
 from autosched.scheduled_protocol import Scheduled

@@ -16,7 +16,7 @@ middle of the interior, is executed as machine code: integers for every thread, 
   count as the block beside the interior does.
 
 Columns: ``instr/pt`` instructions of threads for a point of the pipeline's outputs; ``needed/pt`` those that
-`sass.necessary` says are needed, arithmetic on common subexpressions once, one load for each distinct element and
+`sass.lower_bound` says are needed, arithmetic on common subexpressions once, one load for each distinct element and
 thread, and stores; ``ratio`` of the two; ``lanes`` the share of the lanes of issued instructions that do something;
 ``sectors`` transactions with global memory over the distinct sectors of the block; registers and spilled bytes by
 ptxas.
@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 from sass.classes import CLASSES
+from sass.competitors import Peers
 from sass.costs import OperationCosts
 from sass.disassembly import NoDisassembler, find_nvdisasm
 from sass.machine import MachineError
 from sass.measure import KernelCounts, measure_peer, measure_program
-from sass.peers import Peers
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from campaign.code import CODE_FILE, unpack_code
+from campaign.child_process import run_child
+from campaign.cubin_bundle import CODE_FILE, unpack_code
 from campaign.files import read_json, write_json
 from campaign.options import Options
 from campaign.paths import ROOT, child_environment, link_packages
 from campaign.plan import Step, budgets, why_not
-from campaign.supervise import run_child
 
 STATE_FILE = "state.json"
 VERSION = 1

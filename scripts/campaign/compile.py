@@ -20,14 +20,14 @@ from autosched.measure.problem import Problem
 from autosched.runtime.compile.nvrtc import NvrtcOptions
 from autosched.settings import settings
 from autosched.target import Target
-from campaign.code import CODE_FILE, pack_code, unpack_code
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
-from campaign.drawn import DRAWN_FILE, read_drawn, write_drawn
+from campaign.cubin_bundle import CODE_FILE, pack_code, unpack_code
+from campaign.precomputed_schedules import DRAWN_FILE, read_drawn, write_drawn
 from campaign.problems import target_of
 from campaign.results import Part
 from campaign.sources import schedules_of
 from campaign.timing import wanted_parts
+from campaign.worker_pool import Lost, do_parts
 
 _LIMIT_S = 120.0
 _PACKING_SHARE = 0.15

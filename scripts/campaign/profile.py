@@ -14,12 +14,12 @@ from autosched.lower.program import lower
 from autosched.measure.job import Job
 from autosched.measure.problem import Problem
 from autosched.target import Target
+from campaign.child_process import run_child
 from campaign.context import Context, Outcome
 from campaign.files import read_json
 from campaign.problems import target_of
 from campaign.results import Part
 from campaign.search import SCHEDULES_FILE
-from campaign.supervise import run_child
 
 SECTIONS = (
     "SpeedOfLight", "LaunchStats", "Occupancy", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats",

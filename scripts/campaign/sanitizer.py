@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.target import Target
+from campaign.child_process import run_child
 from campaign.context import Context, Outcome
-from campaign.crew import do_parts
-from campaign.kinds import Sample, sample_kinds
 from campaign.problems import SMALL, app_names, problem_of, target_of
 from campaign.results import Part
 from campaign.run_once import MARK
-from campaign.supervise import run_child
+from campaign.schedule_coverage import Sample, sample_kinds
 from campaign.timing import Stopwatch, Timed
+from campaign.worker_pool import do_parts
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The tools, the most important first."""

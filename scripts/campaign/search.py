@@ -14,9 +14,9 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
 from campaign.problems import PAPER, app_names, problem_of, target_of
 from campaign.results import Part, Results
+from campaign.worker_pool import Lost, do_parts
 
 SCHEDULES_FILE = "schedules.json"
 LEARNED = "learned"

@@ -11,9 +11,9 @@ from autosched.search.datasets.parallel_generation import CandidateWorker, Gener
 from autosched.search.datasets.replay import ReplayedSchedules
 from autosched.target import Target
 from campaign.context import Context
-from campaign.crew import Lost, do_parts
-from campaign.draw import problems_of
-from campaign.drawn import DRAWN_FILE, drawn_before
+from campaign.pipelines import problems_of
+from campaign.precomputed_schedules import DRAWN_FILE, drawn_before
+from campaign.worker_pool import Lost, do_parts
 
 _DRAWING_SHARE = 0.5
 """Processes that draw schedules, over those that compile: 5 s a pipeline, 0.1 s a kernel."""
@@ -27,7 +27,8 @@ def schedules_of(
 ) -> Generator[tuple[Problem, GeneratedCandidates], None, None]:
     """Yield problems with their schedules, but those that the step has done.
 
-    Those of other labels are first, then such as were drawn before (`campaign.drawn`), then such as are drawn now.
+    Those of other labels are first, then such as were drawn before (`campaign.precomputed_schedules`), then such as are
+    drawn now.
 
     Args:
         context: The step; problems of which nothing can be drawn are recorded.

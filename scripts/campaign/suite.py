@@ -23,10 +23,10 @@ from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
 from campaign.problems import PAPER, app_names, problem_of, target_of
 from campaign.results import Part
 from campaign.search import schedules_for
+from campaign.worker_pool import Lost, do_parts
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from campaign.child_process import Ended, run_child
 from campaign.context import Context, Outcome
 from campaign.paths import ROOT
 from campaign.plan import has_module
 from campaign.pytest_lines import COLLECTING, VARIABLE
 from campaign.results import Part
-from campaign.supervise import Ended, run_child
 
 MARK = "pytest.mark.gpu"
 _MOST_PROCESSES = 14

@@ -21,14 +21,14 @@ from autosched.runtime.call.signature import output_specs
 from autosched.runtime.timing.statistics import StopRule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
-from campaign.ceilings import floor_seconds, gpu_ceilings, host_ceilings
-from campaign.clock import EventClock, HostClock, timed
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
+from campaign.minimum_work import work_of
 from campaign.problems import PAPER, app_names, problem_of, target_of
 from campaign.results import Part
+from campaign.roofline_microbenchmarks import floor_seconds, gpu_ceilings, host_ceilings
 from campaign.search import schedules_for
-from campaign.work import work_of
+from campaign.warm_timing import EventClock, HostClock, timed
+from campaign.worker_pool import Lost, do_parts
 
 RULE = StopRule(precision=0.003, least_samples=15, least_seconds=0.03, most_seconds=0.3)
 CEILINGS = "ceilings"

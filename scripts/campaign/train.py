@@ -18,10 +18,10 @@ from autosched.model.data.samples import one_source
 from autosched.model.settings import OptimiserSettings, TrainSettings
 from autosched.model.train.train_run import train
 from campaign.context import Context, Outcome
-from campaign.crew import Lost, do_parts
 from campaign.problems import target_of
 from campaign.results import TOO_LITTLE, Part
 from campaign.sample_files import read_samples
+from campaign.worker_pool import Lost, do_parts
 
 WEIGHTS_FILE = "weights.safetensors"
 FINAL = "final"

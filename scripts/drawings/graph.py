@@ -11,7 +11,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.report.graph import func_graph, kinds, labels
-from autosched.report.layered import layered_layout
+from autosched.report.graph_layout import layered_layout
 from autosched.schedule.types import Schedule
 
 COLOURS = {"input": "#d0d0d0", "kernel": "#a8cbe8", "output": "#f2b8a0", "inlined": "#ffffff"}

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fuzzing import carried, corners
+from fuzzing import carried_dependences, corners
 from fuzzing.program import VALUES, Program
 from fuzzing.stages import (
     Stage,
@@ -77,11 +77,11 @@ WHOLE: tuple[Stage, ...] = (
 )  # fmt: skip
 
 FAMILIES: Mapping[str, Family] = {
-    "diagonal scan": Family(carried.diagonal_scan, 4, legal=True),
-    "scan along a dimension": Family(carried.long_scan, legal=True),
-    "scan of expressions": Family(carried.data_scan),
-    "program over rows": Family(carried.row_program, legal=True),
-    "permutation fills undef": Family(carried.filled_undef, 1, legal=True),
+    "diagonal scan": Family(carried_dependences.diagonal_scan, 4, legal=True),
+    "scan along a dimension": Family(carried_dependences.long_scan, legal=True),
+    "scan of expressions": Family(carried_dependences.data_scan),
+    "program over rows": Family(carried_dependences.row_program, legal=True),
+    "permutation fills undef": Family(carried_dependences.filled_undef, 1, legal=True),
     "far reads": Family(corners.far_reads, 4, legal=True),
     "far rows": Family(corners.far_rows, 2, legal=True),
     "selects as indices": Family(corners.selected_indices, 3, legal=True),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzzing.check import DIED, FAILURES, HUNG, REFUSED_LEGAL, Failure, Outcome
-from fuzzing.crew import LIMIT_S, Crew, Task
 from fuzzing.families import FAMILIES, draw_family, write_program
 from fuzzing.program import Program
 from fuzzing.records import Records, Row
 from fuzzing.script import script
 from fuzzing.shrink import Budget, shrink
 from fuzzing.trials import SAMPLED, Trial, trials_of
+from fuzzing.worker_pool import LIMIT_S, Crew, Task
 
 SCRIPTS_ALIKE = 3
 """Failures of one signature that are shrunk; the others are counted."""

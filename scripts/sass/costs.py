@@ -13,8 +13,8 @@ from autosched.lower.ir import ConstValue, Op, Value, VarRef
 from autosched.runtime.compile.nvrtc import compile_cubin
 from sass.disassembly import disassemble
 from sass.launches import PointerArgument, launch_of
+from sass.lower_bound import Node
 from sass.machine import run_block
-from sass.necessary import Node
 
 ONE = frozenset(
     {"add", "sub", "mul", "min", "max", "and", "or", "xor", "not", "shl", "shr", "select"}

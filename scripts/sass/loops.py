@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from sass.flow import END, Flow
+from sass.control_flow import END, Flow
 from sass.instructions import Code
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sass.flow import Flow, branch_target
+from sass.control_flow import Flow, branch_target
 from sass.instructions import BYTES, PREDICATES, REGISTERS, TRUE, ZERO, Code, Instruction, Kind, Operand
 from sass.integers import MASK, MEANING, Flags, Sources, Words
 from sass.memory import WARP, Traffic, access_bytes, count_requests, parse_address

@@ -14,13 +14,13 @@ from autosched.lower.program import Program
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.runtime.compile.ptxas_log import KernelResources
 from sass.classes import classes_of
+from sass.competitors import PeerKernel
 from sass.costs import OperationCosts
 from sass.disassembly import disassemble
 from sass.instructions import Code
 from sass.launches import Argument, PointerArgument, ScalarArgument, launch_of
+from sass.lower_bound import Necessary, necessary
 from sass.machine import Execution, Launch, run_block
-from sass.necessary import Necessary, necessary
-from sass.peers import PeerKernel
 
 
 @dataclass(frozen=True)

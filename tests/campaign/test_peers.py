@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from campaign.peers import PEERS, built_files, by_app, is_done, peer_environment, recorded
-from campaign.supervise import Ended
+from campaign.child_process import Ended
+from campaign.competitors import PEERS, built_files, by_app, is_done, peer_environment, recorded
 
 from tests.campaign.small import options, run
 
@@ -75,8 +75,8 @@ def test_an_app_that_takes_too_long_does_not_keep_the_others_from_their_turn(
             Path(given["--json"]).write_text(json.dumps(rows))
         return Ended(0, 1.0, False, "")
 
-    monkeypatch.setattr("campaign.peers.run_child", hanging_at_harris)
-    monkeypatch.setattr("campaign.peers.PEERS", PEERS[1:])
+    monkeypatch.setattr("campaign.competitors.run_child", hanging_at_harris)
+    monkeypatch.setattr("campaign.competitors.PEERS", PEERS[1:])
     chosen = options(tmp_path, target="cpu", apps=(), peers=str(peers))
     states = []
     for _ in range(3):

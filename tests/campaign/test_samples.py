@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from campaign import sample_files
-from campaign.draw import problems_of
 from campaign.files import read_json
 from campaign.options import Options
+from campaign.pipelines import problems_of
 from campaign.report import write_report
 
 from autosched.measure.problem import Problem

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign.crew import Lost, do_parts
-from campaign.supervise import run_child
+from campaign.child_process import run_child
+from campaign.worker_pool import Lost, do_parts
 
 from tests.campaign.services import Doer
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaign import ceilings, timing
-from campaign.ceilings import CHAINS, SOURCE, floor_seconds, gpu_ceilings
-from campaign.clock import EventClock, HostClock, timed
+from campaign import roofline_microbenchmarks, timing
+from campaign.minimum_work import float_operations, work_of
 from campaign.problems import problem_of
+from campaign.roofline_microbenchmarks import CHAINS, SOURCE, floor_seconds, gpu_ceilings
 from campaign.timing import Stopwatch, Timed
-from campaign.work import float_operations, work_of
+from campaign.warm_timing import EventClock, HostClock, timed
 
 from autosched import Func, Input, Pipeline, Var
 from autosched.analysis.bind import bind
@@ -153,7 +153,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> NotedCupy:
     noted = NotedCupy()
     monkeypatch.setitem(sys.modules, "cupy", noted)  # type: ignore[arg-type]
     quick = {"samples": 3, "sample_s": 0.004, "warm_s": 0.0}
-    for module in (timing, ceilings):
+    for module in (timing, roofline_microbenchmarks):
         monkeypatch.setattr(module, "timed", lambda call, clock: timed(call, clock, **quick))
     return noted
 
@@ -194,8 +194,8 @@ def test_ceilings_of_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> 
             launched[name] = (grid, block, arguments)
             cupy.launch(name)
 
-    monkeypatch.setattr(ceilings, "CudaModule", Module)
-    monkeypatch.setattr(ceilings, "COPIED_BYTES", 1 << 24)
+    monkeypatch.setattr(roofline_microbenchmarks, "CudaModule", Module)
+    monkeypatch.setattr(roofline_microbenchmarks, "COPIED_BYTES", 1 << 24)
     found = gpu_ceilings(H200, EventClock())
     assert found["bytes_per_s"] == pytest.approx(2 * (1 << 24) / 1e-3)
     threads = launched["fma32"][0][0] * launched["fma32"][1][0]

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from campaign.kinds import sample_kinds
 from campaign.problems import problem_of
 from campaign.profile import furthest, parse_details
 from campaign.sanitizer import TOOLS, cases_run, findings
+from campaign.schedule_coverage import sample_kinds
 
 from autosched.lower.program import lower
 from autosched.measure.job import Job

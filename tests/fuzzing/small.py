@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from fuzzing.check import RIGHT, WRONG, Failure, Outcome
-from fuzzing.crew import Task
 from fuzzing.program import Program
+from fuzzing.worker_pool import Task
 
 TEXT = """\
 x = Var("x")

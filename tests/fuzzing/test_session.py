@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from fuzzing.check import DIED, HUNG, RIGHT, WRONG
-from fuzzing.crew import Crew, Task
 from fuzzing.records import FILE, Records, Row, summary
 from fuzzing.session import Session
+from fuzzing.worker_pool import Crew, Task
 
 from tests.fuzzing.conftest import SCRIPTS
 from tests.fuzzing.small import clumsy_judge, small

@@ -9,7 +9,7 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
 from autosched.report.graph import func_graph
-from autosched.report.layered import assign_layers, crossings, layered_layout, ordered, separated
+from autosched.report.graph_layout import assign_layers, crossings, layered_layout, ordered, separated
 
 
 @pytest.mark.parametrize("name", load_apps())

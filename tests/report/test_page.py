@@ -18,7 +18,7 @@ from autosched.apps import get_app, load_apps
 from autosched.featurize.schema import NAMES
 from autosched.report.measured import Measured, MeasuredCandidate
 from autosched.report.page import report_html, write_report
-from autosched.report.searched import how_found
+from autosched.report.search_summary import how_found
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.tune.provenance import Provenance

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from campaign.child_process import run_child
 from campaign.context import Context, Outcome
 from campaign.files import read_json
 from campaign.results import Part
-from campaign.supervise import run_child
 from campaign.timing_tables import SAME_APP
 
 MANIFEST = "manifest.json"

@@ -10,7 +10,7 @@ import numpy as np
 from autosched.runtime.call.launcher import CudaModule
 from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.target import Target
-from campaign.clock import Call, Clock, EventClock, Figures, HostClock, timed
+from campaign.warm_timing import Call, Clock, EventClock, Figures, HostClock, timed
 
 COPIED_BYTES = 1 << 30
 """Many times any cache; read and written."""
@@ -113,7 +113,7 @@ def floor_seconds(work: dict[str, int], ceilings: dict[str, Any]) -> dict[str, f
     """Return how long a pipeline takes at least, by what bounds it; what was not measured bounds nothing.
 
     Args:
-        work: `campaign.work.Work` as a dict.
+        work: `campaign.minimum_work.Work` as a dict.
         ceilings: What `gpu_ceilings` or `host_ceilings` returned.
     """
     rates = {name: ceilings.get(f"{name}_per_s") for name in ("bytes", "float32", "float64")}
