@@ -6,9 +6,10 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +114,42 @@ def test_every_part_is_checked() -> None:
     # The last three, like the API above them all, may import everything.
     known = {*ORDER, "reference", "commands", "report", "export"}
     assert {path.parent.name for path in PACKAGE.glob("*/*.py")} <= known
+
+
+def modules() -> dict[str, Path]:
+    """Return the file of each module of the product by its dotted name."""
+    found = {}
+    beside = ("featurize", "search", "model", "random_pipelines")
+    for base, prefix in [(PACKAGE, "autosched"), *((ROOT / name, f"autosched.{name}") for name in beside)]:
+        for path in base.rglob("*.py"):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join([prefix, *(parts[:-1] if parts[-1] == "__init__" else parts)])] = path
+    return found
+
+
+def imported_modules(source: str, known: Collection[str]) -> Iterator[str]:
+    """Yield the modules that a source imports, in functions and for type checkers too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                name = name if name in known else node.module
+                if name in known:
+                    yield name
+
+
+def test_no_import_circles() -> None:
+    """Not even among imports in functions, or for type checkers alone."""
+    files = modules()
+    graph = nx.DiGraph()
+    for module, path in files.items():
+        if path.name != "__init__.py":
+            graph.add_edges_from(
+                (module, other) for other in imported_modules(path.read_text(), files) if other != module
+            )
+    assert [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1] == []
 
 
 def test_import_pulls_in_nothing_heavy() -> None:

@@ -1,4 +1,7 @@
-"""Texts that generated kernels start with."""
+"""Preludes of generated code: headers, helper functions in C, literals.
+
+Begin with `scalar`, the functions of scalar values that all backends share.
+"""
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (
