@@ -18,9 +18,10 @@ from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.featurize.featurizer import Evaluation, SketchFeaturizer
 from autosched.featurize.regions.memory_kinds import REGISTER
 from autosched.lower.builder import CheckedIndex
+from autosched.lower.emit.kernel_body import emit_kernel_body
 from autosched.lower.global_layout import global_arrays
 from autosched.lower.ir import If
-from autosched.lower.lower_kernel import KernelBuilder
+from autosched.lower.kernel_context import KernelContext
 from autosched.lower.program import Program
 from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.backends.emulator import _spec
@@ -151,13 +152,13 @@ def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> b
     stored = program.schedule.materialised
     arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in stored])
     plan = plan_kernel(bound, kernel)
-    body = KernelBuilder(plan, arrays, names_in(plan.bound, program))
-    body.build(shared_layout(plan))
+    context = KernelContext(plan, arrays, names_in(plan.bound, program))
+    emit_kernel_body(context, shared_layout(plan))
     split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
-    if split and trace.requests[: len(body.out.site_depths)].any():  # these stand outside the interior
+    if split and trace.requests[: len(context.builder.site_depths)].any():  # these stand outside the interior
         return True
     here = {p.name: (int(k), int(k)) for p, k in zip(plan.grid, at, strict=True)}
-    return any(undecided(c, here) for c in body.out.conditions.values())
+    return any(undecided(c, here) for c in context.builder.conditions.values())
 
 
 def undecided(condition: CheckedIndex, block: Mapping[str, tuple[int, int]]) -> bool:

@@ -1,7 +1,7 @@
-"""Where statements go while a loop nest is built: scopes, reuse of values, hoisting out of loops.
+"""IR builder: scopes, reuse of values and loop-invariant code motion while a kernel body is built.
 
-A value is bound once (`IRBuilder.let`) in the outermost scope where everything it depends on is known, but never
-moved out of a guard: what a guard protects may be out of range elsewhere.
+Each value is bound once (`IRBuilder.let`), in the outermost scope that binds everything the value depends on. No value
+is hoisted out of a guard: its operands may be out of range elsewhere.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from autosched.lower.ir import (
     IndexValue,
     Let,
     LetIndex,
+    Memory,
     Op,
     Stmt,
+    Store,
     Value,
     VarRef,
 )
@@ -34,8 +36,12 @@ NOTHING: Deps = frozenset()
 class Scope:
     """A list of statements under construction.
 
-    ``loops`` are the loop variables it introduces; ``guard`` says that it is entered conditionally; ``depth`` counts
-    the enclosing serial loops; ``memo`` holds what is already bound here.
+    Attributes:
+        loops: Loop variables that the scope introduces.
+        guard: Whether nothing is hoisted out of the scope, as it is entered conditionally or begins a nest.
+        depth: Number of enclosing serial loops.
+        statements: The statements so far.
+        memo: Values and index names bound in the scope, by key.
     """
 
     loops: Deps
@@ -46,13 +52,23 @@ class Scope:
 
 
 class IRBuilder:
-    """Builds the statements of one kernel body."""
+    """Builds the statements of one kernel body.
+
+    Attributes:
+        scopes: Open scopes, outermost first.
+        site_depths: Number of enclosing serial loops of each access site.
+        conditions: Conditions that must be decided throughout the interior, by kind and index.
+        global_buffers: Arrays in global memory that are accessed, by name, in order of first access.
+        written: Names of the arrays in global memory that are written.
+    """
 
     def __init__(self, namer: Namer) -> None:
         self.namer = namer
         self.scopes: list[Scope] = []
         self.site_depths: list[int] = []
         self.conditions: dict[str, CheckedIndex] = {}
+        self.global_buffers: dict[str, Buffer] = {}
+        self.written: set[str] = set()
         self._deps: dict[str, Deps] = {}
         self._seen_atoms: set[str] = set()
 
@@ -80,34 +96,35 @@ class IRBuilder:
         self.scope.statements.append(s)
 
     def lookup(self, key: Any) -> Any:
-        """Return what is bound under a key in any open scope, or None."""
+        """Return the value memoised under a key in any open scope, or None."""
         for scope in reversed(self.scopes):
-            found = scope.memo.get(key)
-            if found is not None:
-                return found
+            value = scope.memo.get(key)
+            if value is not None:
+                return value
         return None
 
-    def memoise(self, key: Any, value: Any, deps: Deps) -> None:
-        """Record a value that needs no statement."""
-        self._innermost_scope(deps).memo[key] = value
-
     def _innermost_scope(self, deps: Deps) -> Scope:
+        """Return the outermost scope that a value with these dependences can be hoisted to."""
         k = len(self.scopes) - 1
         while k > 0 and not self.scopes[k].guard and not (self.scopes[k].loops & deps):
             k -= 1
         return self.scopes[k]
 
     def new_site(self, depth: int) -> int:
-        """Number a memory access that stands inside ``depth`` serial loops."""
+        """Return the number of a new access site inside ``depth`` serial loops."""
         self.site_depths.append(depth)
         return len(self.site_depths) - 1
 
+    def site(self) -> int:
+        """Return the number of a new access site in the innermost scope."""
+        return self.new_site(self.scope.depth)
+
     def let(self, value: Value, hint: str, key: Any = None) -> Value:
-        """Bind a value and return a reference to it; constants and references stay as they are."""
+        """Bind a value and return a reference to it; constants and references are returned unchanged."""
         if isinstance(value, VarRef | ConstValue):
             return value
-        if key is not None and (known := self.lookup(key)) is not None:
-            return known  # type: ignore[no-any-return]
+        if key is not None and (bound := self.lookup(key)) is not None:
+            return bound  # type: ignore[no-any-return]
         deps = self.deps(value)
         scope = self._innermost_scope(deps)
         name = self.namer(hint)
@@ -119,17 +136,18 @@ class IRBuilder:
         return ref
 
     def read(self, buffer: Buffer, index: ix.Index, hint: str, *, fixed: bool) -> Value:
-        """Return the element of a buffer; when nothing in this nest writes it (``fixed``), it is read only once."""
-        self.note(index)
-        if buffer.in_registers:  # stays where it is: what fills the registers stands before it
-            return self._bind_here(BufferRead(buffer, index, self.new_site(self.scope.depth)), hint)
+        """Return an element of a buffer; it is loaded once if nothing in the nest writes the buffer (``fixed``)."""
+        self._record(buffer)
+        self.require_atoms(index)
+        if buffer.in_registers:  # not hoisted: the statements that fill the registers precede the read
+            return self._bind_here(BufferRead(buffer, index, self.site()), hint)
         if not fixed:
             at = self.base_index(index, hint)
-            return self._bind_here(BufferRead(buffer, at, self.new_site(self.scope.depth)), hint)
+            return self._bind_here(BufferRead(buffer, at, self.site()), hint)
         key = ("read", buffer.name, ix.key(index))
-        known = self.lookup(key)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
+        bound = self.lookup(key)
+        if bound is not None:
+            return bound  # type: ignore[no-any-return]
         at = self.base_index(index, hint)
         deps = self.index_deps(at)
         scope = self._innermost_scope(deps)
@@ -139,7 +157,24 @@ class IRBuilder:
         scope.memo[key] = ref = VarRef(name, buffer.dtype)
         return ref
 
+    def store(
+        self, buffer: Buffer, index: ix.Index, value: Value, hint: str, *, asynchronous: bool = False, combine: str = ""
+    ) -> None:
+        """Store a value to an element of a buffer, or combine both by the operator ``combine``."""
+        self._record(buffer, written=True)
+        self.require_atoms(index)
+        at = index if buffer.in_registers else self.base_index(index, hint)
+        self.append(Store(buffer, at, value, self.site(), asynchronous, combine))
+
+    def _record(self, buffer: Buffer, *, written: bool = False) -> None:
+        """Record an access to an array in global memory."""
+        if buffer.memory is Memory.GLOBAL:
+            self.global_buffers.setdefault(buffer.name, buffer)
+            if written:
+                self.written.add(buffer.name)
+
     def _bind_here(self, value: Value, hint: str) -> Value:
+        """Bind a value in the innermost scope."""
         name = self.namer(hint, "v")
         self._deps[name] = frozenset().union(*(s.loops for s in self.scopes))
         self.append(Let(name, value))
@@ -165,7 +200,7 @@ class IRBuilder:
         return ix.Affine(((ix.LoopVar(name, lo, hi), 1),), index.const)
 
     def deps(self, value: Value) -> Deps:
-        """Return the loop variables a value depends on."""
+        """Return the loop variables that a value depends on."""
         match value:
             case VarRef():
                 return self._deps.get(value.name, NOTHING)
@@ -182,17 +217,17 @@ class IRBuilder:
         return NOTHING
 
     def index_deps(self, e: ix.Index) -> Deps:
-        """Return the loop variables an index depends on, through data as well."""
-        found: set[str] = set()
+        """Return the loop variables that an index depends on, directly or through data."""
+        names: set[str] = set()
         for t in ix.atoms(e):
             if isinstance(t, ix.LoopVar):
-                found |= self._deps.get(t.name, NOTHING)
+                names |= self._deps.get(t.name, NOTHING)
             elif t.kind in ("data", "select") and t.payload is not None:
-                found |= self.deps(t.payload)
-        return frozenset(found)
+                names |= self.deps(t.payload)
+        return frozenset(names)
 
-    def note(self, e: ix.Index) -> None:
-        """Remember clamps, remainders and the like that the current ranges do not decide."""
+    def require_atoms(self, e: ix.Index) -> None:
+        """Require the interior to decide the clamps and remainders of an index."""
         for t in ix.atoms(e):
             if isinstance(t, ix.Atom) and t.key not in self._seen_atoms:
                 self._seen_atoms.add(t.key)
@@ -202,16 +237,20 @@ class IRBuilder:
                     self.require(CheckedIndex("quotient", t.args[0], t.payload))
 
     def require(self, condition: CheckedIndex) -> None:
-        """Remember something that must be decided for all points of a block in the interior."""
+        """Require the interior to decide a condition for all points of its blocks."""
         self.conditions[f"{condition.kind}{ix.key(condition.index)}"] = condition
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedIndex:
-    """Something the interior of a kernel decides once and for all.
+    """A condition on an index that has one outcome for all points of a kernel's interior.
 
-    ``sign``: the index is nowhere positive or nowhere negative; ``nonnegative``: it is never negative; ``nonzero``:
-    always zero, always positive or always negative; ``quotient``: its floor quotient by ``divisor`` is one constant.
+    Attributes:
+        kind: ``sign``: the index is never positive or never negative; ``nonnegative``: never negative; ``split``: never
+            negative or always negative; ``nonzero``: always zero, always positive or always negative; ``quotient``: its
+            floor quotient by ``divisor`` is constant.
+        index: The index.
+        divisor: Divisor of a ``quotient``.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What divides an index for all values of its variables: the proofs behind aligned accesses."""
+"""Divisibility of indices for all values of their variables, which proves that accesses are aligned."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ def known_divisor(e: ix.Index, definitions: Mapping[str, ix.Index]) -> int:
 
     Args:
         e: The index.
-        definitions: What the variables stand for that are no loops.
+        definitions: Definitions of the variables that are not loop variables.
     """
-    known: dict[str, int] = {}
+    divisors: dict[str, int] = {}
 
     def total(a: ix.Index) -> int:
-        return gcd(a.const, *(c * known[t.key] for t, c in a.terms)) if isinstance(a, ix.Affine) else abs(a)
+        return gcd(a.const, *(c * divisors[t.key] for t, c in a.terms)) if isinstance(a, ix.Affine) else abs(a)
 
     stack = [t for t, _ in ix.terms_of(e)]
     while stack:
         t = stack[-1]
-        inside = _inside(t, definitions)
-        pending = [inner for a in inside for inner, _ in ix.terms_of(a) if inner.key not in known]
+        operands = _operands(t, definitions)
+        pending = [inner for a in operands for inner, _ in ix.terms_of(a) if inner.key not in divisors]
         if pending:
             stack += pending
             continue
         stack.pop()
-        known[t.key] = _term_multiple(t, [total(a) for a in inside])
+        divisors[t.key] = _term_divisor(t, [total(a) for a in operands])
     return total(e)
 
 
-def _inside(t: ix.Term, definitions: Mapping[str, ix.Index]) -> tuple[ix.Index, ...]:
+def _operands(t: ix.Term, definitions: Mapping[str, ix.Index]) -> tuple[ix.Index, ...]:
     if isinstance(t, ix.LoopVar):
         return (definitions[t.name],) if t.name in definitions else ()
     return t.args
 
 
-def _term_multiple(t: ix.Term, inside: Sequence[int]) -> int:
-    """Return what divides a term, from what divides its arguments or what it stands for."""
+def _term_divisor(t: ix.Term, operands: Sequence[int]) -> int:
+    """Return a divisor of a term, from divisors of its arguments or of its definition."""
     if isinstance(t, ix.LoopVar):
-        return inside[0] if inside else 1
+        return operands[0] if operands else 1
     match t.kind:
         case "min" | "max" | "select":
-            return gcd(*inside)
+            return gcd(*operands)
         case "mod":
-            return gcd(inside[0], t.payload)
+            return gcd(operands[0], t.payload)
         case "prod":
-            return inside[0] * inside[1]
+            return operands[0] * operands[1]
     return 1

@@ -1,8 +1,8 @@
-"""Blocks at the border whose threads add up points beyond the domain, too, and throw them away.
+"""Edge padding: boundary blocks compute full tiles from padded shared-memory tiles of the operands.
 
-A guard in the loop that adds up would keep a thread's points from sharing what they load. So the copies of a step are
-filled as far as the whole tile reads, with what lies at the edge where there is nothing more, and sums of all points
-of the tile are held; those beyond the domain are not stored.
+A guard in the reduction loop would keep a thread's points from sharing loads. Instead, the operands' tiles of a
+mainloop step extend as far as the whole tile reads, with the values at the edge beyond it, and all points of the tile
+are accumulated. Points outside the domain are not stored.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 
 def padded_producers(plan: KernelPlan) -> frozenset[str]:
-    """Return the MAINLOOP Members that are filled for the whole tile: all that a step adds up, or none.
+    """Return the fused producers with edge padding: all sources of the mainloop's reduction, or none.
 
-    They are copies, and what points beyond the domain read of them lies in their buffers.
+    They are padded if all are cache reads, and if points outside the domain only read elements inside their buffers.
     """
     host = plan.streamed
     if host is None or plan.kernel.is_sliding_window:
         return frozenset()
-    staged = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}
-    read = frozenset(host.stage.sources) - {host.stage.func}
-    copied = all(name in staged and cached_source(name) is not None for name in read)
-    return read if copied and all(_inside(host, plan.allocations[name]) for name in read) else frozenset()
+    in_mainloop = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}
+    sources = frozenset(host.stage.sources) - {host.stage.func}
+    are_cached = all(name in in_mainloop and cached_source(name) is not None for name in sources)
+    if are_cached and all(_reads_inside(host, plan.allocations[name]) for name in sources):
+        return sources
+    return frozenset()
 
 
-def _inside(host: Nest, allocation: Allocation) -> bool:
-    """Whether all points of a nest's tile read elements that a buffer has."""
+def _reads_inside(host: Nest, allocation: Allocation) -> bool:
+    """Whether all points of a nest's tile read elements inside a buffer."""
     point, extents = host.point(), dict(zip(allocation.dims, allocation.extents, strict=True))
     for load, source in host.stage.loads:
         if source != allocation.func.name:

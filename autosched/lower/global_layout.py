@@ -1,4 +1,4 @@
-"""Where every Func and input lives in global memory."""
+"""Layout of every input and materialised Func in global memory."""
 
 from __future__ import annotations
 
@@ -41,18 +41,25 @@ class GlobalArray:
         return total
 
 
+Arrays = Mapping[tuple[str, int], GlobalArray]
+"""Arrays in global memory by source and tuple component."""
+
+
 def global_arrays(
-    bound: BoundPipeline, names: Mapping[str, str], stored: Sequence[str]
+    bound: BoundPipeline, names: Mapping[str, str], materialised: Sequence[str]
 ) -> dict[tuple[str, int], GlobalArray]:
     """Return the arrays of all inputs and of the Funcs in global memory, by (name, tuple component).
 
-    ``names`` gives the identifier of each source in generated code.
+    Args:
+        bound: The pipeline.
+        names: Identifier of each source in generated code.
+        materialised: Funcs in global memory.
     """
     arrays: dict[tuple[str, int], GlobalArray] = {}
     for i in bound.inputs.values():
         arrays[i.name, 0] = _array(i.name, names[i.name], i.dtype, (0,) * len(i.shape), i.shape, "input")
     outputs = set(bound.outputs.values())
-    for name in stored:
+    for name in materialised:
         func = bound.funcs[name]
         mins = tuple(lo for lo, _ in func.region)
         role = "output" if name in outputs else "workspace"

@@ -1,10 +1,10 @@
-"""From language expressions to typed values at a point."""
+"""Lower expressions of the language to typed values at a point."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from autosched.lang.dtypes import bool_, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Value, VarRef
-
-if TYPE_CHECKING:
-    from autosched.lower.lower_kernel import KernelBuilder
+from autosched.lower.kernel_context import EmitMode, KernelContext
 
 
 @dataclass
 class EvalPoint:
-    """A stage evaluated at symbolic indices (by dimension and reduction variable)."""
+    """A stage at symbolic indices, by dimension and reduction variable, with the values lowered there so far."""
 
     stage: BoundStage
     at: Mapping[str, ix.Index]
@@ -30,50 +28,56 @@ class EvalPoint:
 
 
 _Steps = Generator[tuple[Expr, EvalPoint], Value, Value]
-"""Lowers one expression: yields the operands whose values it needs, is sent these, and returns its own."""
+"""Coroutine that lowers one expression: yields operands, receives their values and returns the expression's value."""
 _IndexSteps = Generator[tuple[Expr, EvalPoint], Value, ix.Index]
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class ExpressionLowerer:
-    """Lowers the expressions of one kernel body; their depth, inlined Funcs counted in, is limited by memory alone."""
+    """Lowers expressions of one kernel body in one mode.
 
-    def __init__(self, body: KernelBuilder) -> None:
-        self.body = body
+    Operands are lowered from an explicit stack: expressions, inlined Funcs included, may be deeper than Python's
+    recursion limit.
+    """
+
+    def __init__(self, context: KernelContext, mode: EmitMode) -> None:
+        self.context = context
+        self.builder = context.builder
+        self.mode = mode
 
     def value(self, e: Expr, p: EvalPoint) -> Value:
         """Return the value of an expression at a point."""
-        known = p.memo.get(id(e))
-        return self._finished(self._bound(e, p)) if known is None else known
+        value = p.memo.get(id(e))
+        return self._run(self._memoised(e, p)) if value is None else value
 
     def symbolic(self, i: ix.Index, p: EvalPoint) -> ix.Index:
         """Return one of the stage's symbolic indices at a point."""
-        return self._finished(self._symbolic(i, p))
+        return self._run(self._symbolic(i, p))
 
-    def _finished(self, steps: Generator[tuple[Expr, EvalPoint], Value, _Found]) -> _Found:
-        """Return the result of some steps; operands are lowered from a stack, not by recursion."""
+    def _run(self, steps: Generator[tuple[Expr, EvalPoint], Value, _Result]) -> _Result:
+        """Run a coroutine and those of its operands, and return its result."""
         stack: list[Generator[tuple[Expr, EvalPoint], Value, Any]] = [steps]
-        found: Any = None
+        result: Any = None
         while True:
             try:
-                e, p = stack[-1].send(found)
+                e, p = stack[-1].send(result)
             except StopIteration as end:
                 stack.pop()
-                found = end.value
+                result = end.value
                 if not stack:
-                    return found  # type: ignore[no-any-return]
+                    return result  # type: ignore[no-any-return]
             else:
-                found = p.memo.get(id(e))
-                if found is None:
-                    stack.append(self._bound(e, p))
+                result = p.memo.get(id(e))
+                if result is None:
+                    stack.append(self._memoised(e, p))
 
-    def _bound(self, e: Expr, p: EvalPoint) -> _Steps:
-        """Lower an expression, under a name where that is better, and remember it."""
+    def _memoised(self, e: Expr, p: EvalPoint) -> _Steps:
+        """Lower an expression, bind its value if the expression is shared or deep, and memoise the value."""
         for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # the deepest one first
             yield inner, p
         value = yield from self._lower(e, p)
         if isinstance(value, Op) and p.stage.graph.deserves_name(e):
-            value = self.body.out.let(value, "t")
+            value = self.builder.let(value, "t")
         p.memo[id(e)] = value
         return value
 
@@ -82,19 +86,20 @@ class ExpressionLowerer:
         return self._symbolic(p.stage.index_of(e), p)
 
     def _symbolic(self, i: ix.Index, p: EvalPoint) -> _IndexSteps:
-        chosen: dict[str, object] = {}
+        """Substitute the point into a symbolic index; atoms that depend on data become values."""
+        replacements: dict[str, object] = {}
         for t in ix.postorder(i):
             if t.kind == "select":
                 value = yield t.payload, p
-                chosen[t.key] = self._condition(value)
+                replacements[t.key] = self._condition(value)
             elif t.kind == "data":
                 value = yield t.payload, p
-                chosen[t.key] = self._from_data(value, t)
-        found: ix.Index = ix.substitute(i, p.at, lambda t: chosen[t.key])
-        return self._shallow(found)
+                replacements[t.key] = self._from_data(value, t)
+        index: ix.Index = ix.substitute(i, p.at, lambda t: replacements[t.key])
+        return self._shallow(index)
 
     def _shallow(self, i: ix.Index) -> ix.Index:
-        """Return an index whose atoms are not nested deeply: what is inside is bound to names on the way."""
+        """Return an index of limited nesting depth: deep arguments of its atoms are bound to names."""
         if len(ix.postorder(i)) < DEEPEST_NESTING:
             return i
         depth: dict[str, int] = {}
@@ -105,19 +110,19 @@ class ExpressionLowerer:
             if depth[atom.key] % DEEPEST_NESTING < DEEPEST_NESTING - 1:
                 return None
             for a in args:
-                self.body.out.note(a)
-            return ix.rebuilt(atom, [self.body.out.base_index(a, "at") for a in args])
+                self.builder.require_atoms(a)
+            return ix.rebuilt(atom, [self.builder.base_index(a, "at") for a in args])
 
         return ix.rewritten(i, bound)
 
     def _condition(self, value: Value) -> tuple[object, str]:
         if isinstance(value, ConstValue):
             return bool(value.value), ""
-        ref = self.body.out.let(value, "inside")
+        ref = self.builder.let(value, "inside")
         return ref, _text(ref)
 
     def _from_data(self, value: Value, t: ix.Atom) -> ix.Index:
-        ref = self.body.out.let(value, "at")
+        ref = self.builder.let(value, "at")
         if isinstance(ref, ConstValue):
             return int(ref.value)
         return ix.data(ref, *t.interval, text=_text(ref))
@@ -129,7 +134,7 @@ class ExpressionLowerer:
             case Const():
                 return ConstValue(e.value, e.dtype)
             case Param():
-                return self.body.scalar(e.name, e.dtype)
+                return self.context.scalar(e.name, e.dtype)
             case Load():
                 return (yield from self._load(e, p))
             case Cast(a=a) if a.weak and a.dtype.kind == "i":
@@ -154,7 +159,7 @@ class ExpressionLowerer:
                 for a in e.args:
                     args.append((yield a, p))
                 return Op(e.name, tuple(args), e.dtype)
-        raise TypeError(f"{type(e).__name__} must have been replaced when shapes were bound")
+        raise TypeError(f"cannot lower a {type(e).__name__}: bind() replaces these nodes, so lower a bound pipeline")
 
     def _from_index(self, i: ix.Index, e: Expr) -> Value:
         dtype = e.dtype
@@ -163,11 +168,11 @@ class ExpressionLowerer:
                 return ConstValue(float(np.int64(i).astype(dtype.numpy)), dtype)
             if not dtype.is_float:
                 return ConstValue(bool(i) if dtype.kind == "b" else dtype.wrapped(i), dtype)
-        self.body.out.note(i)
+        self.builder.require_atoms(i)
         return IndexValue(i, dtype)
 
     def compare(self, op: str, a: ix.Index, b: ix.Index) -> Value:
-        """Return a comparison of indices, decided where the ranges decide it."""
+        """Return a comparison of two indices: a constant where their ranges imply the outcome."""
         difference = ix.sub(a, b)
         lo, hi = ix.interval(difference)
         decided = {
@@ -176,23 +181,23 @@ class ExpressionLowerer:
         }[op]  # fmt: skip
         if decided[0] or decided[1]:
             return ConstValue(decided[0], bool_)
-        self.body.out.note(difference)
+        self.builder.require_atoms(difference)
         shifted = {"lt": difference, "ge": difference, "le": ix.add(difference, -1), "gt": ix.add(difference, -1)}
-        if op in shifted:  # decided when never negative, or always negative
-            self.body.out.require(CheckedIndex("split", shifted[op]))
+        if op in shifted:  # has one outcome where the difference is never negative, or always negative
+            self.builder.require(CheckedIndex("split", shifted[op]))
         else:
-            self.body.out.require(CheckedIndex("nonzero", difference))
+            self.builder.require(CheckedIndex("nonzero", difference))
         return CompareIndex(op, a, b, bool_)
 
     def _select(self, e: Select, p: EvalPoint) -> _Steps:
         condition = yield e.cond, p
         if isinstance(condition, ConstValue):
             return (yield (e.t if condition.value else e.f), p)
-        if e.dtype == bool_:  # as logic, since gcc forms no vectors of choices between conditions
-            condition = self.body.out.let(condition, "t")
-            chosen = fold(Op("and", (condition, (yield e.t, p)), bool_))
+        if e.dtype == bool_:  # as logical operators: gcc does not vectorise selects of conditions
+            condition = self.builder.let(condition, "t")
+            taken = fold(Op("and", (condition, (yield e.t, p)), bool_))
             other = fold(Op("and", (Op("not", (condition,), bool_), (yield e.f, p)), bool_))
-            return fold(Op("or", (chosen, other), bool_))
+            return fold(Op("or", (taken, other), bool_))
         first = yield e.t, p
         return Op("select", (condition, first, (yield e.f, p)), e.dtype)
 
@@ -201,25 +206,25 @@ class ExpressionLowerer:
         at: list[ix.Index] = []
         for i in e.indices:
             at.append((yield from self._index(i, p)))
-        if name in self.body.plan.inlined:
+        if name in self.context.plan.inlined:
             return (yield from self._inline(name, at, e.component))
-        return self.body.read(name, at, e.component, p)
+        return self.context.read(self.mode, name, at, e.component)
 
     def _inline(self, name: str, at: Sequence[ix.Index], component: int) -> _Steps:
-        func = self.body.bound.funcs[name]
+        func = self.context.bound.funcs[name]
         key = ("inline", name, component, *(ix.key(i) for i in at))
-        known = self.body.out.lookup(key)
-        if known is not None:
-            return known  # type: ignore[no-any-return]
+        bound = self.builder.lookup(key)
+        if bound is not None:
+            return bound  # type: ignore[no-any-return]
         point = EvalPoint(func.stages[0], dict(zip(func.dims, at, strict=True)))
         value = yield func.stages[0].values[component], point
         if isinstance(value, VarRef | ConstValue):
             return value
-        return self.body.out.let(value, name, key)
+        return self.builder.let(value, name, key)
 
 
 def fold(op: Op) -> Value:
-    """Fold logic with constant conditions and ``x + 0``-free trivia that inlined boundaries leave behind."""
+    """Fold logical operators with constant operands, which inlined boundary conditions leave behind."""
     if op.name in ("and", "or") and op.dtype == bool_:
         for a, b in (op.args, op.args[::-1]):
             if isinstance(a, ConstValue):

@@ -1,4 +1,4 @@
-"""A whole pipeline: its kernels in order, the arrays between them, one workspace for the intermediates."""
+"""Lower a scheduled pipeline: kernels in order, the arrays between them, one workspace for intermediates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.identifiers import Namer, avoid_reserved
-from autosched.lower.global_layout import GlobalArray, global_arrays
+from autosched.lower.global_layout import Arrays, GlobalArray, global_arrays
 from autosched.lower.ir import KernelIR, SharedSlot
-from autosched.lower.lower_kernel import Arrays, lower_kernel
-from autosched.schedule.kernel import vector_access as rules
+from autosched.lower.lower_kernel import lower_kernel
+from autosched.schedule.kernel import vector_access
 from autosched.schedule.kernel.memory_layout import workspace_layout
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
@@ -18,11 +18,18 @@ from autosched.schedule.types import Schedule
 
 @dataclass(frozen=True)
 class ProgramLayout:
-    """A scheduled pipeline before its kernels are lowered: what they are called, and the arrays between them.
+    """A scheduled pipeline before its kernels are lowered: names of the kernels, and the arrays between them.
 
-    ``labels`` name the kernels; ``arrays`` are in global memory; ``inputs`` and ``outputs`` give the caller's arrays in
-    order, under their public names; ``workspace`` places the intermediate buffers in ``workspace_bytes`` of scratch
-    memory.
+    Attributes:
+        bound: The pipeline, with the schedule's rewrites.
+        schedule: The schedule.
+        labels: Identifier of each kernel.
+        arrays: Arrays in global memory.
+        inputs: The caller's input arrays by public name, in order.
+        outputs: The caller's output arrays by public name, in order.
+        workspace: Slots of the intermediate arrays in scratch memory.
+        workspace_bytes: Size of the scratch memory.
+        names: Identifier of each source and parameter in generated code.
     """
 
     bound: BoundPipeline
@@ -43,7 +50,7 @@ class Program(ProgramLayout):
     kernels: tuple[KernelIR, ...]
 
     def without_vectors(self) -> Program:
-        """Return the same for arrays of any alignment: kernels that access one element at a time."""
+        """Return the program for arrays of any alignment: its kernels access one element at a time."""
         return replace(self, kernels=tuple(replace(k, vectors=False) for k in self.kernels))
 
 
@@ -55,25 +62,25 @@ def lower(
     Args:
         bound: The pipeline with its shapes.
         schedule: A schedule that `autosched.schedule.legality.validate.validate` accepts for it.
-        split_interior: Whether kernels get a separate body for blocks that need no clamps and guards.
-        vectors: Whether the CUDA code of kernels joins a thread's accesses to neighbouring elements; as
-            `autosched.schedule.kernel.vector_access.VECTORS` says when left out.
+        split_interior: Whether interior blocks get a second body without clamps and guards.
+        vectors: Whether CUDA code coalesces a thread's accesses to neighbouring elements; the default is
+            `autosched.schedule.kernel.vector_access.VECTORS`.
     """
-    found = outline(bound, schedule)
+    layout = outline(bound, schedule)
     numbers = range(len(schedule.kernels))
-    kernels = [lower_kernel_of(found, number, split_interior=split_interior, vectors=vectors) for number in numbers]
-    return Program(**vars(found), kernels=tuple(kernels))
+    kernels = [lower_kernel_of(layout, number, split_interior=split_interior, vectors=vectors) for number in numbers]
+    return Program(**vars(layout), kernels=tuple(kernels))
 
 
 def outline(bound: BoundPipeline, schedule: Schedule) -> ProgramLayout:
-    """Return what can be said of a validated schedule's program before its kernels are lowered; see `lower`."""
+    """Return the layout of a validated schedule's program, without lowering its kernels; see `lower`."""
     bound = apply_rewrites(bound, schedule)
     names = bound.identifiers
-    stored = schedule.materialised | {n for n in bound.outputs.values() if 0 in bound.funcs[n].extents}
-    arrays = global_arrays(bound, names, [n for n in bound.funcs if n in stored])
+    materialised = schedule.materialised | {n for n in bound.outputs.values() if 0 in bound.funcs[n].extents}
+    arrays = global_arrays(bound, names, [n for n in bound.funcs if n in materialised])
     namer = Namer()
     roots = ("_".join(names[f] for f in k.root_funcs) for k in schedule.kernels)
-    placed, size = workspace_layout(bound, schedule)
+    slots, size = workspace_layout(bound, schedule)
     return ProgramLayout(
         bound=bound,
         schedule=schedule,
@@ -81,20 +88,20 @@ def outline(bound: BoundPipeline, schedule: Schedule) -> ProgramLayout:
         arrays=arrays,
         inputs={n: arrays[n, 0] for n in bound.inputs},
         outputs={name: arrays[func, component] for name, func, component in bound.output_components},
-        workspace=tuple(SharedSlot(arrays[key].buffer, p.offset) for key, p in placed.items()),
+        workspace=tuple(SharedSlot(arrays[key].buffer, slot.offset) for key, slot in slots.items()),
         workspace_bytes=size,
         names=names,
     )
 
 
 def lower_kernel_of(
-    of: ProgramLayout, number: int, *, split_interior: bool = True, vectors: bool | None = None
+    layout: ProgramLayout, number: int, *, split_interior: bool = True, vectors: bool | None = None
 ) -> KernelIR:
-    """Return one kernel of a program, lowered; see `lower`.
+    """Return the IR of one kernel of a program; see `lower`.
 
-    Its code depends on nothing else of the schedule but reductions in pieces and outputs together, so that schedules
-    that share kernels need not lower each by itself.
+    Besides the kernel, the code depends only on the schedule's rfactor and horizontal-fusion rewrites: schedules that
+    share both the kernel and these can share the code.
     """
-    kernel, label = of.schedule.kernels[number], of.labels[number]
-    found = lower_kernel(of.bound, kernel, label, of.arrays, of.names, split_interior=split_interior)
-    return replace(found, vectors=rules.VECTORS if vectors is None else vectors)
+    kernel, label = layout.schedule.kernels[number], layout.labels[number]
+    lowered = lower_kernel(layout.bound, kernel, label, layout.arrays, layout.names, split_interior=split_interior)
+    return replace(lowered, vectors=vector_access.VECTORS if vectors is None else vectors)

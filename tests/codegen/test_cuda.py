@@ -20,7 +20,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import (
     block,
     blur,

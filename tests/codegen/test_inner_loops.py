@@ -15,7 +15,7 @@ from autosched.runtime.compile.nvrtc import compile_cubin
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.legality.validate import violations
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 
 pytestmark = pytest.mark.usefixtures("nvdisasm")
 

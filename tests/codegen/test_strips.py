@@ -21,7 +21,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import kernel, root, schedule
 
 H200, CPU = get_target("h200"), get_target("cpu")

@@ -20,7 +20,7 @@ from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import ComputeAt, FusedProducer, Level, StageId, StageTiling
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 
 CPU = get_target("cpu")
 WAYS = ("#undef AS_SCATTERS", "#undef AS_SCATTERS\n#define AS_SCATTERS")

@@ -19,7 +19,7 @@ from autosched.measure.simulated.count import count_kernel
 from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.types import Schedule, StageId
 from autosched.target import get_target
-from tests.lower.running import traced
+from tests.lower.run_backends import traced
 from tests.schedule.across import at_root, in_block, rows_of, twice
 from tests.schedule.building import kernel, root, schedule
 from tests.schedule.test_validate_across import GOOD

@@ -17,7 +17,7 @@ from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.lower.program import lower
 from autosched.schedule.types import Kernel
 from autosched.target import get_target
-from tests.lower.running import traced
+from tests.lower.run_backends import traced
 from tests.schedule.building import block, kernel, member, root, schedule, x, y
 
 H200 = get_target("h200")

@@ -41,7 +41,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree, traced
+from tests.lower.run_backends import assert_backends_agree, traced
 from tests.schedule.building import kernel, member, root, schedule
 from tests.schedule.streams import in_steps, product, stream
 

@@ -21,7 +21,7 @@ from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import If
 from autosched.lower.passes.partition_interior import interior_box as solve
 from autosched.lower.passes.partition_interior import longest_run
-from tests.lower.looking import app, border, count, fused, index_kinds, interior, interior_box, lowered
+from tests.lower.inspect_ir import app, border, count, fused, index_kinds, interior, interior_box, lowered
 from tests.schedule.building import blur, blur_with_shared, kernel, root, schedule
 
 CLAMPS = {"min", "max", "mod", "select"}

@@ -1,6 +1,6 @@
-"""Blocks of grids over more than 2**32 points, run one by one: indices, limits of lanes and guards in 64 bits.
+"""Single blocks of grids over more than 2**32 points: indices, bounds of lane loops and guards in 64 bits.
 
-Arrays are files with holes: only what the chosen blocks touch is held in memory.
+Arrays are sparse files: only the pages that the blocks access take memory.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ static struct { unsigned x, y, z; } blockIdx, threadIdx;
 #define ITER(depth, value) ((void)0)
 #define ROLLED
 """
-"""What CUDA C without barriers takes to run as C, one thread after another."""
+"""Definitions with which CUDA C without barriers runs as C, one thread after another."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 TARGETS = {name: replace(get_target(name), memory_bytes=1 << 60) for name in ("cpu", "h200")}
 
 
 def sparse(path: Path, shape: Sequence[int]) -> Bytes:
-    """Return an array of bytes that takes no memory before it is touched."""
+    """Return an array of bytes in a sparse file."""
     return np.memmap(path, np.uint8, "w+", shape=tuple(shape))
 
 
 def run_blocks(program: Program, arrays: Sequence[Bytes], blocks: Sequence[int], target: str, directory: Path) -> None:
-    """Run some blocks of the one kernel of a program, in the order of its block loops; overflow ends the process."""
+    """Run some blocks of a program with one kernel, numbered along its block loops; overflow aborts the process."""
     (ir,) = program.without_vectors().kernels
     call = f"{ir.name}({{}}{', '.join(f'a[{k}]' for k in range(len(arrays)))});"
     if target == "cpu":
@@ -78,7 +78,7 @@ def shape_with(axis: int, n: int) -> tuple[int, int, int]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("axis", range(3))
 def test_ends_of_a_long_dimension(axis: int, target: str, tmp_path: Path) -> None:
-    """The first, the middle and the last block of each end of the grid: clamps act there alone."""
+    """Only blocks at the ends of the grid have effective clamps; they and one in the middle are run."""
     image, out = Input("image", uint8, 3), Func("out")
     near = image.clamped()
     before, after = ([v + step * (k == axis) for k, v in enumerate((z, y, x))] for step in (-2, 1))
@@ -114,7 +114,7 @@ def test_ends_of_a_long_dimension(axis: int, target: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("terms", "kind"), [((1 << 31) - 1, "int"), (1 << 31, "long long"), (LONG, "long long")])
-def test_loops_are_counted_in_64_bits_where_they_are_longer_than_an_int_counts(terms: int, kind: str) -> None:
+def test_loops_of_more_iterations_than_an_int_holds_have_64_bit_counters(terms: int, kind: str) -> None:
     image, total = Input("image", uint8, 1), Func("total")
     r = RDom("r", i=terms)
     total[()] = cast("int64", 0)

@@ -1,4 +1,4 @@
-"""Intermediate arrays whose rows are narrow, as those of images whose channels come last."""
+"""Intermediate arrays with narrow rows, such as images with channels last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 
 needs_compiler = pytest.mark.skipif(
     not (have_compiler("c") and have_compiler("c++")), reason="needs C and C++ compilers"
@@ -26,7 +26,7 @@ WIDTHS = [(uint8, 3), (float32, 1), (float32, 3), (float32, 16), (float16, 5), (
 
 
 def blurred(dtype: DType, channels: int) -> BoundPipeline:
-    """Return a separable blur of an image with its channels last; its first stage begins at row -1 of the image."""
+    """Return a separable blur of an image with channels last; its first stage begins at row -1 of the image."""
     image = Input("image", dtype, 3)
     source, rows, columns, out = image.clamped(), Func("rows"), Func("columns"), Func("out")
     rows[y, x, c] = cast(dtype, source[y, x - 1, c] / 2 + source[y, x + 1, c] / 2)
@@ -38,7 +38,7 @@ def blurred(dtype: DType, channels: int) -> BoundPipeline:
 
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "channels"), WIDTHS, ids=lambda v: str(v))
-def test_narrow_rows_hold_what_was_stored(dtype: DType, channels: int) -> None:
+def test_backends_agree(dtype: DType, channels: int) -> None:
     bound = blurred(dtype, channels)
     h200, cpu = get_target("h200"), get_target("cpu")
     assert_backends_agree(bound, lower(bound, schedule_roots(bound, cpu)), emulate=False)
@@ -48,7 +48,7 @@ def test_narrow_rows_hold_what_was_stored(dtype: DType, channels: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "channels"), WIDTHS, ids=lambda v: str(v))
-def test_channels_that_come_last_are_not_spread_out_in_memory(dtype: DType, channels: int) -> None:
+def test_narrow_rows_are_not_padded_in_the_workspace(dtype: DType, channels: int) -> None:
     bound = blurred(dtype, channels)
     program = lower(bound, schedule_roots(bound, get_target("cpu")))
     assert "rows" in {slot.buffer.name for slot in program.workspace}

@@ -1,4 +1,4 @@
-"""Scans over rows through all witnesses: each thread alone, blocks with barriers, a launch for each step."""
+"""Scans over rows on all backends: within a thread, by blocks with barriers, by one launch per step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.schedule.scans import PROGRAMS, Scan, inputs_of, seam, two_loops, vit
 H200, CPU = get_target("h200"), get_target("cpu")
 
 
-def assert_witnesses_agree(bound: BoundPipeline, program: Program, seed: int = 0, *, emulate: bool = True) -> None:
+def check(bound: BoundPipeline, program: Program, seed: int = 0, *, emulate: bool = True) -> None:
     inputs = inputs_of(bound, seed)
     expected = interpret(bound.pipeline, inputs, {})
     for backend in (*([EmulatedExecutable(program, seed=seed)] if emulate else []), CpuExecutable(program)):
@@ -44,7 +44,7 @@ def assert_witnesses_agree(bound: BoundPipeline, program: Program, seed: int = 0
 
 
 def with_scan(bound: BoundPipeline, text: str) -> Schedule:
-    """Return the baseline's schedule with other loops of the scan, which is the last update."""
+    """Return the baseline's schedule with other loops for the scan, which is the last update."""
     found = schedule_roots(bound, H200)
     (root,) = found.kernels[-1].roots
     other = replace(found.kernels[-1], roots=(Root(StageTiling(root.tiling.stage, loops(text))),))
@@ -67,7 +67,7 @@ def test_random_schedules(scan: Scan) -> None:
         assert from_json(to_json(bound, found), bound) == found
         seen.update(walks(bound, found))
         program = lower(bound, found)
-        assert_witnesses_agree(bound, program, seed, emulate=target is H200)
+        check(bound, program, seed, emulate=target is H200)
         if have_nvrtc() and target is H200:
             for kernel in program.kernels:
                 assert compile_cubin(print_cuda(kernel).source, H200.arch).code
@@ -78,7 +78,7 @@ def test_random_schedules(scan: Scan) -> None:
 @pytest.mark.parametrize("scan", PROGRAMS, ids=lambda f: f.__name__)
 def test_the_baseline(scan: Scan, target) -> None:
     bound = scan()
-    assert_witnesses_agree(bound, lower(bound, schedule_roots(bound, target)), emulate=target is H200)
+    check(bound, lower(bound, schedule_roots(bound, target)), emulate=target is H200)
 
 
 @pytest.mark.parametrize(("columns", "walk"), [(1000, ScanWalk.BLOCK), (3000, ScanWalk.LAUNCH)])
@@ -87,17 +87,17 @@ def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: ScanWalk
     assert walks(bound, schedule_roots(bound, H200)) == [walk]
 
 
-def test_a_barrier_stands_before_each_step_of_a_block() -> None:
+def test_each_step_of_a_block_begins_with_a_barrier() -> None:
     bound = seam()
     program = lower(bound, legal(bound, with_scan(bound, "bx=1 rr.y=8 tx=13")))
     loop = next(s for s in walk(program.kernels[-1].body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP)
     assert (loop.extent, loop.ordered, isinstance(loop.body[0], Barrier)) == (8, True, True)
     assert [isinstance(s, Barrier) for s in walk(loop.body)].count(True) == 1
-    assert_witnesses_agree(bound, program)
+    check(bound, program)
 
 
 @pytest.mark.parametrize("text", ["rr.y=8 bx=4 tx=4", "rr.y=8 bx=1 tx=13", "rr.y=8 bx=7 sx=2", "rr.y=8 bx=2 tx=3 sx=3"])
-def test_a_launch_for_each_step(text: str) -> None:
+def test_one_launch_per_step(text: str) -> None:
     bound = seam()
     program = lower(bound, legal(bound, with_scan(bound, text)))
     kernel = program.kernels[-1]
@@ -106,32 +106,32 @@ def test_a_launch_for_each_step(text: str) -> None:
     assert (printed.launches, printed.params[-1].kind, printed.params[-1].name) == (8, "step", "step")
     assert "const int r_y = step;  // 8 launches" in printed.body
     assert not any(isinstance(s, Barrier) for s in walk(kernel.body))
-    assert_witnesses_agree(bound, program)
+    check(bound, program)
 
 
 @pytest.mark.parametrize("text", ["bx=1 rr.y=8 sx=3 tx=5", "bx=1 rr.y=8 tx=5 sx=3", "bx=1 rr.y=8 sx=2 tx=4 sx=2"])
 def test_threads_with_several_points_of_a_row(text: str) -> None:
     bound = seam()
-    assert_witnesses_agree(bound, lower(bound, legal(bound, with_scan(bound, text))))
+    check(bound, lower(bound, legal(bound, with_scan(bound, text))))
 
 
 @pytest.mark.parametrize("text", ["rr.t=5 bx=3 tx=4 rr.k=11", "bx=1 rr.t=5 tx=11 rr.k=11", "rr.t=5 rr.k=11 sx=11"])
 def test_maxima_over_states(text: str) -> None:
     bound = viterbi()
-    assert_witnesses_agree(bound, lower(bound, legal(bound, with_scan(bound, text))))
+    check(bound, lower(bound, legal(bound, with_scan(bound, text))))
 
 
-def test_steps_of_several_loops_are_numbered_together() -> None:
+def test_steps_of_nested_loops_are_numbered_consecutively() -> None:
     bound = two_loops()
     program = lower(bound, legal(bound, with_scan(bound, "rr.y=4 rr.g=3 bx=3 tx=3")))
     assert program.kernels[-1].launches == 12
     body = print_cuda(program.kernels[-1]).body
     assert "const int r_y = step / 3;  // 4 launches" in body
     assert "const int r_g = step % 3;  // 3 launches" in body
-    assert_witnesses_agree(bound, program)
+    check(bound, program)
 
 
-def test_the_c_compiler_is_kept_from_steps_side_by_side() -> None:
+def test_steps_are_not_vectorised_in_c() -> None:
     bound = seam()
     text = print_c(lower(bound, with_scan(bound, "bx=1 rr.y=8 tx=13"))).text
     assert "ONE_BY_ONE;" in text.partition("m.1")[2]
@@ -154,7 +154,7 @@ def without_barriers(kernel: KernelIR) -> KernelIR:
     return replace(kernel, body=strip(kernel.body), vectors=False)
 
 
-def test_the_emulator_misses_a_barrier() -> None:
+def test_the_emulator_detects_a_missing_barrier() -> None:
     bound = seam()
     program = lower(bound, with_scan(bound, "bx=1 rr.y=8 tx=13"))
     torn = replace(program, kernels=(program.kernels[0], without_barriers(program.kernels[1])))
@@ -164,7 +164,7 @@ def test_the_emulator_misses_a_barrier() -> None:
     assert caught.value.kind is ErrorKind.RACE
 
 
-def test_verification_misses_a_barrier() -> None:
+def test_verify_detects_a_missing_barrier() -> None:
     bound = seam()
     kernel = lower(bound, with_scan(bound, "bx=1 rr.y=8 tx=13")).kernels[-1]
     verify(kernel)
@@ -172,8 +172,8 @@ def test_verification_misses_a_barrier() -> None:
         verify(without_barriers(kernel))
 
 
-def test_blocks_that_share_rows_race() -> None:
-    """What validation refuses is wrong: the emulator says so."""
+def test_blocks_with_common_rows_race() -> None:
+    """The emulator detects the race of a schedule that validation refuses."""
     bound = seam()
     found = with_scan(bound, "bx=2 rr.y=8 tx=7")
     assert "blocks share loop x" in violations(bound, found, H200)[0]

@@ -1,4 +1,4 @@
-"""Shared memory: barriers only where needed, bytes used again, rows padded against bank conflicts, more than 48 KiB."""
+"""Shared memory: barriers only where needed, reuse of bytes, bank-conflict padding, more than 48 KiB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Schedule
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree, traced
+from tests.lower.run_backends import assert_backends_agree, traced
 from tests.schedule.building import block, chain_pipeline, kernel, member, root, schedule, thread
 
 y, x = Var("y"), Var("x")
@@ -27,7 +27,7 @@ HALO = "tx=32 ty=8 sy=2 sx=2"
 
 
 def one_kernel(bound: BoundPipeline, members: Sequence[str], tile: str = TILE) -> Program:
-    """Return a pipeline in one kernel with these Funcs in shared memory and all others inlined."""
+    """Return a pipeline in one kernel with some Funcs in shared memory and all others inlined."""
     held = [member(block("out", 2), "yx", **{name: HALO}) for name in members]
     inlined = [n for n in bound.funcs if n not in (*members, "out")]
     found = schedule(bound, kernel(bound, [root("out", tile)], held, inlined))
@@ -36,7 +36,7 @@ def one_kernel(bound: BoundPipeline, members: Sequence[str], tile: str = TILE) -
 
 
 def steps(ir: KernelIR) -> list[str]:
-    """Return what happens in a block: the comment of each thread nest, ``|`` for a barrier."""
+    """Return the steps of a block: the comment of each thread nest, ``|`` for a barrier."""
     found = []
     for s in ir.body:
         if isinstance(s, Barrier):
@@ -67,15 +67,15 @@ def diamond() -> BoundPipeline:
     return bind(Pipeline([out.over(y=(0, 40), x=(0, 64))], name="diamond"), {"img": (40, 64)})
 
 
-def test_no_barrier_between_nests_that_do_not_depend_on_each_other() -> None:
+def test_no_barrier_between_independent_nests() -> None:
     program = one_kernel(diamond(), ["f", "g"])
     assert sorted(steps(program.kernels[0])[:2]) == ["f", "g"]
     assert steps(program.kernels[0])[2:] == ["|", "out"]
     assert_backends_agree(program.bound, program)
 
 
-def test_a_barrier_before_bytes_are_used_again() -> None:
-    """``g`` lies where ``f`` was and reads nothing shared, yet must wait until ``h`` has read ``f``."""
+def test_a_barrier_before_bytes_are_reused() -> None:
+    """``g`` reuses the bytes of ``f`` and reads no shared memory, but its stores must follow the reads of ``f``."""
     program = one_kernel(diamond(), ["f", "h", "g"])
     ir = program.kernels[0]
     assert steps(ir) == ["f", "|", "h", "|", "g", "|", "out"]
@@ -84,7 +84,7 @@ def test_a_barrier_before_bytes_are_used_again() -> None:
     assert_backends_agree(program.bound, program)
 
 
-def test_no_barrier_where_nothing_is_shared() -> None:
+def test_no_barrier_without_shared_memory() -> None:
     assert steps(one_kernel(chain(1), []).kernels[0]) == ["out"]
 
 
@@ -130,8 +130,8 @@ def transposition(bound: BoundPipeline, write: str = "tx=32 ty=8 sy=4", order: s
 @pytest.mark.parametrize("dtype", [uint8, float32, float64])
 @pytest.mark.parametrize("write", ["tx=32 ty=8 sy=4", "ty=32 tx=8 sx=4"])
 @pytest.mark.parametrize("order", ["yx", "xy"])
-def test_rows_that_threads_walk_across_are_padded(dtype: DType, write: str, order: str) -> None:
-    """The output reads along y, so ``tile`` is walked across in one of its orders, and again if it is written so."""
+def test_columns_accessed_by_threads_are_padded(dtype: DType, write: str, order: str) -> None:
+    """The output reads ``tile`` along y: a column access in one storage order; the writes may be another."""
     bound = transposed(dtype)
     program = lower(bound, transposition(bound, write, order))
     across = order == "yx" or write.startswith("tx")
@@ -140,14 +140,14 @@ def test_rows_that_threads_walk_across_are_padded(dtype: DType, write: str, orde
     assert_backends_agree(bound, program)
 
 
-def test_rows_along_which_threads_walk_hold_whole_vectors() -> None:
+def test_rows_accessed_along_x_have_whole_vectors() -> None:
     """Rows of 33 elements of 2 bytes take 80 bytes, not 68, which is an odd number of banks."""
     bound = chain(2)
     for ir in one_kernel(bound, ["f1"]).kernels:
         assert ir.shared[0].buffer.count == 9 * 40
 
 
-def test_padding_sees_reads_through_inlined_funcs_and_registers() -> None:
+def test_padding_considers_reads_through_inlined_funcs_and_registers() -> None:
     """The threads of ``out`` move along x; ``turn`` (inlined or in registers) makes that y of ``tile``."""
     img, tile, turn, out = Input("img", float32, 2), Func("tile"), Func("turn"), Func("out")
     tile[y, x] = img[y, x] * 2

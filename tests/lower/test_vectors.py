@@ -41,8 +41,8 @@ from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
-from tests.lower.looking import H200, app, border, interior
-from tests.lower.running import assert_backends_agree, traced
+from tests.lower.inspect_ir import H200, app, border, interior
+from tests.lower.run_backends import assert_backends_agree, traced
 from tests.schedule.building import block, kernel, member, root, schedule
 
 needs_compiler = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from autosched import Expr, Func, Input, Pipeline, Var, clamp, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import print_cuda
-from tests.lower.looking import lowered
+from tests.lower.inspect_ir import lowered
 from tests.schedule.building import block, kernel, member, root, schedule
 
 POINTS = 60

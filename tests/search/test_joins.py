@@ -14,7 +14,7 @@ from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")

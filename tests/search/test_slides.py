@@ -25,7 +25,7 @@ from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
 
 H200 = get_target("h200")

@@ -18,7 +18,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import x, y
 
 H200 = get_target("h200")

@@ -29,7 +29,7 @@ from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
 from autosched.search.tune.autotune.batches import predicted_seconds
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.streams import product
 
 H200 = get_target("h200")

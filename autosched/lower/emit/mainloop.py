@@ -1,24 +1,23 @@
-"""Reductions that a whole block walks together: stage a chunk of the terms in shared memory, add it up, go on.
+"""Mainloop: a block-uniform loop over part of a reduction, with operand tiles staged in shared memory.
 
 acc[points] = start value                              each thread, in registers that outlive the nest
-for k0 in steps:                                       all threads together
-    barrier; shared a, b = this step's chunks          each thread some of their elements
-    barrier; for k1 in chunk: acc[points] += ...       each thread, from shared memory
+for k0 in steps:                                       all threads of the block
+    barrier; shared a, b = this step's tiles           each thread some of their elements
+    barrier; for k1 in tile: acc[points] += ...        each thread, from shared memory
 out[points] = acc                                      each thread
 
-With two buffers, what a step needs is loaded while the one before is computed, with one barrier a step:
+With double buffering, the next step's tiles are loaded while one is computed, with one barrier a step:
 
-acc = start value; buffer 0 = chunk 0
+acc = start value; buffer 0 = tile 0
 for k0 in steps:
-    barrier; fetched = chunk k0 + 1; acc += ... from buffer k0 % 2; buffer (k0 + 1) % 2 = fetched
+    barrier; loaded = tile k0 + 1; acc += ... from buffer k0 % 2; buffer (k0 + 1) % 2 = loaded
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
+from autosched.lower.emit.block_loops import block_loops
 from autosched.lower.emit.double_buffering import emit_double_buffered
+from autosched.lower.emit.point_loops import upper_bounds
 from autosched.lower.emit.register_blocking import (
     allocate_register_tiles,
     clear_register_tiles,
@@ -27,93 +26,81 @@ from autosched.lower.emit.register_blocking import (
     store_register_tiles,
     update,
 )
-from autosched.lower.emit.sliding_window import emit_sliding_window
-from autosched.lower.ir import Alloc, Barrier, For, LoopRole, Memory, Stmt
+from autosched.lower.emit.thread_nest import emit_thread_nest
+from autosched.lower.ir import Alloc, Barrier, Memory, Stmt
+from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
-from autosched.schedule.plan import KernelPlan, NestLoop
-
-if TYPE_CHECKING:
-    from autosched.lower.emit.thread_nest import ThreadNestEmitter
+from autosched.schedule.plan import KernelPlan
 
 
 def first_register_blocked(plan: KernelPlan) -> int:
-    """Return the number of the first step that works on held points: of the stages before the streamed one, if any."""
+    """Return the number of a plan's first step on the mainloop's register tile: a stage before the loop, if any."""
     if not plan.repeated:
         return len(plan.steps)
     begin = plan.repeated[0]
-    shares = begin > 0 and plan.steps[begin - 1][0].at is None
-    return begin - 1 if shares else begin
+    has_earlier = begin > 0 and plan.steps[begin - 1][0].at is None
+    return begin - 1 if has_earlier else begin
 
 
-def emit_mainloop(nests: ThreadNestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
+def emit_mainloop(context: KernelContext, mode: EmitMode, layout: SharedLayout) -> tuple[Stmt, ...]:
     """Return the statements of a plan's steps from `first_register_blocked` on.
 
     Args:
-        nests: Emits the nests themselves.
-        layout: Shared memory, and which of the plan's steps have a barrier before them.
+        context: Context of the kernel body.
+        mode: Mode of emission.
+        layout: Shared memory, and the barriers before the plan's steps.
     """
-    if nests.plan.kernel.is_sliding_window:
-        return emit_sliding_window(nests, layout)
     barriers = layout.barriers
-    plan, host = nests.plan, nests.plan.streamed
+    plan, host = context.plan, context.plan.streamed
     assert host is not None
-    held = allocate_register_tiles(nests, host, Memory.PRIVATE)
+    tile = allocate_register_tiles(context, host, Memory.PRIVATE)
     begin, end = plan.repeated.start, plan.repeated.stop
     earlier = plan.steps[first_register_blocked(plan)] if first_register_blocked(plan) < begin else ()
     later = plan.steps[end] if end < len(plan.steps) else ()
 
-    def met(k: int) -> list[Stmt]:
+    def at_barrier(k: int) -> list[Stmt]:
         return [Barrier()] if k < len(barriers) and barriers[k] else []
 
-    def prepare() -> None:
-        if nests.body.filled and any(nests.upper_bounds(host, d) for d in host.high):
-            clear_register_tiles(nests, held, host)
-        load_if_read(nests, held, earlier[0] if earlier else host)
+    def prepare(inner: EmitMode) -> None:
+        if context.padded and any(upper_bounds(context, host, d) for d in host.high):
+            clear_register_tiles(context, tile, host)
+        load_if_read(context, inner, tile, earlier[0] if earlier else host)
         for n in earlier:
-            update(nests, held, n)
+            update(context, inner, tile, n)
 
-    def add() -> tuple[Stmt, ...]:
-        return nests.emit((host,), lambda: update(nests, held, host))
+    def compute(inner: EmitMode) -> tuple[Stmt, ...]:
+        return emit_thread_nest(context, inner, (host,), lambda inside: update(context, inside, tile, host))
 
     def step() -> tuple[Stmt, ...]:
         body: list[Stmt] = []
         for k in plan.repeated:
-            body += met(k)
-            body += add() if k == plan.repeated[-1] else nests.emit(plan.steps[k])
+            body += at_barrier(k)
+            body += compute(mode) if k == plan.repeated[-1] else emit_thread_nest(context, mode, plan.steps[k])
         return tuple(body)
 
-    def finish() -> None:
+    def finish(inner: EmitMode) -> None:
         for n in later:
-            if n.stage.func == held.func:
-                update(nests, held, n)
-        if held.func in plan.stored:
-            store_register_tiles(nests, held, host)
+            if n.stage.func == tile.func:
+                update(context, inner, tile, n)
+        if tile.func in plan.stored:
+            store_register_tiles(context, inner, tile, host)
         for n in later:
-            if n.stage.func != held.func:
-                read_register_tile(nests, held, n)
+            if n.stage.func != tile.func:
+                read_register_tile(context, inner, tile, n)
 
-    statements: list[Stmt] = [Alloc(b) for b in held.buffers]
-    statements += (*(met(begin - 1) if earlier else ()), *nests.emit(earlier or (host,), prepare))
+    statements: list[Stmt] = [Alloc(b) for b in tile.buffers]
+    statements += (
+        *(at_barrier(begin - 1) if earlier else ()),
+        *emit_thread_nest(context, mode, earlier or (host,), prepare),
+    )
     if plan.kernel.double_buffered:
         if any(reads or writes for reads, writes in layout.accesses[:begin]):
-            statements.append(Barrier())  # the first chunks are staged before the loop and its barrier
-        statements += emit_double_buffered(nests, host.stream_loops, plan.steps[begin : end - 1], add)
+            statements.append(Barrier())  # the first tiles are stored before the loop and its barrier
+        statements += emit_double_buffered(context, mode, host.stream_loops, plan.steps[begin : end - 1], compute)
     else:
-        statements += _inside(nests, host.stream_loops, step)
-    statements += (*(met(end) if later else ()), *nests.emit(later or (host,), finish))
+        statements += block_loops(context, host.stream_loops, step)
+    statements += (
+        *(at_barrier(end) if later else ()),
+        *emit_thread_nest(context, mode, later or (host,), finish),
+    )
     return tuple(statements)
-
-
-def _inside(
-    nests: ThreadNestEmitter, loops: Sequence[NestLoop], body: Callable[[], tuple[Stmt, ...]]
-) -> tuple[Stmt, ...]:
-    """Return loops that the block walks around statements."""
-    if not loops:
-        return body()
-    loop = loops[0]
-    depth = nests.out.scope.depth
-    nests.out.push((loop.name,), fence=True, serial=True)
-    statements = _inside(nests, loops[1:], body)
-    assert not nests.out.pop(), "nothing is hoisted out of a nest"
-    note = f"{loop.dim}: {loop.extent} steps"
-    return (For(loop.name, loop.extent, LoopRole.MAINLOOP, statements, depth=depth, comment=note),)

@@ -1,40 +1,34 @@
-"""Scans over rows: each step reads what other threads computed in steps before.
+"""Scans over rows: each step reads values that other threads computed in earlier steps.
 
-for r_y in steps:                                      all threads together
+for r_y in steps:                                      all threads of the block
     barrier; m[r_y, points] = ... m[r_y - 1, ...]      each thread, from global memory
 
-A kernel that is launched once for each step has the number of the step as a parameter instead of the loop.
+A kernel with one launch per step has the number of the step as a parameter instead of the loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from autosched.lower.ir import Barrier, For, LoopRole, Stmt
-from autosched.schedule.plan import Nest, NestLoop
+from autosched.lower.emit.block_loops import block_loops
+from autosched.lower.emit.thread_nest import emit_thread_nest
+from autosched.lower.ir import Barrier, Stmt
+from autosched.lower.kernel_context import EmitMode, KernelContext
+from autosched.schedule.plan import Nest
 
-if TYPE_CHECKING:
-    from autosched.lower.emit.thread_nest import ThreadNestEmitter
 
-
-def emit_scan(nests: ThreadNestEmitter, group: Sequence[Nest]) -> tuple[Stmt, ...]:
-    """Return the statements of the one step of a plan that is a scan over rows, in the loops over its steps.
+def emit_scan(context: KernelContext, mode: EmitMode, group: Sequence[Nest]) -> tuple[Stmt, ...]:
+    """Return the statements of a scan over rows, in the loops over its steps.
 
     Args:
-        nests: Emits the nest itself.
-        group: The scan.
+        context: Context of the kernel body.
+        mode: Mode of emission.
+        group: The group that consists of the scan.
     """
-    return nests.emit(group) if nests.plan.launches else _inside(nests, group[0].step_loops, group)
+    if context.plan.launches:
+        return emit_thread_nest(context, mode, group)
 
+    def step() -> tuple[Stmt, ...]:
+        return (Barrier(), *emit_thread_nest(context, mode, group))
 
-def _inside(nests: ThreadNestEmitter, loops: Sequence[NestLoop], group: Sequence[Nest]) -> tuple[Stmt, ...]:
-    if not loops:
-        return (Barrier(), *nests.emit(group))
-    loop = loops[0]
-    depth = nests.out.scope.depth
-    nests.out.push((loop.name,), fence=True, serial=True)
-    statements = _inside(nests, loops[1:], group)
-    assert not nests.out.pop(), "nothing is hoisted out of a nest"
-    note = f"{loop.dim}: {loop.extent} steps"
-    return (For(loop.name, loop.extent, LoopRole.MAINLOOP, statements, depth=depth, comment=note, ordered=True),)
+    return block_loops(context, group[0].step_loops, step, ordered=True)

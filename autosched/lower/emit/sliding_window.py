@@ -1,85 +1,85 @@
-"""Points that a whole block walks together, along one dimension, with windows of what they read in shared memory.
+"""Sliding window: a block iterates over one dimension of the root, with rolling buffers in shared memory.
 
-for t in some steps before the first:                          all threads together
-    barrier; shared a[... % rows] = the rows that come in      each thread some of their elements
+for t in prologue steps:                                       all threads of the block
+    barrier; shared a[... % rows] = the new rows               each thread some of their elements
 for t in steps:
-    barrier; shared a[... % rows] = the rows that come in
+    barrier; shared a[... % rows] = the new rows
     barrier; out[points of step t] = ...                       each thread, from shared memory
 
-With two buffers, the rows of the next step come in while one is computed, with one barrier a step.
+With double buffering, the rows of the next step are loaded while one is computed, with one barrier a step.
 
-Of the rows that fill a window some may lie before the first that is needed, and are left out. Threads that ask at each
-row whether it is one of these cannot share what several rows load, which is why the steps that fill windows are apart.
+Rows of the prologue that precede the first row needed are not computed. A guard for these in the steps would keep a
+thread from sharing loads between rows, so the prologue is a loop of its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
-from autosched.lower.ir import Barrier, CompareIndex, For, If, LetIndex, LoopRole, Stmt
+from autosched.lower.emit.block_loops import block_loop
+from autosched.lower.emit.thread_nest import emit_thread_nest
+from autosched.lower.ir import Barrier, CompareIndex, If, LetIndex, Stmt
+from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
 
-if TYPE_CHECKING:
-    from autosched.lower.emit.thread_nest import ThreadNestEmitter
 
-
-def emit_sliding_window(nests: ThreadNestEmitter, layout: SharedLayout) -> tuple[Stmt, ...]:
-    """Return the statements of all steps of a plan whose windows slide: those that fill windows, then all others.
+def emit_sliding_window(context: KernelContext, mode: EmitMode, layout: SharedLayout) -> tuple[Stmt, ...]:
+    """Return the statements of all steps of a plan with a sliding window: the prologue, then the steps of the root.
 
     Args:
-        nests: Emits the nests themselves.
-        layout: Shared memory, and which of the plan's steps have a barrier before them.
+        context: Context of the kernel body.
+        mode: Mode of emission.
+        layout: Shared memory, and the barriers before the plan's steps.
     """
-    plan, host = nests.plan, nests.plan.streamed
+    plan, host = context.plan, context.plan.streamed
     assert host is not None
-    walked, before = host.stream_loops[0], plan.warm_up
-    depth = nests.out.scope.depth
-    steps: list[Stmt] = []
-    if before:
-        name = nests.body.namer(walked.name, "step")
-        nests.out.push((name, walked.name), fence=True, serial=True)
-        body = (LetIndex(walked.name, ix.sub(ix.var(name, 0, before - 1), before)), *_step(nests, layout, filling=True))
-        assert not nests.out.pop(), "nothing is hoisted out of a nest"
-        note = f"{walked.dim}: {before} steps that fill windows"
-        steps.append(For(name, before, LoopRole.MAINLOOP, body, depth=depth, comment=note))
-    nests.out.push((walked.name,), fence=True, serial=True)
-    nests.steps = {walked.name: ix.var(walked.name, 0, walked.extent - 1)}
-    body = _step(nests, layout, filling=False)
-    nests.steps = {}
-    assert not nests.out.pop(), "nothing is hoisted out of a nest"
-    note = f"{walked.dim}: {walked.extent} steps"
-    steps.append(For(walked.name, walked.extent, LoopRole.MAINLOOP, body, depth=depth, comment=note))
-    if any(m.asynchronous for m in plan.kernel.fused):  # the last ones must not arrive in memory that others have
-        steps.append(Barrier(waits_for_copies=True))
-    return tuple(steps)
+    loop, prologue_steps = host.stream_loops[0], plan.warm_up
+    statements: list[Stmt] = []
+    if prologue_steps:
+        name = context.namer(loop.name, "step")
+        step = ix.sub(ix.var(name, 0, prologue_steps - 1), prologue_steps)
+
+        def prologue_step() -> tuple[Stmt, ...]:
+            return (LetIndex(loop.name, step), *_step(context, mode, layout, prologue=True))
+
+        note = f"{loop.dim}: {prologue_steps} steps that fill windows"
+        statements.append(block_loop(context, name, prologue_steps, note, prologue_step, binds=[loop.name]))
+    main = replace(mode, ranges={loop.name: ix.var(loop.name, 0, loop.extent - 1)})
+
+    def main_step() -> tuple[Stmt, ...]:
+        return _step(context, main, layout, prologue=False)
+
+    statements.append(block_loop(context, loop.name, loop.extent, f"{loop.dim}: {loop.extent} steps", main_step))
+    if context.async_copied:  # the last copies must not complete in memory that later stages reuse
+        statements.append(Barrier(waits_for_copies=True))
+    return tuple(statements)
 
 
-def _step(nests: ThreadNestEmitter, layout: SharedLayout, *, filling: bool) -> tuple[Stmt, ...]:
+def _step(context: KernelContext, mode: EmitMode, layout: SharedLayout, *, prologue: bool) -> tuple[Stmt, ...]:
     """Return the statements of one step.
 
     Args:
-        nests: Emits the nests themselves.
-        layout: Shared memory, and which of the plan's steps have a barrier before them.
-        filling: Whether it is a step before the first of the root, in which nothing but windows is computed.
+        context: Context of the kernel body.
+        mode: Mode of emission.
+        layout: Shared memory, and the barriers before the plan's steps.
+        prologue: Whether the step precedes the first of the root, and so only fills rolling buffers.
     """
-    plan, host = nests.plan, nests.plan.streamed
+    plan, host = context.plan, context.plan.streamed
     assert host is not None
-    before, name = plan.warm_up, host.stream_loops[0].name
-    past = {m.func for m in plan.kernel.fused if m.asynchronous}
+    first, name = -plan.warm_up, host.stream_loops[0].name
     body: list[Stmt] = []
     for k in plan.repeated:
         group = plan.steps[k]
         if layout.barriers[k]:
-            body.append(Barrier(waits_for_copies=bool(past) and k == plan.repeated.start))
-        if filling and group[0].first_step == 0:
+            body.append(Barrier(waits_for_copies=bool(context.async_copied) and k == plan.repeated.start))
+        if prologue and group[0].first_step == 0:
             continue
-        nests.body.asynchronous = group[0].stage.func in past
-        statements = nests.emit(group)
-        nests.body.asynchronous = False
-        if filling and group[0].first_step > -before:
-            begun = CompareIndex("ge", ix.var(name, -before, -1), group[0].first_step, bool_)
-            statements = (If(begun, statements, uniform=True),)
+        asynchronous = group[0].stage.func in context.async_copied
+        statements = emit_thread_nest(context, replace(mode, asynchronous=asynchronous), group)
+        if prologue and group[0].first_step > first:
+            has_begun = CompareIndex("ge", ix.var(name, first, -1), group[0].first_step, bool_)
+            statements = (If(has_begun, statements, uniform=True),)
         body += statements
     return tuple(body)

@@ -1,22 +1,22 @@
-"""Lanes that share the terms of a reduction: each adds up its own, they combine these, and one of them goes on.
+"""Warp reduction: each lane reduces its part of the terms, shuffles combine these, and lane 0 runs the epilogue.
 
 for lane < 32:                                        neighbours in one warp
-    sum = 0; for r < 4: sum += term[32*r + lane]      each its share
-    sum = shuffled(sum)                               all have what they have together
+    sum = 0; for r < 4: sum += term[32*r + lane]      each lane its part
+    sum = shuffled(sum)                               every lane has the total
     if lane == 0: acc = start value; acc += sum; out = acc
 
-What is accumulated reads nothing of the Func itself, so all sums come first.
+The terms do not depend on the Func itself, so all sums precede the epilogue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from autosched.analysis.access.accumulation import identity
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
+from autosched.lower.emit.point_loops import for_each_point, for_whole_tile
 from autosched.lower.emit.register_blocking import (
     RegisterTile,
     allocate_register_tiles,
@@ -24,87 +24,88 @@ from autosched.lower.emit.register_blocking import (
     store_register_tiles,
     update,
 )
-from autosched.lower.ir import Alloc, CompareIndex, ConstValue, If, Memory, Op, Store, WarpReduce
+from autosched.lower.ir import Alloc, CompareIndex, ConstValue, If, Memory, Op, WarpReduce
+from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.thread_fusion import thread_loops
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.plan import Nest
 from autosched.schedule.types import StageId
 
-if TYPE_CHECKING:
-    from autosched.lower.emit.thread_nest import ThreadNestEmitter
 
-
-def emit_warp_reduction(nests: ThreadNestEmitter, group: Sequence[Nest]) -> None:
-    """Emit stages of which some have lanes that share terms; all keep to the points of their thread."""
-    sums = {n.id: _lane_partials(nests, n) for n in group if n.lanes is not None}
+def emit_warp_reduction(context: KernelContext, mode: EmitMode, group: Sequence[Nest]) -> None:
+    """Emit stages of which some are warp reductions; each thread computes the same points in all of them."""
+    totals = {n.id: _lane_partials(context, mode, n) for n in group if n.lanes is not None}
     lane = ix.var(thread_loops(group)[0].name, 0, thread_loops(group)[0].extent - 1)
-    nests.out.push((), guard=True)
-    _epilogue(nests, group, sums)
-    nests.out.append(If(CompareIndex("le", lane, 0, bool_), nests.out.pop()))
+    context.builder.push((), guard=True)
+    _epilogue(context, mode, group, totals)
+    context.builder.append(If(CompareIndex("le", lane, 0, bool_), context.builder.pop()))
 
 
-def _operators(nests: ThreadNestEmitter, n: Nest) -> tuple[str, ...]:
-    found = accumulation_of(nests.body.bound, n.id)
-    assert found is not None, f"the lanes of {n.id} share what it accumulates"
-    return found.operators
+def _operators(context: KernelContext, n: Nest) -> tuple[str, ...]:
+    """Return the operator that combines the terms of each tuple component."""
+    accumulation = accumulation_of(context.bound, n.id)
+    assert accumulation is not None, f"{n.id} has a lane loop, so it must be an associative accumulation"
+    return accumulation.operators
 
 
-def _lane_partials(nests: ThreadNestEmitter, n: Nest) -> RegisterTile:
-    """Emit what a stage adds to each point of a thread, all lanes together."""
-    out, operators = nests.out, _operators(nests, n)
+def _lane_partials(context: KernelContext, mode: EmitMode, n: Nest) -> RegisterTile:
+    """Emit the reduction of a stage's terms over all lanes, and return the tile of totals."""
+    builder, operators = context.builder, _operators(context, n)
     assert n.lanes is not None
     width = n.lanes.extent
-    held = allocate_register_tiles(nests, n, Memory.REGISTER)
-    for b in held.buffers:
-        out.append(Alloc(b))
+    tile = allocate_register_tiles(context, n, Memory.REGISTER)
+    for b in tile.buffers:
+        builder.append(Alloc(b))
 
     def clear() -> None:
-        for b, op in zip(held.buffers, operators, strict=True):
-            nothing = ConstValue(identity(op, b.dtype).value, b.dtype)
-            out.append(Store(b, held.index(n), nothing, out.new_site(out.scope.depth)))
+        for b, op in zip(tile.buffers, operators, strict=True):
+            builder.store(b, tile.index(n), ConstValue(identity(op, b.dtype).value, b.dtype), tile.func)
 
     def combine() -> None:
-        for b, op in zip(held.buffers, operators, strict=True):
-            load_site, site = (out.new_site(out.scope.depth) for _ in range(2))
-            out.append(WarpReduce(b, held.index(n), op, width, load_site, site))
+        for b, op in zip(tile.buffers, operators, strict=True):
+            load_site, site = builder.site(), builder.site()
+            builder.append(WarpReduce(b, tile.index(n), op, width, load_site, site))
 
-    nests.for_whole_tile(n, clear)
-    update(nests, held, n)
-    nests.for_whole_tile(n, combine)
-    return held
+    for_whole_tile(context, n, clear)
+    update(context, mode, tile, n)
+    for_whole_tile(context, n, combine)
+    return tile
 
 
-def _epilogue(nests: ThreadNestEmitter, group: Sequence[Nest], sums: Mapping[StageId, RegisterTile]) -> None:
-    """Emit what one lane does for all: every stage at the points of the thread, with the sums that there are."""
-    first, last = _over_points(group[0]), _over_points(group[-1])
-    held = allocate_register_tiles(nests, first, Memory.REGISTER)
-    for b in held.buffers:
-        nests.out.append(Alloc(b))
-    load_if_read(nests, held, first)
+def _epilogue(
+    context: KernelContext, mode: EmitMode, group: Sequence[Nest], totals: Mapping[StageId, RegisterTile]
+) -> None:
+    """Emit the work of lane 0: every stage at the thread's points, where warp reductions only add their totals."""
+    first, last = _without_reductions(group[0]), _without_reductions(group[-1])
+    tile = allocate_register_tiles(context, first, Memory.REGISTER)
+    for b in tile.buffers:
+        context.builder.append(Alloc(b))
+    load_if_read(context, mode, tile, first)
     for n in group:
-        if n.id in sums:
-            _add(nests, held, sums[n.id], n)
+        if n.id in totals:
+            _add(context, mode, tile, totals[n.id], n)
         else:
-            update(nests, held, n)
-    store_register_tiles(nests, held, last)
+            update(context, mode, tile, n)
+    store_register_tiles(context, mode, tile, last)
 
 
-def _add(nests: ThreadNestEmitter, held: RegisterTile, total: RegisterTile, n: Nest) -> None:
-    """Emit that a sum joins the points that are held."""
-    out, operators, points = nests.out, _operators(nests, n), _over_points(n)
+def _add(context: KernelContext, mode: EmitMode, tile: RegisterTile, total: RegisterTile, n: Nest) -> None:
+    """Emit the combination of a warp's totals with the thread's points."""
+    builder, operators, points = context.builder, _operators(context, n), _without_reductions(n)
+    element, addend = tile.index(points), total.index(points)
 
-    def visit(at: Mapping[str, ix.Index]) -> None:
-        own, other = held.index(points), total.index(points)
-        for b, s, op in zip(held.buffers, total.buffers, operators, strict=True):
-            before, more = (out.read(x, i, held.func, fixed=False) for x, i in ((b, own), (s, other)))
-            out.append(Store(b, own, Op(op, (before, more), b.dtype), out.new_site(out.scope.depth)))
+    def add(at: Mapping[str, ix.Index]) -> None:
+        for b, s, op in zip(tile.buffers, total.buffers, operators, strict=True):
+            a = builder.read(b, element, tile.func, fixed=False)
+            more = builder.read(s, addend, tile.func, fixed=False)
+            builder.store(b, element, Op(op, (a, more), b.dtype), tile.func)
 
-    nests.for_each_point(points, visit)
+    for_each_point(context, mode, points, add)
 
 
-def _over_points(n: Nest) -> Nest:
-    """Return the loops of a stage over its own points alone."""
+def _without_reductions(n: Nest) -> Nest:
+    """Return a nest with the loops over its Func's points alone."""
     terms = {d.name for d in n.stage.reductions}
-    base, limit = ({d: i for d, i in of.items() if d not in terms} for of in (n.low, n.high))
+    low, high = ({d: i for d, i in box.items() if d not in terms} for box in (n.low, n.high))
     extents = {d: count for d, count in n.extents.items() if d not in terms}
-    return replace(n, loops=tuple(p for p in n.loops if p.dim not in terms), low=base, high=limit, extents=extents)
+    return replace(n, loops=tuple(p for p in n.loops if p.dim not in terms), low=low, high=high, extents=extents)

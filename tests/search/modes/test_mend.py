@@ -23,7 +23,7 @@ from autosched.search.tune.autotune.batches import predicted_seconds
 from autosched.search.tune.spill_filter import SpillTable
 from autosched.search.tune.spill_repair import RegisterLimitedModel, with_repaired
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 
 TARGET = get_target("h200")
 APP = get_app("unsharp")

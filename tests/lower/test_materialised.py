@@ -1,4 +1,4 @@
-"""Members that blocks compute for themselves and store to global memory for other kernels, or for the caller."""
+"""Materialised producers: computed in a consumer's blocks and also stored to global memory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from autosched.schedule.plan import NestLoop
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import FusedProducer, Kernel, LoopKind, Schedule
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
 
 H200 = get_target("h200")
 
 
 def pyramid(rows: int, columns: int) -> BoundPipeline:
-    """A level that the next one and the output read: the next one only every second point of it, and one before."""
+    """Return a pyramid of two levels; the coarse one reads every second point of the fine one, and one before it."""
     image, fine, coarse, out = Input("image", float32, 2), Func("fine"), Func("coarse"), Func("out")
     edge = image.clamped()
     fine[y, x] = edge[y, x] * 2.0 + edge[y, x + 1]
@@ -42,7 +42,7 @@ def pyramid(rows: int, columns: int) -> BoundPipeline:
 
 
 def storing_kernels(bound: BoundPipeline, m: FusedProducer, first: str, second: str) -> tuple[Kernel, Kernel]:
-    """The kernel that computes the coarse level from the fine one, which it stores, and the one that reads both."""
+    """Return a kernel for the coarse level, with the fine one materialised, and a kernel that reads both."""
     return (
         kernel(bound, [root("coarse", first)], [replace(m, materialised=True)], ["image_clamped"]),
         kernel(bound, [root("out", second)]),
@@ -61,7 +61,7 @@ def legal(bound: BoundPipeline, *kernels: Kernel) -> Schedule:
 
 
 def global_stores(bound: BoundPipeline, found: Schedule, position: int) -> dict[str, int]:
-    """Return how many statements of a kernel store to each array in global memory."""
+    """Return the number of store statements to each array in global memory."""
     stores = [s.buffer for s in walk(lower(bound, found).kernels[position].body) if isinstance(s, Store)]
     names = [b.name for b in stores if b.memory is Memory.GLOBAL]
     return {name: names.count(name) for name in names}
@@ -69,14 +69,14 @@ def global_stores(bound: BoundPipeline, found: Schedule, position: int) -> dict[
 
 @pytest.mark.parametrize("split_interior", [True, False])
 @pytest.mark.parametrize(("rows", "columns"), [(50, 90), (56, 96), (55, 95), (49, 89)])
-def test_what_overlapping_tiles_store_is_stored_once(rows: int, columns: int, *, split_interior: bool) -> None:
+def test_points_of_overlapping_tiles_are_stored_once(rows: int, columns: int, *, split_interior: bool) -> None:
     bound = pyramid(rows, columns)
     found = legal(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
     assert found.materialised == {"fine", "coarse", "out"}
     assert_backends_agree(bound, lower(bound, found, split_interior=split_interior))
 
 
-def test_the_nest_and_the_text_say_where_it_goes() -> None:
+def test_text_and_code_have_both_memories() -> None:
     bound = pyramid(50, 90)
     found = legal(bound, *storing_kernels(bound, FINE, FIRST, SECOND))
     assert "fine[y 15, x 32]: in shared memory, 1920 bytes and to global memory" in schedule_text(bound, found)
@@ -84,7 +84,7 @@ def test_the_nest_and_the_text_say_where_it_goes() -> None:
     assert "fine_tile" in print_cuda(lower(bound, found).kernels[0]).body
 
 
-def test_tiles_that_do_not_overlap_need_no_test_of_who_owns_a_point() -> None:
+def test_disjoint_tiles_have_no_ownership_guard() -> None:
     image, base, left, right = Input("image", float32, 2), Func("base"), Func("left"), Func("right")
     base[y, x] = image[y, x] * 3.0
     left[y, x] = base[y, x] + 1.0
@@ -92,26 +92,26 @@ def test_tiles_that_do_not_overlap_need_no_test_of_who_owns_a_point() -> None:
     whole = {"y": (0, 32), "x": (0, 48)}
     bound = bind(Pipeline([left.over(**whole), right.over(**whole)]), {"image": (32, 48)})
     tile = "by=4 bx=3 tx=16 ty=8"
-    base_too = replace(member(block("left", 2), "yx", base="tx=16 ty=8"), materialised=True)
-    found = legal(bound, kernel(bound, [root("left", tile)], [base_too]), kernel(bound, [root("right", tile)]))
+    producer = replace(member(block("left", 2), "yx", base="tx=16 ty=8"), materialised=True)
+    found = legal(bound, kernel(bound, [root("left", tile)], [producer]), kernel(bound, [root("right", tile)]))
     assert "if" not in print_cuda(lower(bound, found).kernels[0]).body
     assert_backends_agree(bound, lower(bound, found))
 
 
-def test_blocks_with_the_same_tile_leave_it_to_the_first() -> None:
-    """Every channel's blocks compute the grey image; those of the first one store it."""
+def test_the_first_of_blocks_with_the_same_tile_owns_it() -> None:
+    """The blocks of every channel compute the grey image; those of the first channel store it."""
     c, image, grey, split, out = Var("c"), Input("image", uint8, 3), Func("grey"), Func("split"), Func("out")
     grey[y, x] = (image[0, y, x] + image[1, y, x]) // 3
     split[c, y, x] = image[c, y, x] - grey[y, x]
     out[y, x] = split[0, y, x] + split[1, y, x] + grey[y, x]
     bound = bind(Pipeline([out.over(y=(0, 37), x=(0, 70))]), {"image": (2, 37, 70)})
-    grey_too = replace(member(block("split", 3), "yx", grey="tx=32 ty=8"), materialised=True)
-    first = kernel(bound, [root("split", "bc=2 by=5 bx=3 tx=32 ty=8")], [grey_too])
+    producer = replace(member(block("split", 3), "yx", grey="tx=32 ty=8"), materialised=True)
+    first = kernel(bound, [root("split", "bc=2 by=5 bx=3 tx=32 ty=8")], [producer])
     found = legal(bound, first, kernel(bound, [root("out", "by=5 bx=3 tx=32 ty=8")]))
     assert_backends_agree(bound, lower(bound, found))
 
 
-def test_an_output_that_another_one_reads_is_computed_in_its_blocks() -> None:
+def test_an_output_is_fused_into_another_output() -> None:
     image, blurred, sharp = Input("image", float32, 2), Func("blurred"), Func("sharp")
     edge = image.clamped()
     blurred[y, x] = edge[y - 1, x] + edge[y, x] + edge[y + 1, x]
@@ -127,7 +127,7 @@ def test_an_output_that_another_one_reads_is_computed_in_its_blocks() -> None:
 
 
 @pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
-def test_stored_members_compile_for_hopper() -> None:
+def test_materialised_producers_compile_for_hopper() -> None:
     bound = pyramid(1000, 1500)
     m = member(block("coarse", 2), "yx", fine="tx=16 ty=9 sy=2 sx=3")
     found = legal(bound, *storing_kernels(bound, m, "by=63 bx=47 tx=16 ty=8", "by=125 bx=47 tx=32 ty=8"))
@@ -136,7 +136,7 @@ def test_stored_members_compile_for_hopper() -> None:
         assert compile_cubin(printed.source, H200.arch).code
 
 
-def test_broken_rules_give_their_reasons() -> None:
+def test_illegal_materialised_producers() -> None:
     bound = pyramid(50, 90)
 
     def reason(first: Kernel, second: str = SECOND) -> str:
@@ -152,7 +152,7 @@ def test_broken_rules_give_their_reasons() -> None:
     assert "kernel 0 reads fine, which no earlier kernel has finished" in "; ".join(violations(bound, late, H200))
 
 
-def test_points_that_no_block_computes_are_complained_of() -> None:
+def test_points_that_no_block_computes_are_refused() -> None:
     image, base, few, out = Input("image", float32, 2), Func("base"), Func("few"), Func("out")
     base[y, x] = image[y, x] * 3.0
     few[y, x] = base[2 * y, x]  # only the even rows
@@ -167,17 +167,17 @@ def test_points_that_no_block_computes_are_complained_of() -> None:
     ]
 
 
-def chosen_by_coordinates(points: int) -> BoundPipeline:
-    """An output that another one reads at points which a comparison of coordinates chooses."""
+def selected_points(points: int) -> BoundPipeline:
+    """Return two outputs; the second reads the first at points selected by a comparison of coordinates."""
     c, image, f, g = Var("c"), Input("image", float32, 1), Func("f"), Func("g")
     f[x] = image.clamped()[x] * 3
     g[x, c] = f[select(x < c, c, x) // 4] + 1
     return bind(Pipeline([f.over(x=(0, points)), g.over(x=(0, 26), c=(0, 3))]), {"image": (8,)})
 
 
-def test_tiles_that_begin_at_one_point_are_written_by_one_block_alone() -> None:
-    """All blocks begin at 0, as ``c`` may be chosen, and end further and further on: only the first of them writes."""
-    bound = chosen_by_coordinates(7)
+def test_only_the_first_block_owns_tiles_with_one_origin() -> None:
+    """All tiles begin at 0, as ``c`` may be selected, and each is larger than the one before; only block 0 stores."""
+    bound = selected_points(7)
     g = kernel(bound, [root("g", "bx=7 tx=4 sc=3")], [replace(member(block("g", 1), "x", f="tx=7"), materialised=True)])
     g = replace(g, inlined=kernel(bound, [root("f", "bx=1 tx=7")], (), ["image_clamped"]).inlined)
     (found,) = violations(bound, schedule(bound, g), H200)
@@ -190,8 +190,8 @@ def test_tiles_that_begin_at_one_point_are_written_by_one_block_alone() -> None:
 
 
 @pytest.mark.parametrize("target", ["h200", "cpu"])
-def test_random_schedules_store_what_a_comparison_chooses(target: str) -> None:
-    bound, rng = chosen_by_coordinates(7), np.random.default_rng(3)
+def test_random_schedules_with_selected_points(target: str) -> None:
+    bound, rng = selected_points(7), np.random.default_rng(3)
     drawn = [sample_schedule(bound, get_target(target), rng, varied=True) for _ in range(80)]
     storing = [s for s in drawn if any(m.materialised for k in s.kernels for m in k.fused)]
     assert storing
@@ -210,8 +210,8 @@ def test_tiles_on_a_diagonal_have_no_owner() -> None:
         owned_box({"y": loop.index(), "x": loop.index()}, [loop], "f")
 
 
-def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
-    """Its plan is made all the same, as those of all kernels that a search compares."""
+def test_materialised_tiles_on_a_diagonal_are_illegal() -> None:
+    """Planning succeeds all the same: a search plans kernels before it validates them."""
     image, base, few, out = Input("image", float32, 2), Func("base"), Func("few"), Func("out")
     base[y, x] = image[y, x] * 3.0
     few[y, x] = base[x, x] + image[y, x]
@@ -223,7 +223,7 @@ def test_a_kernel_whose_stored_tiles_lie_on_a_diagonal_is_illegal() -> None:
     assert found == ["kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"]
 
 
-def test_random_schedules_of_pyramids_store_members() -> None:
+def test_random_schedules_of_pyramids() -> None:
     bound = pyramid(45, 77)
     rng = np.random.default_rng(5)
     drawn = [sample_schedule(bound, H200, rng, varied=True) for _ in range(150)]
@@ -233,17 +233,17 @@ def test_random_schedules_of_pyramids_store_members() -> None:
         assert_backends_agree(bound, lower(bound, found))
 
 
-def remainders(n: int, stretch: int, group: int, count: int) -> BoundPipeline:
-    """Return a Func that the caller wants, and one whose blocks read points of it that come round."""
+def periodic(n: int, stretch: int, group: int, count: int) -> BoundPipeline:
+    """Return an output, and another one that reads its points periodically."""
     image, f, g = Input("image", float32, 1), Func("f"), Func("g")
     f[x] = image[x] * 2.0
     g[x, y] = f[stretch * x // group % count]
     return bind(Pipeline([g.over(x=(0, n), y=(0, 2)), f.over(x=(0, count))]), {"image": (count,)})
 
 
-def test_interior_blocks_have_the_tiles_of_ownership() -> None:
-    """Each interior block reads one point by analysis; all blocks together read all three."""
-    bound = remainders(17, 1, 4, 3)
+def test_interior_blocks_have_the_tiles_that_ownership_assumes() -> None:
+    """The plan of one interior block has a tile of one point; that of all blocks has three points."""
+    bound = periodic(17, 1, 4, 3)
     first = kernel(
         bound,
         [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")],
@@ -253,8 +253,8 @@ def test_interior_blocks_have_the_tiles_of_ownership() -> None:
 
 
 @pytest.mark.parametrize("case", [(17, 1, 4, 3), (31, 1, 4, 5), (24, 3, 2, 7), (40, 2, 5, 4), (33, 1, 8, 6)])
-def test_random_schedules_of_points_that_come_round(case: tuple[int, int, int, int]) -> None:
-    bound, stored = remainders(*case), 0
+def test_random_schedules_of_periodic_points(case: tuple[int, int, int, int]) -> None:
+    bound, stored = periodic(*case), 0
     for seed in range(200):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
         if any(m.materialised for k in found.kernels for m in k.fused):

@@ -1,4 +1,4 @@
-"""Running lowered pipelines through the emulator in tests: results and counts."""
+"""Run lowered pipelines on the emulator and the C backend in tests: results and counts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def assert_backends_agree(bound: BoundPipeline, program: Program, *, emulate: bo
     for backend in (*([EmulatedExecutable(program)] if emulate else []), CpuExecutable(program)):
         outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
         backend.run(inputs, outputs, {})
-        for n, found in outputs.items():
-            np.testing.assert_array_equal(found, expected[n], err_msg=type(backend).__name__)
+        for n, result in outputs.items():
+            np.testing.assert_array_equal(result, expected[n], err_msg=type(backend).__name__)
 
 
 def traced(bound: BoundPipeline, program: Program) -> Trace:
-    """Run a pipeline of one kernel and return what the emulator counted."""
+    """Run a pipeline of one kernel and return the emulator's counts."""
     (ir,) = program.kernels
     k = print_cuda(ir)
     specs = [ParamSpec("in" if p.kind == "in" else "out", p.dtype.numpy, p.name, p.count) for p in k.params]

@@ -1,4 +1,4 @@
-"""Lanes that share the terms of a reduction, through all witnesses."""
+"""Warp reductions on all backends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.schedule.test_validate_across import GOOD
 H200 = get_target("h200")
 
 
-def assert_right(bound: BoundPipeline, found: Schedule, *, tolerance: float = 0.0) -> str:
-    """Check all witnesses against the interpreter, and that NVRTC takes the code; return that."""
+def check(bound: BoundPipeline, found: Schedule, *, tolerance: float = 0.0) -> str:
+    """Check all backends against the interpreter, and that NVRTC compiles the code; return the CUDA code."""
     inputs = inputs_of(bound)
     expected = interpret(bound.pipeline, inputs)
     scheduled = ScheduledPipeline(bound, found, H200)
@@ -41,7 +41,7 @@ def assert_right(bound: BoundPipeline, found: Schedule, *, tolerance: float = 0.
 @pytest.mark.parametrize(("op", "name"), TYPED)
 def test_all_operators(op: str, name: str) -> None:
     bound = rows_of((5, 70), op, name)
-    assert_right(bound, at_root(bound, "by=3 ty=2", "by=3 rr.k=5 tr.k=16 ty=2"))
+    check(bound, at_root(bound, "by=3 ty=2", "by=3 rr.k=5 tr.k=16 ty=2"))
 
 
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32])
@@ -50,34 +50,34 @@ def test_all_widths(width: int, terms: int) -> None:
     bound = rows_of((13, terms))
     serial = f"rr.k={-(-terms // width)} "
     for update in (f"by=4 {serial} tr.k={width} ty=4", f"by=4 tr.k={width} ty=4 {serial}"):
-        assert_right(bound, at_root(bound, "by=4 ty=4", update))
+        check(bound, at_root(bound, "by=4 ty=4", update))
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_all_that_is_legal(name: str) -> None:
-    assert_right(*GOOD[name])
+def test_legal_schedules_agree_with_the_interpreter(name: str) -> None:
+    check(*GOOD[name])
 
 
-def test_who_takes_part() -> None:
-    """All lanes of a warp where warps are full, otherwise those of the group."""
+def test_masks_name_all_lanes_of_full_warps() -> None:
+    """The mask has all lanes of a warp where warps are full, otherwise those of the reduction."""
     bound = rows_of()
-    whole = assert_right(bound, at_root(bound, "by=4 ty=4", "by=4 rr.k=13 tr.k=8 ty=4"))
+    whole = check(bound, at_root(bound, "by=4 ty=4", "by=4 rr.k=13 tr.k=8 ty=4"))
     assert "as_distance, 0xffffffffu)" in whole
-    narrow = assert_right(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=13 tr.k=8 ty=3"))
+    narrow = check(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=13 tr.k=8 ty=3"))
     assert "as_distance, LANES(8u))" in narrow
-    warps = assert_right(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=4 tr.k=32 ty=3"))
+    warps = check(bound, at_root(bound, "by=5 ty=3", "by=5 rr.k=4 tr.k=32 ty=3"))
     assert "as_distance, 0xffffffffu)" in warps
 
 
-def test_threads_beside_the_lanes() -> None:
-    """A block whose rows are longer than the lanes, as another nest has more threads."""
+def test_rows_of_threads_may_exceed_the_lanes() -> None:
+    """Another nest has more threads, so rows of the block are longer than the lane loop."""
     bound = bind(twice(int32), {"a": (64, 100)})
-    text = assert_right(bound, in_block(bound, "by=2 ty=32", "ty=32", "rr.k=13 tr.k=8 ty=16 sy=2"))
+    text = check(bound, in_block(bound, "by=2 ty=32", "ty=32", "rr.k=13 tr.k=8 ty=16 sy=2"))
     assert "LANES(8u)" in text and "r_k_t < 8" in text
 
 
-def test_without_reading_and_writing_memory_in_between() -> None:
-    """The start value is the lane's that stores."""
+def test_totals_stay_in_registers() -> None:
+    """Lane 0 computes the start value and stores the result; no memory access lies between."""
     bound = rows_of()
     program = lower(bound, GOOD["whole warps"][1])
     (text,) = (print_cuda(k).body for k in program.kernels)
@@ -102,11 +102,11 @@ def test_tuples_and_several_updates() -> None:
         root("f.2", pure),
         root("f.3", "by=3 tq.k=8 ty=3"),
     ]
-    assert_right(bound, schedule(bound, kernel(bound, found)), tolerance=1e-6)
+    check(bound, schedule(bound, kernel(bound, found)), tolerance=1e-6)
 
 
-def test_what_is_computed_inside_the_lanes() -> None:
-    """A Func computed for each term in the thread, and one staged in shared memory, at the edge of the terms too."""
+def test_fused_producers_of_terms() -> None:
+    """A producer per term in the thread, and one in shared memory; the last lanes have fewer terms."""
     y, x, a = Var("y"), Var("x"), Input("a", float32, 2)
     near, f = Func("near"), Func("f")
     r = RDom("r", k=(0, a.shape[1] - 1))
@@ -116,23 +116,23 @@ def test_what_is_computed_inside_the_lanes() -> None:
     bound = bind(Pipeline([f.over(y=(0, a.shape[0]))]), {"a": (6, 42)})
     roots = [root("f", "by=3 ty=2"), root("f.1", "by=3 rr.k=6 tr.k=8 ty=2")]
     inside = member(thread("f.1", 4), ("y", "x"), near="sy=1 sx=1")
-    assert_right(bound, schedule(bound, kernel(bound, roots, [inside])))
+    check(bound, schedule(bound, kernel(bound, roots, [inside])))
     staged = member(block("f", 1), ("y", "x"), near="tx=8 ty=2 sx=6")
-    assert_right(bound, schedule(bound, kernel(bound, roots, [staged])))
+    check(bound, schedule(bound, kernel(bound, roots, [staged])))
 
 
-def test_pieces_that_lanes_join() -> None:
-    """An update in a kernel of its own adds what there is to what lanes have."""
+def test_an_update_in_a_kernel_of_its_own() -> None:
+    """The total is combined with the value that an earlier kernel stored."""
     bound = rows_of((3, 1000), "xor", "uint32")
-    apart = schedule(
+    separate = schedule(
         bound, kernel(bound, [root("f", "by=3")]), kernel(bound, [root("f.1", "by=3 rr.k=32 tr.k=32")])
     )  # fmt: skip
-    assert_right(bound, apart)
+    check(bound, separate)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64"])
-def test_random_schedules_round_alike_everywhere(name: str) -> None:
-    """Sums of any floats: the C backend and the emulator add in one order."""
+def test_backends_round_sums_of_random_schedules_identically(name: str) -> None:
+    """The C backend and the emulator add floats in the same order."""
     bound = rows_of((7, 3, 61), "add", name)
     inputs = {"a": np.random.default_rng(4).standard_normal((7, 3, 61)).astype(name)}
     expected = interpret(bound.pipeline, inputs)["f"]

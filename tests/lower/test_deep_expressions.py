@@ -1,4 +1,4 @@
-"""Expressions and indices far deeper than Python's recursion limit, in generated code."""
+"""Generated code of expressions and indices that are deeper than Python's recursion limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS: dict[str, tuple[int, Callable[[Expr, int], Expr]]] = {
     "index of selects": (DEPTH // 2, lambda e, k: a.select(x == k, k * 7 % 40, e)),
     "gather": (DEPTH // 5, lambda e, k: table[a.clamp(e, 0, 39)]),
 }
-"""Operations and what each adds; the first are of values, the others of an index."""
+"""Number of operations and the operation, by kind; the first two build a value, the others an index."""
 
 
 def pipeline(kind: str) -> Pipeline:
@@ -41,7 +41,7 @@ def pipeline(kind: str) -> Pipeline:
 
 
 @pytest.mark.parametrize("kind", STEPS)
-def test_witnesses_agree(kind: str) -> None:
+def test_backends_agree(kind: str) -> None:
     made = pipeline(kind)
     inputs = {i.name: ARRAYS[i.name] for i in made.inputs}
     wanted = a.interpret(made, inputs)["f"]

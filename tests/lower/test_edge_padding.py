@@ -1,4 +1,4 @@
-"""Blocks at the border of steps: all points of a tile are added up, those beyond the domain are thrown away."""
+"""Edge padding: boundary blocks accumulate full tiles and do not store points outside the domain."""
 
 from __future__ import annotations
 
@@ -18,33 +18,37 @@ from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import kernel, member, root, schedule
 from tests.schedule.streams import in_steps, product, stream
 
 H200 = get_target("h200")
 y, x, r = Var("y"), Var("x"), RDom("r", k=16)
 A, B = Input("a", float32, 2), Input("b", float32, 1)
-FILLINGS = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past registers": Kernel.with_async_copies}
+TRANSFERS = {
+    "single buffer": lambda k: k,
+    "double buffer": Kernel.with_double_buffering,
+    "async copy": Kernel.with_async_copies,
+}
 
 
-def guards_of_reductions(code: KernelIR) -> int:
-    """Return how many conditions there are in the loops of reductions that threads run in steps."""
+def reduction_guards(code: KernelIR) -> int:
+    """Return the number of guards in the reduction loops of mainloops."""
     steps = [s for s in walk(code.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP]
     inner = [s for step in steps for s in walk(step.body) if isinstance(s, For) and s.name.startswith("r_k")]
     return sum(isinstance(s, If) for loop in inner for s in walk(loop.body))
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "filling"),
-    [(41, 65, "one"), (33, 72, "ahead"), (48, 70, "past registers"), (41, 65, "past registers")],
+    ("rows", "columns", "transfer"),
+    [(41, 65, "single buffer"), (33, 72, "double buffer"), (48, 70, "async copy"), (41, 65, "async copy")],
 )
-def test_no_guard_stands_where_a_product_is_added_up(rows: int, columns: int, filling: str) -> None:
+def test_reduction_loops_of_products_have_no_guard(rows: int, columns: int, transfer: str) -> None:
     bound = product(rows, columns, 24)
-    found = FILLINGS[filling](in_steps(bound))
+    found = TRANSFERS[transfer](in_steps(bound))
     assert padded_producers(plan_kernel(bound, found)) == {"a.staged", "b.staged"}
     program = lower(bound, schedule(bound, found))
-    assert guards_of_reductions(program.kernels[0]) == 0
+    assert reduction_guards(program.kernels[0]) == 0
     assert_backends_agree(bound, program)
 
 
@@ -63,7 +67,7 @@ def sums(index: Callable[[Expr, Expr], Expr]) -> tuple[BoundPipeline, Kernel]:
 
 
 @pytest.mark.parametrize(
-    ("index", "filled"),
+    ("index", "padded"),
     [
         (lambda x, k: x + k, True),
         (lambda x, k: 55 - x - k, False),
@@ -72,23 +76,23 @@ def sums(index: Callable[[Expr, Expr], Expr]) -> tuple[BoundPipeline, Kernel]:
         (lambda x, k: clamp(cast(int32, B[x]) + k, 0, 55), False),
     ],
 )
-def test_what_lies_beyond_the_buffer_is_guarded(index: Callable[[Expr, Expr], Expr], filled: bool | None) -> None:
-    """``None``: results are right, filled or not."""
+def test_reads_outside_the_buffer_are_guarded(index: Callable[[Expr, Expr], Expr], padded: bool | None) -> None:
+    """``padded`` is None where only results are checked."""
     bound, found = sums(index)
     found = found.with_async_copies()
     assert violations(bound, schedule(bound, found), H200) == []
-    if filled is not None:
-        assert bool(padded_producers(plan_kernel(bound, found))) is filled
+    if padded is not None:
+        assert bool(padded_producers(plan_kernel(bound, found))) is padded
     assert_backends_agree(bound, lower(bound, schedule(bound, found)))
 
 
-def test_random_schedules_at_borders() -> None:
-    """Sizes that no tile divides, whatever is staged in steps."""
+def test_random_schedules_with_boundary_blocks() -> None:
+    """No tile divides the sizes."""
     bound, seen = product(37, 53, 48), 0
     for seed in range(60):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        streamed = [k for k in found.kernels if k.mainloop_at is not None]
-        if streamed and seen < 2:
-            seen += bool(padded_producers(plan_kernel(bound, streamed[0])))
+        mainloops = [k for k in found.kernels if k.mainloop_at is not None]
+        if mainloops and seen < 2:
+            seen += bool(padded_producers(plan_kernel(bound, mainloops[0])))
             assert_backends_agree(bound, lower(bound, found))
     assert seen == 2

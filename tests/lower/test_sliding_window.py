@@ -1,4 +1,4 @@
-"""Windows that slide along a dimension while the block walks it: rows come in, stay while they are read, and go."""
+"""Sliding windows: prologue, rolling buffers, double buffering, and all backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import ComputeAt, Kernel, Level, Schedule
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, stage, thread
 
 H200 = get_target("h200")
@@ -35,7 +35,7 @@ IMAGE = cache_name("image")
 
 
 def chain(height: int, width: int, *, clamped: bool = True) -> BoundPipeline:
-    """Return three stages of which each reads rows of the one before: up to two earlier, up to one later."""
+    """Return three stages; each reads rows of its predecessor, from two before to one after its own."""
     image, first, second, out = Input("image", float32, 2), Func("first"), Func("second"), Func(CONSUMER)
     source = image.clamped() if clamped else image
     first[y, x] = source[y - 1, x] + 2 * source[y + 1, x + 1] if clamped else source[y, x] * 2 + source[y + 1, x]
@@ -46,14 +46,14 @@ def chain(height: int, width: int, *, clamped: bool = True) -> BoundPipeline:
     return bind(pipeline, {"image": shape})
 
 
-def walked(depth: int) -> ComputeAt:
+def at_mainloop(depth: int) -> ComputeAt:
     return ComputeAt(Level.MAINLOOP, stage(CONSUMER), depth)
 
 
 def sliding(bound: BoundPipeline, tiles: str, rows: int, *names: str) -> Kernel:
-    """Return a kernel whose root walks y, with windows of some Funcs and of the image; the others are inlined."""
+    """Return a kernel with sliding windows of some Funcs along y; all other Funcs are inlined."""
     blocks = tiles.split().index(next(t for t in tiles.split() if t.startswith("s"))) + 1
-    members = [member(walked(blocks), ("y", "x"), **{n: f"tx=16 sy={rows} sx=3"}) for n in names]
+    members = [member(at_mainloop(blocks), ("y", "x"), **{n: f"tx=16 sy={rows} sx=3"}) for n in names]
     inside = {CONSUMER, *names}
     return kernel(bound, [root(CONSUMER, tiles)], members, [f for f in bound.funcs if f not in inside])
 
@@ -65,10 +65,7 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
 
 
 def checked(bound: BoundPipeline, one: Kernel) -> tuple[For, ...]:
-    """Run a kernel on all backends, compile it, and return its loops over steps: those that fill windows, all others.
-
-    Of the first body, if there is one for the interior and one for the border.
-    """
+    """Run a kernel on all backends, compile it, and return the prologue and the main loop of its first body."""
     program = lower(bound, legal(bound, schedule(bound, one)))
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
@@ -78,60 +75,60 @@ def checked(bound: BoundPipeline, one: Kernel) -> tuple[For, ...]:
     return tuple(s for s in body if isinstance(s, For) and s.role is LoopRole.MAINLOOP)
 
 
-def asks_for_a_beginning(loop: For) -> bool:
-    """Return whether threads ask in a step which rows lie before the first that is needed."""
+def has_lower_bound_guard(loop: For) -> bool:
+    """Return whether a step has guards against rows before the first that is needed."""
     conditions = (s.condition for s in walk(loop.body) if isinstance(s, If) and not s.uniform)
     return any(isinstance(v, CompareIndex) and v.op == "ge" for c in conditions for v in walk_values(c))
 
 
 @pytest.mark.parametrize(("rows", "clamped"), list(itertools.product((1, 2, 4), (False, True))))
 @pytest.mark.parametrize("height", [25, 38])
-def test_chains_of_windows(height: int, rows: int, clamped: bool) -> None:
+def test_chains_of_sliding_windows(height: int, rows: int, clamped: bool) -> None:
     bound = chain(height, 40, clamped=clamped)
     tiles = f"by={-(-(height - 1) // (4 * rows))} bx=2 sy=4 tx=16 sy={rows} sx=2"
-    filling, walking = checked(bound, sliding(bound, tiles, rows, "first", "second"))
-    begins_later = [isinstance(s, If) and s.uniform for s in filling.body]
-    assert any(begins_later) == (filling.extent > 1)  # what reads begins after what it reads
-    assert not any(isinstance(s, If) and s.uniform for s in walking.body)
-    for loop in (filling, walking):
+    prologue, main = checked(bound, sliding(bound, tiles, rows, "first", "second"))
+    begins_later = [isinstance(s, If) and s.uniform for s in prologue.body]
+    assert any(begins_later) == (prologue.extent > 1)  # consumers begin after their producers
+    assert not any(isinstance(s, If) and s.uniform for s in main.body)
+    for loop in (prologue, main):
         assert [isinstance(s, Barrier) for s in loop.body].count(True) == 2
 
 
-def test_rows_before_a_window_are_asked_for_only_while_it_is_filled() -> None:
-    """Of 16 rows that come in before the first step two are needed."""
+def test_only_the_prologue_guards_rows_before_the_window() -> None:
+    """Two of the 16 rows that the prologue loads are needed."""
     bound = chain(400, 140, clamped=False)
-    filling, walking = checked(bound, sliding(bound, "by=7 bx=5 sy=4 tx=16 sy=16 sx=2", 16, "second"))
-    assert filling.extent == 1
-    assert asks_for_a_beginning(filling) and not asks_for_a_beginning(walking)
+    prologue, main = checked(bound, sliding(bound, "by=7 bx=5 sy=4 tx=16 sy=16 sx=2", 16, "second"))
+    assert prologue.extent == 1
+    assert has_lower_bound_guard(prologue) and not has_lower_bound_guard(main)
 
 
-def test_a_window_has_the_rows_that_are_read_in_a_step() -> None:
+def test_rolling_buffers_have_the_rows_that_a_step_reads() -> None:
     bound = chain(64, 40)
     plan = plan_kernel(bound, sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second"))
     windows = {name: a.extents[0] for name, a in plan.allocations.items()}
     assert windows == {"first": 3, "second": 3}
-    assert plan.warm_up == 4  # first reaches four rows beyond out's, of which it computes one a step
+    assert plan.warm_up == 4  # first reads four rows beyond those of out; each step computes one
     whole = plan_kernel(bound, sliding(bound, "by=2 bx=2 sy=4 tx=16 sy=8 sx=2", 8, "second"))
     assert whole.allocations["second"].extents[0] == 16 and whole.warm_up == 1
 
 
-@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(("height", "rows"), [(33, 1), (38, 4)])
-def test_rows_come_in_while_others_are_read(height: int, rows: int, past: bool) -> None:
+def test_double_buffering_and_async_copies_of_rows(height: int, rows: int, asynchronous: bool) -> None:
     bound = chain(height, 40, clamped=False)
     tiles = f"by={-(-(height - 1) // (8 * rows))} bx=2 sy=8 tx=16 sy={rows} sx=2"
     names = insert_cache_reads(bound, ["image"]).funcs[IMAGE].dims
-    copy = member(walked(3), names, **{IMAGE: f"t{names[1]}=16 s{names[0]}={rows} s{names[1]}=3"})
+    copy = member(at_mainloop(3), names, **{IMAGE: f"t{names[1]}=16 s{names[0]}={rows} s{names[1]}=3"})
     one = kernel(bound, [root(CONSUMER, tiles)], [copy], ["first", "second"])
-    two = one.with_async_copies() if past else one.with_double_buffering()
+    two = one.with_async_copies() if asynchronous else one.with_double_buffering()
     windows = [plan_kernel(bound, k).allocations[IMAGE].extents[0] for k in (one, two)]
-    assert windows[1] == windows[0] + rows  # those of the next step, meanwhile
+    assert windows[1] == windows[0] + rows  # rows of the next step
     for loop in checked(bound, two):
-        assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [past]
+        assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [asynchronous]
 
 
-def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None:
-    """Planes of a volume, a table that is there from the start, and what a thread computes for itself."""
+def test_planes_slide_along_the_slowest_dimension() -> None:
+    """The kernel also has a cache read before the steps and a producer at THREAD."""
     volume, table = Input("volume", float32, 3), Input("table", float32, 1)
     edge, plane, across, out = volume.clamped(), Func("plane"), Func("across"), Func(CONSUMER)
     plane[z, y, x] = edge[z, y, x - 1] + edge[z, y, x + 1] * table[x % 5]
@@ -147,7 +144,7 @@ def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None
         [root(CONSUMER, "bz=2 by=3 bx=2 sz=7 tx=16 ty=4 sx=1")],
         [
             member(block(CONSUMER, 3), (dim,), **{name: f"t{dim}=16"}),
-            member(walked(4), ("z", "y", "x"), plane="tx=16 ty=8 sz=1 sx=2"),
+            member(at_mainloop(4), ("z", "y", "x"), plane="tx=16 ty=8 sz=1 sx=2"),
             member(thread(CONSUMER, 6), ("z", "y", "x"), across="sz=1"),
         ],
         ["volume_clamped"],
@@ -167,7 +164,7 @@ def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None
         ("two loops", "must be reduction loops, and only such, or one serial loop over points"),
     ],
 )
-def test_what_cannot_slide(broken: str, reason: str) -> None:
+def test_illegal_sliding_windows(broken: str, reason: str) -> None:
     image, first, out = Input("image", float32, 2), Func("first"), Func(CONSUMER)
     first[y, x] = image[y, x] * 2
     if broken == "scan":
@@ -181,12 +178,12 @@ def test_what_cannot_slide(broken: str, reason: str) -> None:
     walks = "sy=4 sx=2" if broken == "two loops" else "sy=4"
     roots = [root(s, f"by=1 bx=1 {walks} tx=16 sy=8 sx=2") for s in (CONSUMER, f"{CONSUMER}.1")]
     stages = {"first": "tx=16 sy=32 sx=2"} | ({"first__1": "ty=16 sy=2 rr.k=31"} if broken == "scan" else {})
-    window = member(walked(2 + len(walks.split())), ("y", "x"), **stages)
+    window = member(at_mainloop(2 + len(walks.split())), ("y", "x"), **stages)
     found = schedule(bound, kernel(bound, roots if broken == "update" else roots[:1], [window]))
     assert any(reason in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 
 
-def test_text_shows_the_window() -> None:
+def test_text_has_the_sliding_window() -> None:
     bound = chain(64, 40)
     text = schedule_text(bound, schedule(bound, sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second")))
     assert "serial y 32  (all threads, 4 steps before to fill windows)" in text

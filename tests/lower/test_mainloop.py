@@ -1,4 +1,4 @@
-"""Reductions in steps: what the block stages in shared memory, barriers, sums that stay in registers."""
+"""Mainloops: operand tiles in shared memory, barriers, register-blocked sums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import ComputeAt, FusedProducer, Schedule
 from autosched.target import get_target
-from tests.lower.running import assert_backends_agree
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
 from tests.schedule.streams import in_steps, product, stream
 
@@ -37,29 +37,29 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
     return found
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("double_buffered", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
-def test_products_in_steps(rows: int, columns: int, terms: int, ahead: bool) -> None:
+def test_products(rows: int, columns: int, terms: int, double_buffered: bool) -> None:
     bound = product(rows, columns, terms)
     kernel = in_steps(bound)
-    found = legal(bound, schedule(bound, kernel.with_double_buffering() if ahead else kernel))
+    found = legal(bound, schedule(bound, kernel.with_double_buffering() if double_buffered else kernel))
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     (ir,) = program.kernels
     loops = [s for s in walk(ir.body) if isinstance(s, For) and s.role is LoopRole.MAINLOOP]
     assert {(p.name, p.extent) for p in loops} == {("r_k", 6)}
-    for loop in loops:  # the interior's and the border's
-        assert [isinstance(s, Barrier) for s in loop.body].count(True) == (1 if ahead else 2)
-    held = [s.buffer for s in walk(ir.body) if isinstance(s, Alloc)]
-    assert held and all(b.memory is Memory.PRIVATE for b in held)
-    assert {b.count for b in held} == ({12, 2, 3} if ahead else {12})
-    assert all(slot.buffer.buffers == (2 if ahead else 1) for slot in ir.shared)
-    assert [b.name for b in ir.writes] == ["out"]  # the sums never leave the registers
+    for loop in loops:  # of the interior and of the boundary body
+        assert [isinstance(s, Barrier) for s in loop.body].count(True) == (1 if double_buffered else 2)
+    registers = [s.buffer for s in walk(ir.body) if isinstance(s, Alloc)]
+    assert registers and all(b.memory is Memory.PRIVATE for b in registers)
+    assert {b.count for b in registers} == ({12, 2, 3} if double_buffered else {12})
+    assert all(slot.buffer.buffers == (2 if double_buffered else 1) for slot in ir.shared)
+    assert [b.name for b in ir.writes] == ["out"]  # sums stay in registers
     if have_nvrtc():
         assert compile_cubin(print_cuda(ir).source, H200.arch).code
 
 
-def test_text_shows_the_steps() -> None:
+def test_text_has_the_mainloop() -> None:
     bound = product()
     text = schedule_text(bound, schedule(bound, in_steps(bound)))
     assert "reduction r.k 6  (all threads, step 4)" in text
@@ -70,19 +70,19 @@ def test_text_shows_the_steps() -> None:
     assert text.count("barrier") == 1
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_one_thread_a_block(ahead: bool) -> None:
+@pytest.mark.parametrize("double_buffered", [False, True])
+def test_blocks_of_one_thread(double_buffered: bool) -> None:
     bound = product(3, 4, 6)
     found = in_steps(bound, "by=3 bx=4", "", "", "rr.k=3", "rr.k=2", "sy=1 sx=2")
     whole = [m if m.func != "b.staged" else member(m.at, ("y", "x"), **{"b.staged": "sy=2"}) for m in found.fused]
     found = kernel(bound, found.roots, whole)
-    found = found.with_double_buffering() if ahead else found
+    found = found.with_double_buffering() if double_buffered else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None:
-    """Rows of taps are walked, the weights of all of them are there from the start."""
+@pytest.mark.parametrize("double_buffered", [False, True])
+def test_mainloops_of_several_loops(double_buffered: bool) -> None:
+    """The mainloop iterates over rows and columns of taps; the weights of all are loaded before it."""
     image, weights, out = Input("image", float32, 3), Input("weights", float32, 3), Func("out")
     r = RDom("r", y=3, x=3, c=4)
     out[y, x] = 0.5
@@ -96,16 +96,16 @@ def test_several_loops_are_walked_and_a_copy_is_staged_once(ahead: bool) -> None
             root("out.1", tile + "rr.y=3 rr.x=3 " + points.format("rr.c=4")),
         ],
         [
-            copy(bound, stream("out.1", 4), "image", "t2=4 t1=16 s0=8"),
-            copy(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
+            cache_read(bound, stream("out.1", 4), "image", "t2=4 t1=16 s0=8"),
+            cache_read(bound, block("out", 2), "weights", "t2=4 t1=3 s0=3"),
         ],
     )
-    found = found.with_double_buffering() if ahead else found
+    found = found.with_double_buffering() if double_buffered else found
     assert_backends_agree(bound, lower(bound, legal(bound, schedule(bound, found))))
 
 
-def copy(bound: BoundPipeline, at: ComputeAt, source: str, text: str) -> FusedProducer:
-    """Return the copy of an input; dimensions are given by number."""
+def cache_read(bound: BoundPipeline, at: ComputeAt, source: str, text: str) -> FusedProducer:
+    """Return a cache read of an input; ``text`` gives dimensions by number."""
     dims = insert_cache_reads(bound, [source]).funcs[cache_name(source)].dims
     named = re.sub(r"([ts])(\d)=", lambda found: f"{found[1]}{dims[int(found[2])]}=", text)
     return member(at, dims, **{cache_name(source): named})
@@ -113,14 +113,14 @@ def copy(bound: BoundPipeline, at: ComputeAt, source: str, text: str) -> FusedPr
 
 @pytest.mark.parametrize(("app", "least"), [("sgemm", 4), ("conv_layer", 3)])
 def test_random_schedules(app: str, least: int) -> None:
-    """Sums in steps, alone or with the Func that reads them, agree with the interpreter bit for bit."""
+    """Mainloops, with and without an epilogue Func, agree with the interpreter bit for bit."""
     one = get_app(app)
     bound = bind(one.build(), {name: a.shape for name, a in one.generate(one.small_sizes, 0).items()})
     seen: Counter[bool] = Counter()
     for seed in range(24):
         found = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True)
-        streamed = [k for k in found.kernels if k.mainloop_at is not None]
-        if streamed and sum(seen.values()) < least:
-            seen[any(len(k.root_funcs) > 1 for k in streamed)] += 1
+        mainloops = [k for k in found.kernels if k.mainloop_at is not None]
+        if mainloops and sum(seen.values()) < least:
+            seen[any(len(k.root_funcs) > 1 for k in mainloops)] += 1
             assert_backends_agree(bound, lower(bound, legal(bound, found)))
     assert sum(seen.values()) == least

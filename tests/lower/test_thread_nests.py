@@ -1,4 +1,4 @@
-"""Loops of a thread: registers for accumulators, unrolling, guards, values computed once, wide indices."""
+"""Thread nests: accumulators in registers, unrolling, guards, reuse of values, 64-bit indices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.lower.looking import all_indices, all_values, app, stores
-from tests.lower.running import assert_backends_agree
+from tests.lower.inspect_ir import all_indices, all_values, app, stores
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, blur, kernel, member, product_pipeline, root, schedule, thread
 
 H200 = get_target("h200")
@@ -57,21 +57,21 @@ def test_sums_stay_in_registers(inner: str) -> None:
 
 
 def bodies(ir: KernelIR) -> list[tuple[Stmt, ...]]:
-    """Return the interior and the border, or the one body."""
+    """Return the interior and the boundary body, or the one body."""
     for s in ir.body:
         if isinstance(s, If) and s.uniform:
             return [s.then, s.orelse]
     return [ir.body]
 
 
-def test_more_points_than_unrolled_loops_hold_stay_in_memory() -> None:
+def test_points_of_loops_that_are_not_unrolled_stay_in_memory() -> None:
     ir = product("by=2 bx=4 tx=8 ty=4", "sy=6 sx=2 rr.k=30")
     assert any(isinstance(s, Alloc) for s in walk(ir.body))
     ir = product("by=2 bx=2 tx=8 ty=4", "sy=6 sx=4 rr.k=30")
     assert not any(isinstance(s, Alloc) for s in walk(ir.body))
 
 
-def test_an_update_in_its_own_kernel_reads_its_points_first() -> None:
+def test_an_update_in_its_own_kernel_loads_its_points_once() -> None:
     tile = "by=6 bx=2 tx=32 ty=8"
     found = schedule(
         PRODUCT, kernel(PRODUCT, [root("dot", tile)]), kernel(PRODUCT, [root("dot.1", f"{tile} rr.k=30")]),
@@ -86,9 +86,9 @@ def test_an_update_in_its_own_kernel_reads_its_points_first() -> None:
     assert_backends_agree(PRODUCT, program)
 
 
-def test_sums_in_one_thread_of_the_consumer() -> None:
-    held = member(thread("out", 4), "yx", dot="sy=2 sx=2", dot__1="rr.k=30 sy=2 sx=2")
-    found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=4 tx=8 ty=4 sy=2 sx=2")], [held]))
+def test_sums_fused_at_thread() -> None:
+    producer = member(thread("out", 4), "yx", dot="sy=2 sx=2", dot__1="rr.k=30 sy=2 sx=2")
+    found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=4 tx=8 ty=4 sy=2 sx=2")], [producer]))
     assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     for body in bodies(program.kernels[0]):
@@ -97,9 +97,9 @@ def test_sums_in_one_thread_of_the_consumer() -> None:
     assert_backends_agree(PRODUCT, program)
 
 
-def test_sums_in_shared_memory_are_promoted_too() -> None:
-    held = member(block("out", 2), "yx", dot="tx=8 ty=4 sy=2", dot__1="tx=8 ty=4 rr.k=30 sy=2")
-    found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=7 tx=8 ty=8")], [held]))
+def test_sums_in_shared_memory_are_promoted_to_registers() -> None:
+    producer = member(block("out", 2), "yx", dot="tx=8 ty=4 sy=2", dot__1="tx=8 ty=4 rr.k=30 sy=2")
+    found = schedule(PRODUCT, kernel(PRODUCT, [root("out", "by=6 bx=7 tx=8 ty=8")], [producer]))
     assert violations(PRODUCT, found, H200) == []
     program = lower(PRODUCT, found)
     for body in bodies(program.kernels[0]):
@@ -141,8 +141,8 @@ def test_short_reductions_are_unrolled(terms: int, unrolled: bool) -> None:
     assert {s.role for s in loops_over(ir.body, "r_k")} == {LoopRole.UNROLLED if unrolled else LoopRole.SERIAL}
 
 
-def test_what_does_not_change_in_a_loop_is_computed_outside_of_it() -> None:
-    """A row's factor is loaded once for the row, not at each of its points."""
+def test_loop_invariant_values_are_hoisted() -> None:
+    """A row's factor is loaded once per row, not at each of its points."""
     img, gain, out = Input("img", float32, 2), Input("gain", float32, 1), Func("out")
     out[y, x] = img[y, x] * gain[y] + gain[y]
     bound = bind(Pipeline([out.over(y=(0, 8), x=(0, 128))], name="rows"), {"img": (8, 128), "gain": (8,)})
@@ -164,7 +164,7 @@ def test_equal_loads_and_inlined_values_are_computed_once() -> None:
 
 
 def guards(height: int, width: int, tile: str) -> list[If]:
-    """Return the conditions in the one body of a blur whose stages are all inlined."""
+    """Return the guards of a blur with all stages inlined and one body."""
     bound = blur(height, width)
     found = schedule(bound, kernel(bound, [root("out", tile)], (), ["across", "img_clamped"]))
     assert violations(bound, found, H200) == []
@@ -172,15 +172,15 @@ def guards(height: int, width: int, tile: str) -> list[If]:
     return [s for s in walk(ir.body) if isinstance(s, If)]
 
 
-def test_guards_stand_only_where_a_tile_is_partial() -> None:
+def test_only_partial_tiles_have_guards() -> None:
     assert guards(56, 96, "by=7 bx=3 tx=32 ty=8") == []
     assert guards(56, 96, "by=8 bx=3 tx=32 ty=7") == []
     (guard,) = guards(53, 96, "by=7 bx=3 tx=32 ty=8")
     assert {name for i in all_indices([guard]) for name in ix.loop_vars(i)} >= {"y_b", "y_t"}
 
 
-def test_indices_are_64_bits_wide_where_a_buffer_needs_it() -> None:
-    """More than 2^31 elements: only lowered and printed, nothing is allocated."""
+def test_indices_of_large_buffers_have_64_bits() -> None:
+    """The buffer has more than 2^31 elements. The kernel is lowered and printed, and not run."""
     img, out = Input("img", uint8, 2), Func("out")
     out[y, x] = img[y, x] + img[y + 1, x]
     bound = bind(Pipeline([out.over(y=(0, 70_000), x=(0, 40_000))], name="large"), {"img": (70_001, 40_000)})
@@ -195,7 +195,7 @@ def test_indices_are_64_bits_wide_where_a_buffer_needs_it() -> None:
     assert any(b.count > 1 << 31 for b in ir.reads)
 
 
-def test_indices_are_32_bits_wide_up_to_the_limit() -> None:
+def test_indices_have_32_bits_up_to_the_limit() -> None:
     img, out = Input("img", uint8, 2), Func("out")
     out[y, x] = img[y, x]
     shape = (46_336, 46_336)  # just below 2^31 elements, in whole tiles
@@ -203,8 +203,8 @@ def test_indices_are_32_bits_wide_up_to_the_limit() -> None:
     assert "long long" not in print_cuda(lower(bound, schedule_roots(bound, H200)).kernels[0]).body
 
 
-def test_clamped_data_are_indices_of_32_bits() -> None:
-    """Also where they may be any 32-bit number, whose least one is farther from zero than the greatest."""
+def test_clamped_data_as_indices_have_32_bits() -> None:
+    """The data may be any 32-bit number; the lowest is farther from zero than the highest."""
     img, at, out = Input("img", float32, 1), Input("at", int32, 2), Func("out")
     out[y, x] = img[clamp(at[y, x], 0, 49)] + img[3 * clamp(cast(int32, img[x]) // 2, 0, 9) + y]
     bound = bind(Pipeline([out.over(y=(0, 8), x=(0, 40))], name="data"), {"img": (50,), "at": (8, 40)})
@@ -216,7 +216,7 @@ def test_clamped_data_are_indices_of_32_bits() -> None:
 
 
 def test_wide_products_of_index_and_data() -> None:
-    """An index computed from data may pass 32 bits on the way though the result does not."""
+    """Intermediate values of an index may need more than 32 bits though the result does not."""
     img, at, out = Input("img", int32, 1), Input("at", int32, 1), Func("out")
     out[x] = img[(at[x] * 100_003) % 50]
     bound = bind(Pipeline([out.over(x=(0, 40))], name="data"), {"img": (50,), "at": (40,)})
@@ -224,7 +224,7 @@ def test_wide_products_of_index_and_data() -> None:
 
 
 @pytest.mark.parametrize("name", ["unsharp", "harris", "sgemm"])
-def test_the_same_schedule_gives_the_same_text(name: str) -> None:
+def test_emitted_text_is_deterministic(name: str) -> None:
     bound, again = app(name, {}), app(name, {})
     for seed in range(3):
         found = sample_schedule(bound, H200, np.random.default_rng(seed))
@@ -233,9 +233,9 @@ def test_the_same_schedule_gives_the_same_text(name: str) -> None:
         assert print_c(first).text == print_c(second).text
 
 
-def test_what_an_index_and_a_stored_value_share_is_computed_once() -> None:
+def test_an_index_and_a_stored_value_share_a_common_subexpression() -> None:
     bound = app("bilateral_grid")
     texts = [print_cuda(k).body for k in lower(bound, schedule_roots(bound, H200)).kernels]
     (scatter,) = (t for t in texts if "computes grid.1" in t or "computes grid, grid.1" in t)
-    code = scatter.partition("} else {")[0]  # the interior's, if there is one
+    code = scatter.partition("} else {")[0]  # the interior body, if there is one
     assert code.count("as_min_f32(as_max_f32(input_v, 0.0f), 1.0f)") == 1

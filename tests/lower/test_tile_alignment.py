@@ -1,4 +1,4 @@
-"""Tiles in shared memory that begin and end at aligned columns."""
+"""Tile alignment: tiles in shared memory begin and end at aligned columns."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from autosched.schedule.io.text import canonical_text, schedule_text
 from autosched.schedule.legality.validate import validate, violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
-from tests.lower.looking import H200, interior
-from tests.lower.running import assert_backends_agree
+from tests.lower.inspect_ir import H200, interior
+from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
 
 BLOCKS, COLUMNS = 4, 32
@@ -43,13 +43,13 @@ def pair() -> BoundPipeline:
 
 
 def staged(bound: BoundPipeline, aligned: TileAlignment | None, threads: str = "tx=9 ty=8 sx=4") -> Schedule:
-    held = replace(member(block("out", 2), "yx", twice=threads), aligned=aligned)
-    return schedule(bound, kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [held]))
+    producer = replace(member(block("out", 2), "yx", twice=threads), aligned=aligned)
+    return schedule(bound, kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [producer]))
 
 
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8])
 @pytest.mark.parametrize("remainder", [0, 1, 3])
-def test_tiles_are_the_smallest_of_whole_groups(multiple: int, remainder: int) -> None:
+def test_tiles_are_the_smallest_aligned_ones(multiple: int, remainder: int) -> None:
     bound = pair()
     remainder %= multiple
     found = staged(bound, TileAlignment(multiple, remainder), "ty=8 sx=48")
@@ -67,7 +67,7 @@ def test_tiles_are_the_smallest_of_whole_groups(multiple: int, remainder: int) -
         assert last - first + 1 <= nest.extents["x"]
 
 
-def test_groups_of_numbers_and_of_arrays_are_the_same() -> None:
+def test_aligned_groups_of_scalars_and_of_arrays_are_equal() -> None:
     func = pair().funcs["twice"]
     lo = np.arange(1, 60)
     hi = lo + 17
@@ -81,7 +81,7 @@ def test_groups_of_numbers_and_of_arrays_are_the_same() -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("aligned", [None, TileAlignment(4), TileAlignment(4, 3), TileAlignment(8, 2)])
-def test_all_witnesses_agree(aligned: TileAlignment | None) -> None:
+def test_backends_agree(aligned: TileAlignment | None) -> None:
     bound = pair()
     found = staged(bound, aligned, "tx=16 ty=8 sx=4")
     validate(bound, found, H200)
@@ -92,8 +92,8 @@ def test_all_witnesses_agree(aligned: TileAlignment | None) -> None:
     ("aligned", "lengths"),
     [(None, [2]), (TileAlignment(2), [2, 2]), (TileAlignment(4), [4]), (TileAlignment(4, 1), [2])],
 )
-def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: TileAlignment | None, lengths: list[int]) -> None:
-    """Of four columns from an odd one on, only the middle two are loaded at once."""
+def test_aligned_tiles_are_loaded_by_vectors(aligned: TileAlignment | None, lengths: list[int]) -> None:
+    """Of four columns that begin at an odd one, only the middle two form a vector."""
     (ir,) = lower(pair(), staged(pair(), aligned), vectors=True).kernels
     body = interior(coalesce_accesses(ir))
     assert body is not None
@@ -101,7 +101,7 @@ def test_aligned_tiles_are_loaded_by_whole_vectors(aligned: TileAlignment | None
     assert [s.length for s in loads] == lengths
 
 
-def test_text_and_json_say_so() -> None:
+def test_text_json_and_hash_have_the_alignment() -> None:
     bound = pair()
     plain, even, odd = (staged(bound, a) for a in (None, TileAlignment(4), TileAlignment(4, 1)))
     for found in (plain, even, odd):
@@ -116,7 +116,7 @@ def test_text_and_json_say_so() -> None:
         from_json(wrong, bound)
 
 
-def test_what_cannot_be_aligned() -> None:
+def test_illegal_alignments() -> None:
     bound = pair()
     (found,) = violations(bound, staged(bound, TileAlignment(4, 4)), H200)
     assert found == "kernel 0: twice is aligned to 4 modulo 4, which no column is"

@@ -1,4 +1,4 @@
-"""Inputs and Funcs at root that a kernel copies into shared memory before it reads them."""
+"""Cache reads: kernels copy inputs and materialised Funcs to shared memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate, violations
 from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
-from tests.lower.looking import H200
-from tests.lower.running import assert_backends_agree, traced
+from tests.lower.inspect_ir import H200
+from tests.lower.run_backends import assert_backends_agree, traced
 from tests.schedule.building import block, kernel, member, root, schedule, thread, x, y
 
 needs_compiler = pytest.mark.skipif(
@@ -43,7 +43,7 @@ def in_one_kernel(aligned: TileAlignment | None = None) -> Schedule:
 
 
 def in_two_kernels(source: str = "rows") -> Schedule:
-    """``rows`` at root, copied by the kernel of ``out``; or the input, copied by that of ``rows``."""
+    """Return two kernels, with a cache read of ``rows`` in the second or of the input in the first."""
     bound = stencil()
     copies = {
         "rows": member(block("out", 2), "yx", rows__staged="tx=34 ty=9"),
@@ -64,13 +64,13 @@ SCHEDULES = {
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @needs_compiler
-def test_all_witnesses_agree(name: str) -> None:
+def test_backends_agree(name: str) -> None:
     bound, found = stencil(), SCHEDULES[name]
     validate(bound, found, H200)
     assert_backends_agree(bound, lower(bound, found, vectors=True))
 
 
-def test_copies_alone_read_what_is_staged() -> None:
+def test_only_copies_read_the_cached_source() -> None:
     (ir,) = lower(stencil(), SCHEDULES["input"]).kernels
     reads = [
         v for s in walk(ir.body) for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)
@@ -81,14 +81,14 @@ def test_copies_alone_read_what_is_staged() -> None:
 
 
 @needs_compiler
-def test_each_element_of_a_tile_is_loaded_once() -> None:
+def test_cache_reads_save_global_loads() -> None:
     bound = stencil()
     plain = schedule(bound, kernel(bound, [root("out", TILE)], [], ["rows"]))
     loads = [traced(bound, lower(bound, s, vectors=False)).global_load_sectors for s in (plain, SCHEDULES["input"])]
     assert loads[1] < loads[0] / 2
 
 
-def test_text_and_json_name_the_copy() -> None:
+def test_text_and_json_have_the_cache_read() -> None:
     bound = stencil()
     for found in SCHEDULES.values():
         assert from_json(to_json(bound, found), bound) == found
@@ -100,11 +100,11 @@ def test_text_and_json_name_the_copy() -> None:
         from_json(wrong, bound)
 
 
-def test_names_are_those_without_copies() -> None:
-    """A Func of the user's may have the name that the copy would have in generated code."""
-    img, taken, out = Input("img", uint8, 2), Func("img_staged"), Func("out")
-    taken[y, x] = img[y, x] + img[y + 1, x]
-    out[y, x] = taken[y, x] * 2 + img[y, x]
+def test_user_names_take_precedence_over_cache_names() -> None:
+    """A Func has the identifier that the cache read would have in generated code."""
+    img, same_name, out = Input("img", uint8, 2), Func("img_staged"), Func("out")
+    same_name[y, x] = img[y, x] + img[y + 1, x]
+    out[y, x] = same_name[y, x] * 2 + img[y, x]
     bound = bind(Pipeline([out.over(y=(0, 8), x=(0, 32))], name="names"), {"img": (9, 32)})
     copy = member(block("out", 1), "yx", img__staged="tx=32 sy=9")
     found = schedule(bound, kernel(bound, [root("out", "by=1 tx=32 ty=8")], [copy], ["img_staged"]))
@@ -115,28 +115,28 @@ def test_names_are_those_without_copies() -> None:
     assert_backends_agree(bound, program)
 
 
-def test_views_are_made_once() -> None:
+def test_rewrites_are_memoised() -> None:
     bound = stencil()
-    view = insert_cache_reads(bound, ["img"])
-    assert insert_cache_reads(bound, ["img", "nothing"]) is view
-    assert insert_cache_reads(view, ["img"]) is view
+    rewritten = insert_cache_reads(bound, ["img"])
+    assert insert_cache_reads(bound, ["img", "nothing"]) is rewritten
+    assert insert_cache_reads(rewritten, ["img"]) is rewritten
     assert insert_cache_reads(bound, []) is bound
     assert (cached_source(cache_name("img")), cached_source("img")) == ("img", None)
-    assert list(view.funcs) == ["img.staged", "rows", "out"]
-    assert view.funcs["img.staged"].region == ((0, 31), (0, 91))
+    assert list(rewritten.funcs) == ["img.staged", "rows", "out"]
+    assert rewritten.funcs["img.staged"].region == ((0, 31), (0, 91))
     assert bound.funcs["rows"].stages[0].sources == ("img",)
 
 
-def test_updates_go_on_reading_their_own_func() -> None:
+def test_updates_do_not_read_their_own_cache() -> None:
     img, total, out = Input("img", float32, 2), Func("total"), Func("out")
     r = RDom("r", k=(0, 3))
     total[y, x] = 0.0
     total[y, x] += img[y, x + r.k]
     out[y, x] = total[y, x] + total[y + 1, x]
     bound = bind(Pipeline([out.over(y=(0, 15), x=(0, 62))], name="updates"), {"img": (16, 64)})
-    view = insert_cache_reads(bound, ["total"])
-    assert "total" in view.funcs["total"].stages[1].sources
-    assert view.funcs["out"].stages[0].sources == ("total.staged",)
+    rewritten = insert_cache_reads(bound, ["total"])
+    assert "total" in rewritten.funcs["total"].stages[1].sources
+    assert rewritten.funcs["out"].stages[0].sources == ("total.staged",)
     roots = [root("total", "by=2 bx=2 tx=32 ty=8"), root("total.1", "by=2 bx=2 tx=32 ty=8 rr.k=3")]
     copy = member(block("out", 2), "yx", total__staged="tx=32 ty=8 sy=2")
     found = schedule(bound, kernel(bound, roots), kernel(bound, [root("out", "by=2 bx=2 tx=32 ty=8")], [copy]))
@@ -144,19 +144,19 @@ def test_updates_go_on_reading_their_own_func() -> None:
     assert_backends_agree(bound, lower(bound, found))
 
 
-def why(members: list[FusedProducer], inlined: list[str]) -> str:
+def violation(members: list[FusedProducer], inlined: list[str]) -> str:
     bound = stencil()
     built: Kernel = kernel(bound, [root("out", TILE)], members, inlined)
     (found,) = violations(bound, schedule(bound, built), H200)
     return found
 
 
-def test_what_cannot_be_staged() -> None:
+def test_illegal_cache_reads() -> None:
     copy = member(block("out", 2), "yx", rows__staged="tx=34 ty=9")
-    assert why([copy], ["rows"]) == "kernel 0: it stages rows, which it computes itself"
+    assert violation([copy], ["rows"]) == "kernel 0: it stages rows, which it computes itself"
     in_thread = member(thread("out", 4), "yx", img__staged="sy=3 sx=3")
     wanted = "kernel 0: img.staged is computed at THREAD; sources are staged at BLOCK or MAINLOOP"
-    assert why([in_thread], ["rows"]) == wanted
+    assert violation([in_thread], ["rows"]) == wanted
     unknown = replace(
         copy, tilings=(replace(copy.tilings[0], stage=copy.tilings[0].stage._replace(func="raws.staged")),)
     )

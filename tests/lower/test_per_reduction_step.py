@@ -1,4 +1,4 @@
-"""Funcs that threads compute for themselves inside reductions: once for each term, or at each point of it."""
+"""Producers computed inside a reduction loop: once per term, or at each point of a term."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
 from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
-from tests.lower.running import assert_backends_agree, random_inputs
+from tests.lower.run_backends import assert_backends_agree, random_inputs
 from tests.schedule.building import kernel, member, root, schedule, thread
 from tests.schedule.streams import stream
 from tests.schedule.weighted import DEPTH, TILE, dot_at, one_kernel, weighted, weights
 
 H200 = get_target("h200")
 ROLLED, UNROLLED = 30, 3
-"""Terms of reductions that are left as loops, and of ones that are written out, with 8 points a thread."""
+"""Terms of reductions that stay loops, and of reductions that are unrolled, with 8 points per thread."""
 FORTY = "rr.k=30 sy=2 sx=4"
 
 
 def check(bound: BoundPipeline, found: Schedule) -> None:
-    """Check a schedule through all witnesses and NVRTC."""
+    """Check a schedule on all backends and by NVRTC."""
     assert violations(bound, found, H200) == []
     program = lower(bound, found)
     assert_backends_agree(bound, program)
@@ -47,13 +47,13 @@ def check(bound: BoundPipeline, found: Schedule) -> None:
         ("sx=4 sy=2 rr.k={}", 3, 1),
     ],
 )
-def test_a_sum_and_what_reads_it(inner: str, depth: int, rows: int, terms: int) -> None:
+def test_a_sum_and_its_consumer(inner: str, depth: int, rows: int, terms: int) -> None:
     bound = weighted(terms)
     found = one_kernel(bound, inner.format(terms), weights(depth, f"sy={rows}"))
     check(bound, found)
     (ir,) = lower(bound, found).kernels
-    held = {s.buffer.name: s.buffer.count for s in walk(ir.body) if isinstance(s, Alloc)}
-    assert held["dot"] == held["weight"] == rows
+    counts = {s.buffer.name: s.buffer.count for s in walk(ir.body) if isinstance(s, Alloc)}
+    assert counts["dot"] == counts["weight"] == rows
     loops = [s for s in walk(ir.body) if isinstance(s, For) and s.name.startswith("r_k")]
     assert {s.role for s in loops} == {LoopRole.SERIAL if terms == ROLLED else LoopRole.UNROLLED}
     assert all(any(isinstance(s, Alloc) for s in walk(p.body)) for p in loops)
@@ -64,31 +64,31 @@ def test_a_thread_of_one_point() -> None:
     check(bound, one_kernel(bound, "rr.k=30", weights(1, "")))
 
 
-def test_long_sums_of_a_member_are_loops_inside_the_loop_over_terms() -> None:
+def test_long_sums_of_a_producer_are_loops_inside_the_reduction_loop() -> None:
     bound = weighted(7, 70)
     check(bound, one_kernel(bound, "rr.k=7 sy=2 sx=4", weights(1, "sy=2", parts=70)))
 
 
-def test_members_at_different_loops_of_one_host() -> None:
+def test_producers_at_different_loops_of_one_host() -> None:
     bound = weighted()
     (sums, _), (_, inner) = weights(1, "sy=2"), weights(2, "")
     check(bound, one_kernel(bound, FORTY, [sums, inner]))
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_an_inlined_func_reads_what_is_computed_for_each_term(depth: int) -> None:
+def test_an_inlined_func_reads_a_producer(depth: int) -> None:
     bound = weighted()
     sums, _ = weights(depth, "sy=2" if depth == 1 else "")
     check(bound, one_kernel(bound, FORTY, [sums], inlined=["weight"]))
 
 
-def test_terms_that_are_written_out_may_be_computed_before_all_of_them() -> None:
+def test_producers_may_precede_unrolled_terms() -> None:
     bound = weighted(UNROLLED)
     check(bound, one_kernel(bound, f"rr.k={UNROLLED} sy=2 sx=4", weights(0, f"sy=2 sk={UNROLLED}")))
 
 
 @pytest.mark.parametrize(("depth", "rows"), [(1, "sy=2"), (2, "")])
-def test_the_host_is_computed_inside_a_thread_too(depth: int, rows: str) -> None:
+def test_the_host_is_itself_fused_at_thread(depth: int, rows: str) -> None:
     bound = weighted(doubled=True)
     points = "sy=2 sx=2"
     total = member(thread("out", DEPTH), ("y", "x"), total=points, total__1=f"rr.k=30 {points}")
@@ -97,8 +97,8 @@ def test_the_host_is_computed_inside_a_thread_too(depth: int, rows: str) -> None
     check(bound, schedule(bound, kernel(bound, [root("out", "by=6 bx=4 tx=8 ty=4 sy=2 sx=2")], inside)))
 
 
-def test_a_reduction_in_steps() -> None:
-    """What threads compute for themselves lasts for a term of a step."""
+def test_producers_in_a_mainloop() -> None:
+    """The producers are computed per term of a step."""
     bound, tile, points = weighted(), "by=6 bx=2", "sy=2 sx=4"
     copy = member(stream("total.1", 3), ("y", "x"), **{"v.staged": "tx=8 ty=4 sy=2 sx=4"})
     at = thread("total.1", 6)
@@ -107,8 +107,8 @@ def test_a_reduction_in_steps() -> None:
     check(bound, schedule(bound, kernel(bound, roots, inside)))
 
 
-def test_lanes_that_share_terms_compute_those_of_their_own() -> None:
-    """The sums round in another order than the interpreter's."""
+def test_producers_in_a_warp_reduction() -> None:
+    """Sums are rounded in another order than the interpreter's."""
     bound = weighted(rows=21, columns=13)
     tile = "by=6 bx=4"
     roots = [root("total", f"{tile} ty=4 sx=4"), root("total.1", f"{tile} tr.k=8 ty=4 rr.k=4 sx=4")]
@@ -125,24 +125,24 @@ def test_lanes_that_share_terms_compute_those_of_their_own() -> None:
 
 
 WRONG = {
-    "terms that are left as a loop, before all of them": (
+    "before a reduction that stays a loop": (
         weights(0, "sy=2 sk=30"), "total.1 reads dot at an index that does not become constant by unrolling"
     ),
-    "inside more loops than there are": (weights(4, ""), "dot at THREAD in total.1 must be at a depth from 4 to 7"),
-    "further in than what reads it": (
+    "deeper than the host's loops": (weights(4, ""), "dot at THREAD in total.1 must be at a depth from 4 to 7"),
+    "deeper than the consumer": (
         [weights(2, "")[0], weights(1, "sy=2")[1]],
         "weight reads dot outside total.1, where it is computed for one thread",
     ),
-    "in one of two that read it": (
+    "inside one of two consumers": (
         [dot_at(thread("weight", 0), "sy=2"), weights(1, "sy=2")[1]],
         "total.1 reads dot outside weight, where it is computed for one thread",
     ),
-    "points of one term only": (weights(1, "sy=2 sk=2"), "dot in registers needs exactly 1 points of k"),
+    "points of several terms": (weights(1, "sy=2 sk=2"), "dot in registers needs exactly 1 points of k"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_misplaced_member_gives_the_reason(name: str) -> None:
+def test_misplaced_producers_are_refused(name: str) -> None:
     bound = weighted()
     members, reason = WRONG[name]
     found = violations(bound, one_kernel(bound, FORTY, members), H200)

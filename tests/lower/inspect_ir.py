@@ -1,4 +1,4 @@
-"""Looking into kernel IR, and schedules that compute a whole pipeline in one kernel."""
+"""Queries of kernel IR, and schedules that compute a whole pipeline in one kernel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def app(name: str, sizes: dict[str, int] | None = None) -> BoundPipeline:
 
 
 def fused(bound: BoundPipeline, tile: str) -> Schedule:
-    """Return one kernel: stages that the baseline would not inline lie in shared memory, one thread a point."""
+    """Return one kernel; stages that the baseline does not inline are in shared memory, with one thread per point."""
     (out,) = (f for f in bound.funcs.values() if f.is_output)
     cheap = inlined_funcs(bound)
     inlined = [n for n in bound.funcs if n in cheap]
@@ -73,12 +73,12 @@ def fused(bound: BoundPipeline, tile: str) -> Schedule:
 
 
 def interior(ir: KernelIR) -> tuple[Stmt, ...] | None:
-    """Return the body for blocks of the interior, or None where there is no second body."""
+    """Return the interior body, or None where there is one body for all blocks."""
     return next((s.then for s in ir.body if isinstance(s, If) and s.uniform), None)
 
 
 def border(ir: KernelIR) -> tuple[Stmt, ...]:
-    """Return the body for the blocks at the border."""
+    """Return the body for boundary blocks."""
     return next(s.orelse for s in ir.body if isinstance(s, If) and s.uniform)
 
 
@@ -123,7 +123,7 @@ def index_kinds(body: Sequence[Stmt]) -> set[str]:
 
 
 def count(body: Sequence[Stmt], kind: type[Stmt]) -> int:
-    """Return how many statements of a kind there are."""
+    """Return the number of statements of a kind."""
     return sum(isinstance(s, kind) for s in walk(tuple(body)))
 
 

@@ -1,0 +1,138 @@
+"""Loops over the points of one thread, and guards of points beyond a nest's region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from autosched.analysis.indices import index as ix
+from autosched.lang.dtypes import bool_
+from autosched.lower.builder import CheckedIndex
+from autosched.lower.ir import CompareIndex, For, If, LoopRole, Op, Value
+from autosched.lower.kernel_context import EmitMode, KernelContext
+from autosched.schedule.plan import Nest, NestLoop
+from autosched.schedule.policy import is_unrolled
+from autosched.schedule.types import LoopKind
+
+Action = Callable[[], None]
+PointAction = Callable[[Mapping[str, ix.Index]], None]
+"""Emits statements at a point, given by its index in each dimension."""
+
+
+def for_each_point(context: KernelContext, mode: EmitMode, n: Nest, action: PointAction) -> None:
+    """Emit loops over the thread's points (no reduction loops) around ``action``, guarded at the domain's edge."""
+    limited = n.stage.func not in context.padded
+    open_loops(context, n, _point_loops(n), lambda: guarded(context, mode, n, action, limited=limited))
+
+
+def for_whole_tile(context: KernelContext, n: Nest, action: Action) -> None:
+    """Emit loops over the thread's points around ``action``, without guards."""
+    open_loops(context, n, _point_loops(n), action)
+
+
+def open_loops(context: KernelContext, n: Nest, loops: Sequence[NestLoop], action: Action) -> None:
+    """Emit loops of a nest, outermost first, around ``action``."""
+    if not loops:
+        action()
+        return
+    loop, *inner = loops
+    if loop.extent == 1:
+        open_loops(context, n, inner, action)
+        return
+    builder = context.builder
+    depth = builder.scope.depth
+    builder.push((loop.name,), serial=True)
+    open_loops(context, n, inner, action)
+    body = builder.pop()
+    role, few = _role(n, loop), _has_few_points(n, loop)
+    builder.append(For(loop.name, loop.extent, role, body, depth=depth, comment=_note(loop), few_points=few))
+
+
+def guarded(context: KernelContext, mode: EmitMode, n: Nest, action: PointAction, *, limited: bool = True) -> None:
+    """Emit ``action`` at the nest's point, under a guard where the point may be outside the region.
+
+    Args:
+        context: Context of the kernel body.
+        mode: Mode of emission.
+        n: The nest.
+        action: Emits the statements.
+        limited: Whether points beyond the region's upper bounds are guarded; False for edge padding.
+    """
+    at = n.point()
+    guard: Value | None = None
+
+    def add(test: Value) -> None:
+        nonlocal guard
+        guard = test if guard is None else Op("and", (guard, test), bool_)
+
+    for dim, i in at.items():
+        if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
+            add(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
+        for limit in upper_bounds(context, n, dim) if limited else ():
+            add(CompareIndex("le", i, limit, bool_))
+        if dim in n.lower_bound and _may_precede_lower_bound(context, mode, n, dim):
+            add(CompareIndex("ge", i, n.lower_bound[dim], bool_))
+    if guard is None:
+        action(at)
+        return
+    context.builder.push((), guard=True)
+    action(at)
+    context.builder.append(If(guard, context.builder.pop()))
+
+
+def upper_bounds(context: KernelContext, n: Nest, dim: str) -> list[ix.Index]:
+    """Return the region's upper bounds that some points of a nest's tile exceed; the interior decides where none do."""
+    bounds = []
+    last = ix.add(n.low[dim], n.extents[dim] - 1)
+    for bound in min_operands(n.high[dim]):
+        slack = ix.sub(bound, last)
+        if ix.interval(slack)[0] < 0:
+            _require_nonnegative(context, slack)
+            bounds.append(bound)
+    return bounds
+
+
+def _may_precede_lower_bound(context: KernelContext, mode: EmitMode, n: Nest, dim: str) -> bool:
+    """Whether some points of a nest may precede the first that a sliding window needs."""
+    slack = ix.substitute(ix.sub(n.low[dim], n.lower_bound[dim]), mode.ranges)
+    if ix.interval(slack)[0] >= 0:
+        return False
+    _require_nonnegative(context, slack)
+    return True
+
+
+def _require_nonnegative(context: KernelContext, index: ix.Index) -> None:
+    context.builder.require_atoms(index)
+    context.builder.require(CheckedIndex("nonnegative", index))
+
+
+def min_operands(bound: ix.Index) -> list[ix.Index]:
+    """Return the indices whose minimum is ``bound``: a point is at most ``bound`` when it is at most each of them."""
+    for t, c in ix.terms_of(bound):
+        if isinstance(t, ix.Atom) and c == 1 and t.kind == "min":
+            rest = ix.sub(bound, ix.Affine(((t, 1),), 0))
+            operands = [operand for a in t.args for operand in min_operands(ix.add(rest, a))]
+            return list({ix.key(o): o for o in operands}.values())
+    return [bound]
+
+
+def _point_loops(n: Nest) -> list[NestLoop]:
+    """Return the loops over a thread's points."""
+    return [p for p in n.inner if p.kind is LoopKind.SERIAL]
+
+
+def _role(n: Nest, loop: NestLoop) -> LoopRole:
+    unrolled = n.unrolls_terms if loop.kind is LoopKind.REDUCTION else n.unrolls_points
+    return LoopRole.UNROLLED if unrolled else LoopRole.SERIAL
+
+
+def _has_few_points(n: Nest, loop: NestLoop) -> bool:
+    """Whether a loop and those inside it iterate over points alone, and over few enough to be unrolled."""
+    inside = n.inner[n.inner.index(loop) :]
+    points = all(p.kind is LoopKind.SERIAL for p in inside)
+    return points and bool(is_unrolled(math.prod(p.extent for p in inside)))
+
+
+def _note(loop: NestLoop) -> str:
+    what = "points" if loop.kind is LoopKind.SERIAL else "terms"
+    return f"{loop.dim}: {loop.extent} {what}"

@@ -1,0 +1,139 @@
+"""Context of the emitters of one kernel body, and the mode they emit in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.identifiers import Namer, component_label
+from autosched.analysis.indices import index as ix
+from autosched.lang.dtypes import DType
+from autosched.lower.builder import IRBuilder
+from autosched.lower.edge_padding import padded_producers
+from autosched.lower.global_layout import Arrays
+from autosched.lower.ir import Buffer, Memory, Value, VarRef
+from autosched.schedule.plan import Allocation, KernelPlan
+from autosched.schedule.types import SHARED_LEVELS
+
+
+@dataclass(frozen=True, slots=True)
+class TileElement:
+    """One element of a register tile: an index into the buffer of each tuple component."""
+
+    buffers: tuple[Buffer, ...]
+    index: ix.Index
+
+
+@dataclass(frozen=True, slots=True)
+class EmitMode:
+    """The part of an emitter's input that depends on the position in the kernel body.
+
+    Attributes:
+        target: Func that the thread nest writes; loads of it are not reused. Empty outside of thread nests.
+        parity: Number of the buffer, of two, that double-buffered accesses go to.
+        asynchronous: Whether stores to shared memory may complete as late as the next barrier that waits for copies.
+        allocations: Storage of fused producers whose region is that of another mainloop step.
+        registers: Elements of register tiles that replace memory accesses, by Func; a thread only reads its own point.
+        ranges: Loop variables with narrower ranges than the plan gives them.
+    """
+
+    target: str = ""
+    parity: ix.Index = 0
+    asynchronous: bool = False
+    allocations: Mapping[str, Allocation] = field(default_factory=dict)
+    registers: Mapping[str, TileElement] = field(default_factory=dict)
+    ranges: Mapping[str, ix.Index] = field(default_factory=dict)
+
+
+class KernelContext:
+    """Plan, arrays, names and builder that all emitters of a kernel body share; resolves accesses to storage.
+
+    Attributes:
+        plan: The kernel's plan.
+        arrays: Arrays in global memory.
+        namer: Makes identifiers that are unique in the kernel.
+        names: Identifier of each source. A materialised producer's tile is named apart from its array.
+        step: Name of the parameter that numbers the launches of a scan, or empty.
+        builder: Builds the statements.
+        padded: Fused producers with edge padding.
+        async_copied: Fused producers that are filled by async copies.
+        scalars: Scalar parameters that are read, by name.
+    """
+
+    def __init__(self, plan: KernelPlan, arrays: Arrays, names: Mapping[str, str]) -> None:
+        self.plan = plan
+        self.arrays = arrays
+        self.namer = Namer(plan.bound.taken_labels | {loop.name for loop in plan.loops()})
+        self.names = {**names, **self._tile_names(names)}
+        self.step = self.namer("step") if plan.launches else ""
+        self.builder = IRBuilder(self.namer)
+        self.padded = padded_producers(plan)
+        self.async_copied = frozenset(m.func for m in plan.kernel.fused if m.asynchronous)
+        self.scalars: dict[str, VarRef] = {}
+        self._local_buffers: dict[tuple[str, int], Buffer] = {}
+
+    @property
+    def bound(self) -> BoundPipeline:
+        """The pipeline, with the kernel's cache reads."""
+        return self.plan.bound
+
+    def _tile_names(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Return identifiers of the tiles of materialised producers; their arrays have the producers' identifiers."""
+        funcs = self.bound.funcs
+        return {f: self.namer(names[f], "tile", components=len(funcs[f].dtypes)) for f in self.plan.owned}
+
+    def scalar(self, name: str, dtype: DType) -> Value:
+        """Return a scalar parameter of the kernel."""
+        return self.scalars.setdefault(name, VarRef(self.names[name], dtype))
+
+    def read(self, mode: EmitMode, name: str, at: Sequence[ix.Index], component: int) -> Value:
+        """Return the value of an input or a Func at a point."""
+        element = mode.registers.get(name)
+        if element is not None:
+            return self.builder.read(element.buffers[component], element.index, self.names[name], fixed=False)
+        buffer, index = self.address(mode, name, at, component)
+        return self.builder.read(buffer, index, self.names[name], fixed=name != mode.target)
+
+    def store(
+        self, mode: EmitMode, name: str, at: Sequence[ix.Index], component: int, value: Value, combine: str = ""
+    ) -> None:
+        """Store a value at a point of a Func, or combine it with the element by the operator ``combine``."""
+        buffer, index = self.address(mode, name, at, component)
+        asynchronous = mode.asynchronous and buffer.memory is Memory.SHARED
+        self.builder.store(buffer, index, value, self.names[name], asynchronous=asynchronous, combine=combine)
+
+    def store_global(self, name: str, at: Sequence[ix.Index], component: int, value: Value) -> None:
+        """Store a value at a point of a Func's array in global memory, even if the kernel reads the Func elsewhere."""
+        self.builder.store(*self._global_address(name, at, component), value, self.names[name])
+
+    def address(self, mode: EmitMode, name: str, at: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
+        """Return the buffer and the flat index of a point of a source."""
+        allocation = self.plan.allocations.get(name)
+        if allocation is None:
+            return self._global_address(name, at, component)
+        allocation = mode.allocations.get(name, allocation)
+        index = allocation.flat(dict(zip(allocation.func.dims, at, strict=True)))
+        if allocation.buffers > 1:
+            index = ix.add(index, ix.scale(mode.parity, allocation.count))
+        return self.local_buffer(name, component), index
+
+    def _global_address(self, name: str, at: Sequence[ix.Index], component: int) -> tuple[Buffer, ix.Index]:
+        array = self.arrays[name, component]
+        return array.buffer, array.flat(at)
+
+    def local_buffer(self, name: str, component: int) -> Buffer:
+        """Return the shared or register buffer of a fused producer."""
+        buffer = self._local_buffers.get((name, component))
+        if buffer is None:
+            a = self.plan.allocations[name]
+            # With double buffering, a rolling buffer is one allocation: some rows are written, others are read.
+            rolling = a.rolling is not None and self.plan.kernel.double_buffered
+            buffer = self._local_buffers[name, component] = Buffer(
+                name=component_label(self.names, name, len(a.func.dtypes), component),
+                dtype=a.func.dtypes[component],
+                count=a.count * a.buffers,
+                memory=Memory.SHARED if a.level in SHARED_LEVELS else Memory.REGISTER,
+                buffers=2 if rolling else a.buffers,
+            )
+        return buffer
