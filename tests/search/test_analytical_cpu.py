@@ -21,7 +21,7 @@ from autosched.lang.functions import cast, clamp, exp, select, tanh
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 from autosched.schedule.types import Level, Schedule, StageId
-from autosched.search.cost.cpu.analytical import PUT, SCAN, CpuModel
+from autosched.search.cost.cpu.analytical import SCAN, SCATTERED_STORE, CpuModel
 from autosched.search.cost.cpu.cache_traffic import MOST_MISSED, WAYS
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
@@ -94,13 +94,13 @@ def test_the_factory_tells_cpus_from_gpus() -> None:
 )
 def test_accesses_by_how_lanes_go_about_them(value: Expr, wide: float, near: int, far: int, fixed: int) -> None:
     work = work_of(value)
-    assert (work.wide, work.near, work.far, work.fixed) == (wide, near, far, fixed)
+    assert (work.accesses.wide, work.accesses.near, work.accesses.far, work.accesses.fixed) == (wide, near, far, fixed)
 
 
 def test_elementary_functions_are_those_of_vectors_where_there_are_any() -> None:
     a = IMAGE[y, x]
-    assert work_of(exp(a)).calls == 1
-    assert work_of(tanh(a)).calls > 1  # a dearer one
+    assert work_of(exp(a)).values.calls == 1
+    assert work_of(tanh(a)).values.calls > 1  # a dearer one
     found = evaluated(*pointwise(exp(a)), 1, 256, 1, 1)
     vectors, scalar = (
         dict(zip(CPU_COMPONENTS, CpuModel(CPU, vector_math=has).counts(found)[0].tolist(), strict=True))
@@ -113,14 +113,14 @@ def test_elementary_functions_are_those_of_vectors_where_there_are_any() -> None
 
 def test_there_are_no_remainders_of_vectors() -> None:
     a = IMAGE[y, x]
-    assert work_of(a % 3.0).serial == work_of(IMAGE[y, x] // a).serial == 1
-    assert work_of(select((a > 0) & (a < 1), a, -a)).serial == 0  # conditions are values like others
+    assert work_of(a % 3.0).values.serial == work_of(IMAGE[y, x] // a).values.serial == 1
+    assert work_of(select((a > 0) & (a < 1), a, -a)).values.serial == 0  # conditions are values like others
 
 
 def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
-    assert work_of(IMAGE[y, x // 5]).serial == 0
-    assert work_of(cast(float32, SHORT[y, x // 5])).serial == 1
-    assert work_of(cast(float32, SHORT[y, x // 2])).serial == 0
+    assert work_of(IMAGE[y, x // 5]).values.serial == 0
+    assert work_of(cast(float32, SHORT[y, x // 5])).values.serial == 1
+    assert work_of(cast(float32, SHORT[y, x // 2])).values.serial == 0
     gathered = counts_of(*pointwise(IMAGE[y, x // 5]), 4, 256, 1, 1)
     one_by_one = counts_of(*pointwise(cast(float32, SHORT[y, x // 5])), 4, 256, 1, 1)
     assert gathered["gathered_accesses"] == H * W == one_by_one["scattered_accesses"]
@@ -145,7 +145,7 @@ def test_lanes_store_where_data_say_in_vectors_if_processors_can(
     bound = bind(Pipeline(counts.over(z=(0, 4), y=(0, H), x=(0, 64))), {image.name: (H, 64 * step)})
     model = Featurizer(bound, replace(CPU, warp_size=lanes)).model(KernelSketch((StageId("counts", 1),)))
     found = LaneWorks(model, {}).of(StageId("counts", 1), "x")
-    assert (found.serial, found.put) == (serial, put)
+    assert (found.values.serial, found.scattered_stores) == (serial, put)
 
 
 def test_stores_lane_by_lane_after_the_rest() -> None:
@@ -158,13 +158,13 @@ def test_stores_lane_by_lane_after_the_rest() -> None:
     wide, short = (counts_of(Featurizer(bound, replace(CPU, warp_size=n)), structure, 1, 256, 1, 1) for n in (16, 8))
     assert wide["vector_arithmetic"] == short["vector_arithmetic"] > 0
     assert wide["gathered_accesses"] == short["gathered_accesses"] == 2 * H * W
-    assert short["scalar"] - wide["scalar"] == PUT * H * W
+    assert short["scalar"] - wide["scalar"] == SCATTERED_STORE * H * W
 
 
 def test_elements_of_less_than_four_bytes_are_loaded_one_by_one_where_they_lie_evenly_apart() -> None:
     quotients, even = work_of(cast(float32, SHORT[x // 2, y])), work_of(cast(float32, SHORT[x, y]))
-    assert (quotients.serial, quotients.far) == (1, 1)
-    assert (even.serial, even.far) == (0, 1)
+    assert (quotients.values.serial, quotients.accesses.far) == (1, 1)
+    assert (even.values.serial, even.accesses.far) == (0, 1)
 
 
 def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
@@ -173,7 +173,7 @@ def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),)))
     by_x, by_y = (LaneWorks(model, {}).of(StageId("f"), dim) for dim in ("x", "y"))
-    assert (by_x.near, by_x.far, by_y.far) == (1, 0, 2)  # across rows the store is far, too
+    assert (by_x.accesses.near, by_x.accesses.far, by_y.accesses.far) == (1, 0, 2)  # across rows the store is far, too
 
 
 @pytest.mark.parametrize(("storage", "unit", "far"), [((), 2, 0), (("x", "y"), 1, 1)])
@@ -184,7 +184,7 @@ def test_lanes_across_the_rows_of_a_buffer_are_far_apart(storage: tuple[str, ...
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
     spot = ComputeLocation("g", Level.BLOCK, StageId("f"), storage=storage)
     work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), (spot,))), {}).of(StageId("f"), "x")
-    assert (work.unit, work.far) == (unit, far)
+    assert (work.accesses.unit, work.accesses.far) == (unit, far)
 
 
 def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> None:
@@ -195,15 +195,15 @@ def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> Non
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W), c=(0, 3))]), {"pixels": (H, W, 3)})
     works = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f", 0), StageId("f", 1)))), {})
     first, update = (works.of(StageId("f", n), "x") for n in (0, 1))
-    assert (first.near, first.unit) == (1, 0)  # written to memory once
-    assert (update.near, update.unit, update.own) == (1, 2, 2)
+    assert (first.accesses.near, first.accesses.unit) == (1, 0)  # written to memory once
+    assert (update.accesses.near, update.accesses.unit, update.accesses.result_wide) == (1, 2, 2)
 
 
 def test_what_is_the_same_in_all_lanes_is_worked_out_once() -> None:
     same, differs = work_of(IMAGE[y, x] * exp(IMAGE[y, 0])), work_of(IMAGE[y, x] * exp(IMAGE[y, x]))
-    assert (same.calls, differs.calls) == (0, 1)
-    assert same.once > 0 == differs.once
-    assert same.arithmetic == 1 and differs.arithmetic > 10  # the product alone, and functions of vectors
+    assert (same.values.calls, differs.values.calls) == (0, 1)
+    assert same.values.once > 0 == differs.values.once
+    assert same.values.arithmetic == 1 and differs.values.arithmetic > 10  # the product alone, and functions of vectors
 
 
 def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
@@ -213,7 +213,7 @@ def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
     f[y, x] = inner[y] + inner[x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, H))]), {"image": (W, 4 * W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(["inner"])))
-    assert LaneWorks(model, {}).of(StageId("f"), "x").calls == 2
+    assert LaneWorks(model, {}).of(StageId("f"), "x").values.calls == 2
 
 
 @pytest.mark.parametrize(
@@ -237,14 +237,15 @@ def test_what_calls_of_an_inlined_func_share_is_worked_out_once(
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
     works = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(["inner"]))), {})
     work = works.of(StageId("f"), "x")
-    assert (work.arithmetic, work.divisions) == (arithmetic, divisions)
-    assert work.arithmetic == works.evaluated(StageId("f"), "x")["inner"].arithmetic * len(points) + len(points) - 1
+    assert (work.values.arithmetic, work.values.divisions) == (arithmetic, divisions)
+    inner = works.evaluated(StageId("f"), "x")["inner"]
+    assert work.values.arithmetic == inner.arithmetic * len(points) + len(points) - 1
 
 
 def test_half_precision_is_rounded_after_every_operation() -> None:
     half = Input("half", float16, 2)
     rounded, plain = work_of(half[y, x] * half[y, x + 1]), work_of(IMAGE[y, x] * IMAGE[y, x + 1])
-    assert rounded.arithmetic > 20 * plain.arithmetic
+    assert rounded.values.arithmetic > 20 * plain.values.arithmetic
 
 
 def test_lanes_with_several_points_in_a_row_access_memory_with_a_stride() -> None:
@@ -295,7 +296,7 @@ def test_strided_loads_that_leave_nothing_out_in_between_read_no_further(
     f[y, x] = sum((pixels[y, x, c] for c in channels), start=cast(float32, 0))
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
     kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),))
-    assert (LaneWorks(kernel[0].model(kernel[1]), {}).of(StageId("f"), "x").gaps > 0) == has_gaps
+    assert (LaneWorks(kernel[0].model(kernel[1]), {}).of(StageId("f"), "x").accesses.gaps > 0) == has_gaps
     assert (counts_of(*kernel, 4, 64, 1, 1)["scalar"] > 0) == has_gaps
 
 
@@ -373,15 +374,15 @@ def test_points_of_a_thread_share_what_lanes_evenly_far_apart_load() -> None:
 
 def test_lanes_do_not_care_what_is_the_same_for_all_of_them() -> None:
     byte = Input("byte", uint8, 2)
-    assert work_of(IMAGE[y, x] * cast(float32, byte[y, 0])).narrowest == 4
-    assert work_of(IMAGE[y, x] * cast(float32, byte[y, x])).narrowest == 1
+    assert work_of(IMAGE[y, x] * cast(float32, byte[y, 0])).accesses.narrowest == 4
+    assert work_of(IMAGE[y, x] * cast(float32, byte[y, x])).accesses.narrowest == 1
 
 
 def test_of_two_values_that_one_condition_chooses_for_all_lanes_one_is_worked_out() -> None:
     a, b = IMAGE[y, x], IMAGE[y, x + 1]
     by_row, by_lane = (work_of(select(c < 4, a * a * 3.0, b * b * 5.0)) for c in (y, x))
-    assert by_row.arithmetic == 1 + 2  # the choice, and the mean of both
-    assert by_lane.arithmetic > 1 + 4
+    assert by_row.values.arithmetic == 1 + 2  # the choice, and the mean of both
+    assert by_lane.values.arithmetic > 1 + 4
 
 
 def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> None:
@@ -393,8 +394,8 @@ def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> 
         KernelSketch((StageId("f"),), (ComputeLocation("g", Level.THREAD, StageId("f")),))
     )
     work = LaneWorks(model, {}).of(StageId("g"), "x")
-    assert work.once == 0 < work.scalar
-    assert work.serial > 0
+    assert work.values.once == 0 < work.values.scalar
+    assert work.values.serial > 0
 
 
 def test_running_sums_wait_for_memory_from_term_to_term() -> None:
@@ -411,7 +412,7 @@ def test_running_sums_wait_for_memory_from_term_to_term() -> None:
     total[x] += IMAGE[k.k, x]
     bound = bind(Pipeline([total.over(x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("total", 1),)))
-    assert LaneWorks(model, {}).of(StageId("total", 1), "x").scans == 0
+    assert LaneWorks(model, {}).of(StageId("total", 1), "x").chains.scans == 0
 
 
 def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:

@@ -23,7 +23,7 @@ from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.cpu.cache_traffic import KEPT_BYTES
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
-from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.target import cpu_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
@@ -46,21 +46,21 @@ def evaluated(kernel: tuple[Featurizer, KernelSketch], *params: int) -> BatchEva
 
 
 def read_by_blocks(found: BatchEvaluation) -> LaneLoops:
-    return lane_rows(found, lambda model: CpuKernelCosts(model, {}))
+    return lane_loops(found, lambda model: CpuKernelCosts(model, {}))
 
 
 def test_a_block_a_row_of_blocks_and_a_slab_read_more_and_more() -> None:
     found = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 32, 1, 1, 1))
     planes_and_rows = np.array([3 * 9, 3 * 9, 3 * 33, 18 * 33])
-    assert found.read[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
-    assert found.read_rows[0].tolist() == planes_and_rows.tolist()
-    assert found.groups[0].tolist() == [16 * 4 * 2, 16 * 4, 16, 1]
+    assert found.level_bytes[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
+    assert found.level_rows[0].tolist() == planes_and_rows.tolist()
+    assert found.level_groups[0].tolist() == [16 * 4 * 2, 16 * 4, 16, 1]
 
 
 def test_dimensions_of_one_block_are_no_level() -> None:
     found = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 64, 1, 4, 1))
-    assert found.read[0].tolist() == [4 * 64 * n for n in (3 * 33, 18 * 33, 18 * 33, 18 * 33)]
-    assert found.groups[0].tolist() == [16, 1, 1, 1]
+    assert found.level_bytes[0].tolist() == [4 * 64 * n for n in (3 * 33, 18 * 33, 18 * 33, 18 * 33)]
+    assert found.level_groups[0].tolist() == [16, 1, 1, 1]
 
 
 @pytest.mark.parametrize("level", [Level.THREAD, Level.BLOCK])
@@ -72,9 +72,9 @@ def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) ->
     kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),), (ComputeLocation("g", level, StageId("f")),))
     own = (1, 32) if level is Level.BLOCK else ()
     found = read_by_blocks(evaluated(kernel, 2, 32, 4, 1, *own))
-    assert found.read.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
-    assert found.read_rows[1].tolist() == [10, 10, 66]
-    assert found.groups[1].tolist() == [8 * 4, 8, 1]
+    assert found.level_bytes.tolist() == [[0, 0, 0], [4 * 10 * 32, 4 * 10 * 128, 4 * 66 * 128]]
+    assert found.level_rows[1].tolist() == [10, 10, 66]
+    assert found.level_groups[1].tolist() == [8 * 4, 8, 1]
 
 
 def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> None:
@@ -89,7 +89,7 @@ def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> No
         KernelSketch((StageId("f"),), (ComputeLocation("total", Level.BLOCK, StageId("f")),)),
     )
     found = read_by_blocks(evaluated(kernel, 4, 32, 1, 1, 4, 1))
-    assert found.read.tolist() == [
+    assert found.level_bytes.tolist() == [
         [4 * 4 * 32, 4 * 4 * 128, 4 * 64 * 128], [0, 0, 0], [4 * 4 * 128, 4 * 4 * 128, 4 * 64 * 128]
     ]  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_data_choose_no_more_than_there_is() -> None:
     f[y, x] = table[clamp(cast(int32, IMAGE[y, x]), 0, 7), x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128), "table": (8, 128)})
     found = read_by_blocks(evaluated((Featurizer(bound, CPU), KernelSketch((StageId("f"),))), 64, 32, 1, 1))
-    assert found.read[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
+    assert found.level_bytes[0].tolist() == [4 * 32 * (64 + 8), 4 * 128 * (64 + 8), 4 * 128 * (64 + 8)]
 
 
 @pytest.mark.parametrize(("side", "times"), [(128, 1), (512, 3)])

@@ -46,7 +46,7 @@ def test_lanes_whose_indices_are_clamped(
     kernel: tuple[Featurizer, KernelSketch], low: int, high: int, whole: int
 ) -> None:
     work = work_of(kernel)
-    assert (work.low, work.high, work.whole) == (low, high, whole)
+    assert (work.ends.low, work.ends.high, work.ends.whole) == (low, high, whole)
 
 
 def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
@@ -54,7 +54,8 @@ def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
     whole, halves = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 1, W // 2, 1, 1)
     assert counts_of(*clamped(0), 1, W, 1, 1)["ends"] == 0
     work = work_of(kernel)
-    singly = work.scalar + 0.5 * (work.unit + work.near + work.fixed + work.inside)
+    accesses = work.accesses
+    singly = work.values.scalar + 0.5 * (accesses.unit + accesses.near + accesses.fixed + accesses.private)
     of_row = (W - 6) % 4 + 6  # beside vectors of 16, eight and four lanes
     of_halves = 2 * ((W // 2 - 3) % 4) + 6
     assert whole["ends"] == pytest.approx(WHOLE_ROWS * singly * H * of_row)
@@ -76,7 +77,7 @@ def test_conditions_on_the_place_set_lanes_at_ends_apart(condition: Expr, low: i
     f[y, x] = select(condition, IMAGE[y, x] + 1, 0.0)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     work = work_of((Featurizer(bound, CPU), KernelSketch((StageId("f"),))))
-    assert (work.low, work.high) == (low, high)
+    assert (work.ends.low, work.ends.high) == (low, high)
 
 
 def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
@@ -113,5 +114,5 @@ def test_lanes_of_what_only_other_members_read_move_as_these_do() -> None:
     spots = tuple(ComputeLocation(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
     featurizer, structure = Featurizer(bound, CPU), KernelSketch((StageId("f"),), spots)
     work = LaneWorks(featurizer.model(structure), {}).of(StageId("deep"), "x")
-    assert (work.near, work.stride, work.fixed, work.arithmetic) == (1, 2, 0, 1)
+    assert (work.accesses.near, work.accesses.stride, work.accesses.fixed, work.values.arithmetic) == (1, 2, 0, 1)
     assert counts_of(featurizer, structure, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W

@@ -19,7 +19,7 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.cost.boundary_conditions import boundaries
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
 from autosched.search.cost.cpu.lane_costs import LaneWorks
-from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, evaluated, x, y
 
 a, b = Var("a"), Var("b")
@@ -32,7 +32,7 @@ def rows_of(
     """Return the nests of a kernel of H x W points, whatever the names of its dimensions."""
     bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
     found = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), spots, inlined), *params)
-    return lane_rows(found, lambda model: CpuKernelCosts(model, {}))
+    return lane_loops(found, lambda model: CpuKernelCosts(model, {}))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_lanes_beyond_a_mirrored_end_are_fewer_where_they_lie_apart(step: int) -
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W // step))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
     beyond = sum(step * lane + 6 >= W for lane in range(W // step))
-    assert LaneWorks(model, {}).of(StageId("f"), "x").high == beyond
+    assert LaneWorks(model, {}).of(StageId("f"), "x").ends.high == beyond
 
 
 def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
@@ -85,7 +85,7 @@ def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
         f[dims] = around[dims[0], dims[1] + 2]
         found = rows_of(f, 1, 64, 1, 1, inlined=frozenset({around.name}))
         assert found.of("periodic")[0] == 1
-        return float(found.borders[0])
+        return float(found.boundary_share[0])
 
     assert borders(y, x) == borders(a, b) == borders(x, y) == 1 / 16
 
@@ -105,9 +105,9 @@ def test_members_are_cut_off_and_at_borders_where_the_root_is(through: bool) -> 
     """Blocks of 4 x 40 points: 26 in a row, the last of 24; the Member's lanes go along y, of which none is cut off."""
     block = ComputeLocation("g", Level.BLOCK, StageId("f"))
     found = of_columns(block, *([ComputeLocation("h", Level.THREAD, StageId("f"))] if through else []))
-    assert found.cut[0] == 1 / 26 and found.left[0] == 24
-    assert found.cut[1] == 0 and found.left[1] == found.lanes[1] == 4
-    assert found.borders[1] == pytest.approx(1 / 26)
+    assert found.cut_share[0] == 1 / 26 and found.end_lanes[0] == 24
+    assert found.cut_share[1] == 0 and found.end_lanes[1] == found.lanes[1] == 4
+    assert found.boundary_share[1] == pytest.approx(1 / 26)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_terms_wait_for_those_before_them_only(earlier: object, waits: float) ->
     f[k.k, x] += f[earlier(k.k), x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),))), {}).of(StageId("f", 1), "x")
-    assert work.scans == waits
+    assert work.chains.scans == waits
 
 
 def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
@@ -137,7 +137,7 @@ def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
     f[H - 1 - k.k, x] += f[H - k.k, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
-    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").chains.scans == 1
 
 
 def test_loops_of_one_term_are_not_the_innermost() -> None:
@@ -146,7 +146,7 @@ def test_loops_of_one_term_are_not_the_innermost() -> None:
     f[k.y, x] += f[k.y - 1, x] * (k.one + 1.0)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
-    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 1
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").chains.scans == 1
 
 
 def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
@@ -155,7 +155,7 @@ def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
     f[k.k, x] += f[k.k - 30, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
-    assert LaneWorks(model, {}).of(StageId("f", 1), "x").scans == 0
+    assert LaneWorks(model, {}).of(StageId("f", 1), "x").chains.scans == 0
 
 
 @pytest.mark.parametrize("points", [1, 2, 4])
@@ -174,7 +174,7 @@ def test_only_the_innermost_terms_wait() -> None:
     f[k.y, k.x] += f[k.y - 1, k.x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f", 1),)))
-    assert LaneWorks(model, {}).of(StageId("f", 1), None).scans == 0
+    assert LaneWorks(model, {}).of(StageId("f", 1), None).chains.scans == 0
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def batched(loads: str, *params: int) -> LaneLoops:
     shapes = {"left": (8, 16, 64), "right": tuple(sizes[d] for d in loads)}
     bound = bind(Pipeline([f.over(z=(0, 8), y=(0, 16), x=(0, 64))]), shapes)
     kernel = Featurizer(bound, CPU), KernelSketch((StageId("f", 0), StageId("f", 1)))
-    return lane_rows(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
+    return lane_loops(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_points_share_loads_along_the_dimensions_that_these_do_not_move_with(
 ) -> None:
     found = batched(loads, 1, 4, 32, *points)
     update = int(np.flatnonzero(found.of("even"))[0])
-    assert found.spared[update] == spared
+    assert found.shared_loads[update] == spared
     assert found.all_shared[update] == (spared > 0)
 
 
@@ -269,7 +269,7 @@ def test_what_is_stored_far_apart_is_not_shared() -> None:
     f = Func("f")
     f[y, x] = IMAGE[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, 8))]), {"image": (H, 8)})
-    found = lane_rows(
+    found = lane_loops(
         evaluated(Featurizer(bound, CPU), KernelSketch((StageId("f"),)), 32, 1, 1, 4),
         lambda model: CpuKernelCosts(model, {}),
     )

@@ -17,7 +17,7 @@ from autosched.schedule.types import StageId
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
 from autosched.search.cost.cpu.l1_conflicts import LOST_LOAD, LOST_STORE, associativity, conflict_misses, may_conflict
 from autosched.search.cost.cpu.lane_costs import LaneWorks
-from autosched.search.cost.cpu.lane_loops import lane_rows
+from autosched.search.cost.cpu.lane_loops import lane_loops
 from tests.search.test_analytical_cpu import CPU, counts_of, evaluated, x, y
 
 HEIGHT = 64
@@ -80,10 +80,10 @@ def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:
 def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
     params = (1, 64, 4, 1)
     kernel = column(6, 1024)
-    rows = lane_rows(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
-    assert rows.together[0] == 4
-    assert rows.lost[0] == pytest.approx((9 * LOST_LOAD + 4 * LOST_STORE) / 4)
-    assert counts_of(*kernel, *params)["missed_accesses"] == pytest.approx(rows.lost[0] * HEIGHT * 1024)
+    rows = lane_loops(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
+    assert rows.jammed[0] == 4
+    assert rows.conflict_misses[0] == pytest.approx((9 * LOST_LOAD + 4 * LOST_STORE) / 4)
+    assert counts_of(*kernel, *params)["missed_accesses"] == pytest.approx(rows.conflict_misses[0] * HEIGHT * 1024)
     assert counts_of(*column(6, 1032), *params)["missed_accesses"] == 0
 
 
@@ -91,6 +91,6 @@ def test_how_many_rows_are_kept_depends_on_the_processor() -> None:
     featurizer, structure = column(6, 1024)
     for processor, taken in (("AuthenticAMD 23", 7 * LOST_LOAD + 2 * LOST_STORE), ("AuthenticAMD 26", 0)):
         kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), structure
-        rows = lane_rows(evaluated(*kernel, 1, 64, 2, 1), lambda model: CpuKernelCosts(model, {}))
-        assert rows.together[0] == 2  # nine rows with those that are stored to
-        assert rows.lost[0] == pytest.approx(taken / 2)
+        rows = lane_loops(evaluated(*kernel, 1, 64, 2, 1), lambda model: CpuKernelCosts(model, {}))
+        assert rows.jammed[0] == 2  # nine rows with those that are stored to
+        assert rows.conflict_misses[0] == pytest.approx(taken / 2)

@@ -24,7 +24,7 @@ from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.schedule.types import Schedule, StageId
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
-from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_rows
+from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.target import get_target
@@ -49,7 +49,7 @@ def stencil(rows: int = 5, columns: int = 5) -> Func:
 
 
 def spared(found: LaneLoops, name: str) -> float:
-    return float(found.less[0, SPARED.index(name)])
+    return float(found.jam_savings[0, SPARED.index(name)])
 
 
 def nests_of(func: Func, *params: int) -> LaneLoops:
@@ -74,7 +74,7 @@ def bind_names(func: Func) -> list[str]:
     ],
 )
 def test_as_many_rows_as_divide_their_number(params: tuple[int, ...], together: int) -> None:
-    assert nests_of(stencil(), *params).together[0] == together
+    assert nests_of(stencil(), *params).jammed[0] == together
 
 
 def test_what_four_rows_of_a_window_load() -> None:
@@ -82,7 +82,7 @@ def test_what_four_rows_of_a_window_load() -> None:
     found = nests_of(stencil(), *FOUR)
     assert spared(found, "unit") == spared(found, "wide") == 25 - 40 / 4
     assert spared(found, "arithmetic") == 0
-    assert (nests_of(stencil(), *ONE).less == 0).all()
+    assert (nests_of(stencil(), *ONE).jam_savings == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_four_rows_of_a_window_load() -> None:
     ],
 )
 def test_rows_that_are_left_alone(func: Func) -> None:
-    assert nests_of(func, *FOUR).together[0] == 1
+    assert nests_of(func, *FOUR).jammed[0] == 1
 
 
 def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
@@ -103,7 +103,7 @@ def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
     g[y, x] = padded[y, x] * 2 + padded[y, x + 1] + padded[y, x + 2]
     f[y, x] = g[y, x] + g[y + 1, x] + g[y + 2, x]
     found = nests_of(f, *FOUR)
-    assert found.together[0] == 4
+    assert found.jammed[0] == 4
     assert spared(found, "unit") == 9 - 18 / 4
     assert spared(found, "arithmetic") == 3 * (3 - 6 / 4)
 
@@ -170,6 +170,6 @@ def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
         structure, tiles = describe_kernel(featurizer.bound, kernel)
         model = featurizer.model(structure)
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
-        nests = lane_rows(model.tables.evaluate([model], [params]), lambda m: CpuKernelCosts(m, {}))
-        found.append({int(n) for n in nests.together if n > 1})
+        nests = lane_loops(model.tables.evaluate([model], [params]), lambda m: CpuKernelCosts(m, {}))
+        found.append({int(n) for n in nests.jammed if n > 1})
     return found
