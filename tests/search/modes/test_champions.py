@@ -8,14 +8,14 @@ from autosched.measure.compile.content_keys import digest
 from autosched.measure.job import Job, Status
 from autosched.search.tune.autotune.incumbent import new_incumbent
 from autosched.search.tune.autotune.results import TuningOutcome, TuningResults
-from autosched.search.tune.autotune.state import Champion, DrawnBatch, TuningState, with_batch, with_champion
+from autosched.search.tune.autotune.state import DrawnCandidate, Incumbent, TuningState, with_batch, with_incumbent
 from tests.search.modes.stopwatch import PROBLEM, TARGET, Stopwatch
 
 TRUE = {"roots": 40.0, "first": 10.0, "second": 9.0, "lucky": 9.5, "later": 8.0, "slow": 20.0}
 
 
-def drawn(*names: str) -> tuple[DrawnBatch, ...]:
-    return tuple(DrawnBatch("roots" if name == "roots" else "greedy", None, name) for name in names)
+def drawn(*names: str) -> tuple[DrawnCandidate, ...]:
+    return tuple(DrawnCandidate("roots" if name == "roots" else "greedy", None, name) for name in names)
 
 
 def results(**seconds: float) -> TuningResults:
@@ -24,30 +24,30 @@ def results(**seconds: float) -> TuningResults:
     return TuningResults(PROBLEM, "measured:made up", outcomes)
 
 
-def job(candidate: DrawnBatch) -> Job:
+def job(candidate: DrawnCandidate) -> Job:
     return Job(PROBLEM, candidate.schedule, TARGET, origin=candidate.origin)
 
 
 def after(state: TuningState, known: TuningResults, watch: Stopwatch) -> TuningState:
     champion = new_incumbent(state, known, job, watch)  # type: ignore[arg-type]
     assert champion is not None
-    return with_champion(state, champion)
+    return with_incumbent(state, champion)
 
 
 def test_the_champion_stays_until_another_one_is_ahead() -> None:
     watch = Stopwatch(TRUE)
     known = results(roots=40.0, first=10.0, second=9.4, lucky=8.9, slow=20.0)
     state = after(with_batch(TuningState("f"), drawn("roots", "first", "second", "slow")), known, watch)
-    assert state.champion == Champion("second", 9.0, {digest(k): TRUE[k] for k in ("first", "second", "roots")})
+    assert state.incumbent == Incumbent("second", 9.0, {digest(k): TRUE[k] for k in ("first", "second", "roots")})
     state = with_batch(replace(state, iteration=1), drawn("lucky", "slow"))
     state = after(state, known, watch)
-    assert state.champion is not None
-    assert state.champion.schedule == "second", "the single time of the other was shorter"
+    assert state.incumbent is not None
+    assert state.incumbent.schedule == "second", "the single time of the other was shorter"
     assert watch.asked[-1] == ["second", "lucky", "roots"]
     known = results(**{name: s for name, s in TRUE.items()})
     state = after(with_batch(replace(state, iteration=2), drawn("later")), known, watch)
-    assert state.champion is not None
-    assert (state.champion.schedule, state.champion.seconds) == ("later", 8.0)
+    assert state.incumbent is not None
+    assert (state.incumbent.schedule, state.incumbent.seconds) == ("later", 8.0)
 
 
 def test_what_was_compared_is_not_compared_again() -> None:
@@ -56,7 +56,9 @@ def test_what_was_compared_is_not_compared_again() -> None:
     half = after(state, results(roots=40.0, first=10.0, second=9.0), watch)
     whole = after(half, results(roots=40.0, first=10.0, second=9.0, later=8.0), watch)
     assert watch.asked == [["first", "second", "roots"], ["second", "later", "roots"]]
-    assert whole.champion == Champion("later", 8.0, {digest(k): TRUE[k] for k in ("first", "second", "roots", "later")})
+    assert whole.incumbent == Incumbent(
+        "later", 8.0, {digest(k): TRUE[k] for k in ("first", "second", "roots", "later")}
+    )
     assert after(whole, results(roots=40.0, first=10.0, second=9.0, later=8.0), watch) == whole
     assert len(watch.asked) == 2
 
@@ -66,9 +68,9 @@ def test_on_a_device_that_repeats_itself_the_fastest_is_the_champion() -> None:
     state = after(
         with_batch(TuningState("f"), drawn("roots", "first", "lucky")), results(first=10.0, lucky=9.99), watch
     )
-    assert state.champion == Champion("lucky", 9.99)
+    assert state.incumbent == Incumbent("lucky", 9.99)
     state = with_batch(replace(state, iteration=1), drawn("slow"))
-    assert after(state, results(first=10.0, lucky=9.99, slow=20.0), watch).champion == Champion("lucky", 9.99)
+    assert after(state, results(first=10.0, lucky=9.99, slow=20.0), watch).incumbent == Incumbent("lucky", 9.99)
 
 
 def test_without_any_time_there_is_none() -> None:

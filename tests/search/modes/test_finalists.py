@@ -18,7 +18,7 @@ def test_a_lucky_time_does_not_replace_a_good_schedule() -> None:
 def test_a_challenger_that_is_ahead_wins_even_if_its_first_time_was_unlucky() -> None:
     watch = Stopwatch({"model's": 10.0, "unlucky": 9.8, "roots": 30.0})
     first = timed("model's", 10.0), timed("unlucky", 10.6), timed("roots", 30.0)
-    found = select_fastest(first[0], [first], watch, beside=[first[2]])  # type: ignore[arg-type]
+    found = select_fastest(first[0], [first], watch, references=[first[2]])  # type: ignore[arg-type]
     assert found.chosen.job.schedule == "unlucky"
     assert set(found.again) == {"model's", "unlucky", "roots"}
 
@@ -42,7 +42,7 @@ def test_nothing_is_repeated_where_times_repeat() -> None:
 def test_without_a_rival_nothing_is_timed_again() -> None:
     watch = Stopwatch({})
     one, slow = timed("one", 10.0), timed("slow", 15.0)
-    assert select_fastest(one, [[slow]], watch, beside=[slow]).chosen == one  # type: ignore[arg-type]
+    assert select_fastest(one, [[slow]], watch, references=[slow]).chosen == one  # type: ignore[arg-type]
     assert not watch.asked
 
 

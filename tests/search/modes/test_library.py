@@ -76,7 +76,7 @@ def test_a_comparison_decides_between_times_of_different_moments() -> None:
         return len(asked) == 1
 
     for kept in (ROOTS, other):
-        keep_tuned(BOUND, TARGET, other, slower, is_ahead=is_ahead)
+        keep_tuned(BOUND, TARGET, other, slower, is_cached_faster=is_ahead)
         found = find_tuned(BOUND, TARGET)
         assert found is not None
         assert found[0] == kept

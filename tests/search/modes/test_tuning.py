@@ -21,9 +21,9 @@ from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.tune.autotune.loop import Tuner
 from autosched.search.tune.autotune.report import TuneReport
-from autosched.search.tune.autotune.results import chained
+from autosched.search.tune.autotune.results import rescaled_times
 from autosched.search.tune.autotune.settings import TuneSettings
-from autosched.search.tune.autotune.state import Champion
+from autosched.search.tune.autotune.state import Incumbent
 from autosched.search.tune.final_selection import NOISE
 from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, tuned
 from tests.search.modes.quick_backend import QuickBackend
@@ -79,7 +79,7 @@ def test_a_run_is_told_apart_from_others(undisturbed: Path) -> None:
     assert begin(iterations=5).state.iteration == 3
     with pytest.raises(InputError, match="of a tuning run with another pipeline"):
         begin(seed=1)
-    with pytest.raises(InputError, match="ask to resume it"):
+    with pytest.raises(InputError, match="resume it, or choose another"):
         Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", SETTINGS, measure=MEASURE)
 
 
@@ -127,14 +127,14 @@ def test_reports(undisturbed: Path) -> None:
 def test_comparisons_of_different_moments_are_brought_to_one_scale() -> None:
     one, two, three = (digest(text) for text in ("one", "two", "three"))
     champions = [
-        Champion("one", 10.0, {one: 10.0, two: 12.0}),
-        Champion("one", 9.0, {}),
-        Champion("three", 18.0, {one: 20.0, three: 18.0}),
-        Champion("three", 18.0, {}),
+        Incumbent("one", 10.0, {one: 10.0, two: 12.0}),
+        Incumbent("one", 9.0, {}),
+        Incumbent("three", 18.0, {one: 20.0, three: 18.0}),
+        Incumbent("three", 18.0, {}),
     ]
-    assert chained(champions) == {one: 20.0, two: 24.0, three: 18.0}
-    assert chained(champions[:2]) == {one: 10.0, two: 12.0}
-    assert chained([]) == {}
+    assert rescaled_times(champions) == {one: 20.0, two: 24.0, three: 18.0}
+    assert rescaled_times(champions[:2]) == {one: 10.0, two: 12.0}
+    assert rescaled_times([]) == {}
 
 
 def test_the_result_lists_the_fastest(undisturbed: Path) -> None:
