@@ -166,7 +166,8 @@ class _NestBatch:
         self.carrier = self.rows
         while self.inside[self.carrier].any():
             self.carrier = np.where(self.inside[self.carrier], batch.hosts[self.carrier], self.carrier)
-        self.is_serial: Bools = ~self.nests.axes[self.carrier].any(axis=(1, 2))  # without threads
+        has_threads: Bools = np.asarray(self.nests.axes[self.carrier].any(axis=(1, 2)))
+        self.is_serial = ~has_threads
 
     def gather(self, values: Callable[[CpuKernelCosts], Ints]) -> Ints:
         """Return values of all nests, ``int64[R, D]``, from those of each sketch, ``int64[rows, at most D]``."""
@@ -268,8 +269,9 @@ def _pages(batch: _NestBatch) -> Floats:
     points, strides = batch.nests.points, batch.gather(lambda c: c.strides)
     far = strides >= PAGE
     span = (np.where(far, 0, strides) * (points - 1)).sum(axis=1)
-    pages: Floats = np.where(far, points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
-    return pages * np.concatenate([c.arrays for c in batch.costs])[batch.evaluation.batch.nests.flat]
+    arrays = np.concatenate([c.arrays for c in batch.costs])[batch.evaluation.batch.nests.flat]
+    pages: Floats = np.where(far, points, 1).prod(axis=1) * np.maximum(span / PAGE, 1) * arrays
+    return pages
 
 
 def _is_unrolled(costs: Floats, lanes: Ints, points: Ints) -> Bools:
