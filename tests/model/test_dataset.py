@@ -196,7 +196,7 @@ def test_file_carries_its_versions_and_others_are_not_read(
     assert f'"versions": ["{schema.SCHEMA_VERSION}", '.encode() in pq.read_schema(path).metadata[b"autosched"]
     monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
     assert store.path(given[0].problem) != path
-    with pytest.raises(CacheError, match=rf"{path.name} holds no features .* of version"):
+    with pytest.raises(CacheError, match=rf"{path.name} has no usable features .* of version"):
         read_features(path)
 
 
@@ -207,7 +207,7 @@ def test_damaged_file_is_named(store: FeatureStore, damage: str) -> None:
     path = store.path(given[0].problem)
     content = path.read_bytes()
     path.write_bytes({"truncated": content[: len(content) // 2], "garbage": b"PAR1" * 99, "empty": b""}[damage])
-    with pytest.raises(CacheError, match=f"{path.name} holds no features that can be used .*delete it"):
+    with pytest.raises(CacheError, match=f"{path.name} has no usable features .*delete it"):
         store.features(given[0].problem, texts(given))
 
 
@@ -224,7 +224,7 @@ def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None
     one, other = build_dataset(list(samples()), H200, store), build_dataset(given, H200, store)
     both = one.joined(other)
     assert both.summary().endswith("labels simulated:formula, simulated:another")
-    assert (both.source, both.beside) == (one.source, (other.source,))
+    assert (both.source, both.extra_sources) == (one.source, (other.source,))
     assert both.own_pipelines.tolist() == list(range(len(one.pipelines)))
     assert both.count == one.count + other.count
     for part, first in ((one, 0), (other, one.count)):
@@ -270,7 +270,7 @@ def test_families_of_other_sources_are_not_its_own(store: FeatureStore) -> None:
 def test_data_of_another_kind_of_device_is_refused(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
     other = dataclasses.replace(one, source="measured:cpu", target=get_target("cpu"))
-    with pytest.raises(InputError, match=r"labels measured:cpu are of no device like H200"):
+    with pytest.raises(InputError, match=r"labels measured:cpu are of a cpu device, not cuda like H200"):
         one.joined(other)
 
 

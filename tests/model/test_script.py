@@ -97,7 +97,7 @@ def test_labels_of_another_processor_are_learned_from_as_well(tmp_path: Path) ->
     module, config = script(), composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "folds=2")
     dataset = module.load_data(config)
     assert dataset.target.processor == "Maker 1"
-    assert dataset.beside == (described.format("2", "2"),)
+    assert dataset.extra_sources == (described.format("2", "2"),)
     found = module.cross_validated(config, dataset, tmp_path)
     assert {s.pipelines for s in found.values()} == {len(dataset.own_pipelines)}
     one = module.load_data(composed(*overrides(here, tmp_path), "target=cpu", f"data.beside={there}"))
