@@ -40,7 +40,7 @@ def split(
         dataset: The data.
         held_out: Families to hold out, such as an app for the paper's hold-one-out training (section 7.3).
         validation: Share of the remaining families for early stopping.
-        test: Share of the remaining families that is held out too.
+        test: Share of the remaining families that is held out as well.
         seed: Seed of the random choice.
 
     Raises:

@@ -40,7 +40,7 @@ class Prior(Protocol):
     def corrected(self) -> int:
         """Number of leading parts that determine the time."""
 
-    def parts(self, found: BatchEvaluation) -> Floats:
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
         """Return the parts of M candidates, ``float64[M, C]``; the corrected parts and the last are in seconds."""
 
     def combined(self, parts: Tensor) -> Tensor:
@@ -71,10 +71,12 @@ class GpuPrior:
         self._model = AnalyticalModel(target)
         self._port = torch.tensor([name in PORT for name in BUSY])
 
-    def parts(self, found: BatchEvaluation) -> Floats:
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
-        units = gpu_parts(found.features, self._target)
-        return np.concatenate([units, self._model.components(found.features), self._model.cost(found)[:, None]], axis=1)
+        units = gpu_parts(evaluation.features, self._target)
+        return np.concatenate(
+            [units, self._model.components(evaluation.features), self._model.cost(evaluation)[:, None]], axis=1
+        )
 
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""
@@ -106,9 +108,9 @@ class CpuPrior:
         self._memory = torch.tensor([name in OF_MEMORY for name in CPU_COMPONENTS])
         self._alone = torch.tensor([name in ALONE for name in CPU_COMPONENTS])
 
-    def parts(self, found: BatchEvaluation) -> Floats:
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
         """Return the seconds of each part, the inputs, and the analytical seconds, ``float64[M, C]``."""
-        (counts, inputs), rates = self._model.counts_and_inputs(found), self._model.rates
+        (counts, inputs), rates = self._model.counts_and_inputs(evaluation), self._model.rates
         return np.concatenate([counts * rates, 1 + inputs, self._model.total(counts, rates)[:, None]], axis=1)
 
     def combined(self, parts: Tensor) -> Tensor:

@@ -28,7 +28,6 @@ from autosched.target import Target
 FORMAT = "autosched-model"
 VERSION = 1
 LARGEST_FILE = 1 << 28
-_UNSAID = ", which does not say what its weights are for"
 _RETRAIN = "train a new one with scripts/train.py"
 
 
@@ -171,8 +170,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except SafetensorError as e:
         raise InputError(f"{path} is damaged or no file of weights ({e}); {_RETRAIN}") from e
     if "document" not in metadata:
-        raise InputError(f"{path} does not say what its weights are for: it has no document; {_RETRAIN}")
-    top = parse(metadata["document"], f"{path}{_UNSAID}", InputError, _RETRAIN)
+        raise InputError(f"{path} has no metadata of its weights (no entry 'document'); {_RETRAIN}")
+    top = parse(metadata["document"], f"the metadata of {path}", InputError, _RETRAIN)
     read_document(path, top, metadata.get("format"))
     document: dict[str, Any] = json.loads(metadata["document"])
     _check_finite(path, tensors)
@@ -235,7 +234,7 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
     """
     path = Path(path)
     tensors, metadata = read_tensors(path)
-    document = read_document(path, Node(metadata, "", f"{path}{_UNSAID}", InputError, _RETRAIN), FORMAT)
+    document = read_document(path, Node(metadata, "", f"the metadata of {path}", InputError, _RETRAIN), FORMAT)
     settings = document.settings
     provenance = WeightsProvenance(
         document.target, document.source, document.data, document.held_out, document.apps,

@@ -62,38 +62,38 @@ class LearnedModel:
         """Source of the labels: ``measured:<device>`` or ``simulated:<device>``."""
         return self.provenance.source
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``, bounded below by the analytical time."""
-        parts = self._network.prior.parts(found)
+        parts = self._network.prior.parts(evaluation)
         analytical: Floats = parts[:, -1]
-        seconds: Floats = self._predicted(found, parts).seconds.numpy()
+        seconds: Floats = self._predicted(evaluation, parts).seconds.numpy()
         return blend_with_analytical(
             np.maximum(seconds, self.provenance.least_share * analytical), analytical, self._trust
         )
 
-    def resources(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
+    def resources(self, evaluation: BatchEvaluation) -> tuple[Floats, Floats]:
         """Return predicted registers of a thread and bytes it spills, ``float64[M]`` each."""
-        predicted = self._predicted(found, self._network.prior.parts(found))
+        predicted = self._predicted(evaluation, self._network.prior.parts(evaluation))
         spills = torch.expm1(predicted.log_spills.clamp(min=0, max=20))
         return predicted.registers.clamp(min=1).numpy(), spills.numpy()
 
-    def _predicted(self, found: BatchEvaluation, parts: Floats) -> Predicted:
+    def _predicted(self, evaluation: BatchEvaluation, parts: Floats) -> Predicted:
         with torch.no_grad(), torch_threads(1):
-            return self._forward(found, parts)
+            return self._forward(evaluation, parts)
 
-    def _forward(self, found: BatchEvaluation, parts: Floats) -> Predicted:
-        table = self._embedded(found.models[0])
-        rows_of = [self._rows(m, table) for m in found.models]
+    def _forward(self, evaluation: BatchEvaluation, parts: Floats) -> Predicted:
+        table = self._embedded(evaluation.models[0])
+        rows_of = [self._rows(m, table) for m in evaluation.models]
         lengths = np.array([len(rows) for rows in rows_of])
-        stages = np.zeros((len(rows_of), found.features.shape[1]), np.int64)
+        stages = np.zeros((len(rows_of), evaluation.features.shape[1]), np.int64)
         for k, rows in enumerate(rows_of):
             stages[k, : len(rows)] = rows
-        structure = found.batch.structure
+        structure = evaluation.batch.structure
         count = lengths[structure]
-        valid = np.arange(found.features.shape[1]) < count[:, None]
+        valid = np.arange(evaluation.features.shape[1]) < count[:, None]
         stage = torch.from_numpy(stages[structure][valid])
         batch = KernelBatch(
-            torch.from_numpy(found.features[valid]), table.algorithm, stage,
+            torch.from_numpy(evaluation.features[valid]), table.algorithm, stage,
             torch.from_numpy(np.repeat(np.arange(len(count)), count)), torch.from_numpy(np.cumsum(count) - count),
             torch.from_numpy(parts),
         )  # fmt: skip

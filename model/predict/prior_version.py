@@ -45,7 +45,7 @@ def prior_version(kind: str, processor: str = "") -> str:
     target = replace(_reference(kind), processor=processor)
     prior = prior_for(target)
     kernels = (_taps(target), _rows(target), _ratio(target), _wide_sums(target)) if kind == "cpu" else (_taps(target),)
-    parts = np.concatenate([prior.parts(found).reshape(-1) for found in kernels])
+    parts = np.concatenate([prior.parts(evaluation).reshape(-1) for evaluation in kernels])
     values = " ".join(f"{v:.{DIGITS}g}" for v in parts)
     return hashlib.sha256(f"{','.join(prior.names)}|{values}".encode()).hexdigest()[:12]
 

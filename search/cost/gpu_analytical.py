@@ -100,13 +100,13 @@ class AnalyticalModel:
         """Names of the features it reads."""
         return READS
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        return self.combined(self.components(found.features))
+        return self.combined(self.components(evaluation.features))
 
-    def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
+    def parts(self, evaluation: BatchEvaluation) -> dict[str, Floats]:
         """Return the seconds of each unit, ``float64[M]`` by the names of `COMPONENTS`."""
-        seconds = self.components(found.features)
+        seconds = self.components(evaluation.features)
         return {name: seconds[:, k] for k, name in enumerate(COMPONENTS)}
 
     @staticmethod

@@ -30,12 +30,12 @@ class CostModel(Protocol):
     def name(self) -> str:
         """Name and version, for reports and caches."""
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted time in seconds, ``float64[M]``, of candidates of several structures.
 
         Args:
-            found: Features and geometry of the candidates; ``found.features`` is ``float64[M, rows, features]``, with
-                zeros in rows that a candidate does not have.
+            evaluation: Features and geometry of the candidates. Its ``features`` are ``float64[M, rows, features]``,
+                with zeros in rows that a candidate does not have.
         """
 
 

@@ -55,12 +55,12 @@ class RegisterLimitedModel(CostModelWrapper):
     warp_size: int
     also_reads = frozenset({WARP_FEATURE, POINTS_FEATURE})
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds, ``float64[M]``, infinite beyond the limits."""
-        root = found.features[:, 0]
+        root = evaluation.features[:, 0]
         over = root[:, INDEX[WARP_FEATURE]] * self.warp_size > self.threads
         over |= root[:, INDEX[POINTS_FEATURE]] > self.points
-        return np.where(over, np.inf, self.model.cost(found))
+        return np.where(over, np.inf, self.model.cost(evaluation))
 
 
 def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: int = 1) -> tuple[RankedSchedule, ...]:

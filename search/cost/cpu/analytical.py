@@ -131,9 +131,9 @@ class CpuModel:
         """Name, as reports show it."""
         return f"analytical model for {self.target.name}"
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        return self.total(self.counts(found), self.rates)
+        return self.total(self.counts(evaluation), self.rates)
 
     @property
     def rates(self) -> Floats:
@@ -150,30 +150,32 @@ class CpuModel:
         """
         seconds = counts * rates
         memory, alone = np.isin(CPU_COMPONENTS, OF_MEMORY), np.isin(CPU_COMPONENTS, ALONE)
-        beside = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~(memory | alone)].sum(axis=1))
-        total: Floats = beside + seconds[:, alone].sum(axis=1)
+        overlapped = np.hypot(seconds[:, memory].sum(axis=1), seconds[:, ~(memory | alone)].sum(axis=1))
+        total: Floats = overlapped + seconds[:, alone].sum(axis=1)
         return total
 
-    def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
+    def parts(self, evaluation: BatchEvaluation) -> dict[str, Floats]:
         """Return the seconds of each component, ``float64[M]`` by name."""
-        seconds = self.counts(found) * self.rates
+        seconds = self.counts(evaluation) * self.rates
         return {name: seconds[:, k] for k, name in enumerate(CPU_COMPONENTS)}
 
-    def counts(self, found: BatchEvaluation) -> Floats:
+    def counts(self, evaluation: BatchEvaluation) -> Floats:
         """Return the counts of each component on the busiest core, ``float64[M, len(CPU_COMPONENTS)]``."""
-        return self._total_counts(*self._by_nest(found))
+        return self._total_counts(*self._by_nest(evaluation))
 
-    def counts_and_inputs(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
+    def counts_and_inputs(self, evaluation: BatchEvaluation) -> tuple[Floats, Floats]:
         """Return the `counts`, and the further inputs of networks, see `cpu_inputs`."""
-        rows, start, by_nest = self._by_nest(found)
+        rows, start, by_nest = self._by_nest(evaluation)
         rates = rates_of(self.target.processor)
         seconds = np.sum([values * rates[name] for name, values in by_nest.items()], axis=0)
         return self._total_counts(rows, start, by_nest), cpu_inputs(rows, start, seconds)
 
-    def _by_nest(self, found: BatchEvaluation) -> tuple[LaneLoops, Ints, dict[str, Floats]]:
+    def _by_nest(self, evaluation: BatchEvaluation) -> tuple[LaneLoops, Ints, dict[str, Floats]]:
         """Return the nests of a batch, the first of each candidate, and the counts of each nest over all blocks."""
-        rows, start = lane_loops(found, self._kernel_costs), found.batch.nests.start
-        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in found.models])[found.batch.structure]
+        rows, start = lane_loops(evaluation, self._kernel_costs), evaluation.batch.nests.start
+        is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in evaluation.models])[
+            evaluation.batch.structure
+        ]
         root = rows.features[start]
         blocks, written = root[:, INDEX["num_blocks"]], root[:, INDEX["global_bytes_at_task"]]
         put = root[:, INDEX["global_bytes_written_by_kernel"]]
@@ -201,7 +203,7 @@ class CpuModel:
         f, lanes, of = rows.features, rows.lanes, rows.of
         width = float(self.target.warp_size)
         runs = f[:, INDEX["num_scalars"]] * filled
-        in_a_row = np.where(rows.lane_points > 1, of("unit"), 0)  # lanes several points apart
+        in_a_row = np.where(rows.lane_points > 1, of("unit"), 0)
         too_far = [distance > MAX_VECTOR_STEP for distance in (rows.lane_points, rows.lane_points * of("stride"))]
         near = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("near"))
         far = of("far") + np.where(too_far[0], of("unit"), 0) + np.where(too_far[1], of("near"), 0)
