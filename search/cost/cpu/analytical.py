@@ -287,7 +287,7 @@ class CpuModel:
 
 
 def _in_a_strip(lanes: Floats, sums_bytes: Floats) -> Floats:
-    """Return how many lanes add up side by side, ``float64[R]``: those of a strip in wide rows.
+    """Return the number of lanes with independent running sums, ``float64[R]``: those of a strip in wide rows.
 
     Args:
         lanes: ``float64[R]``, lanes of a row.

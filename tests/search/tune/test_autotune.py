@@ -1,4 +1,4 @@
-"""Tuning: what is drawn, measured and learned, and what a run that is killed at any moment comes to."""
+"""Tuning: batches, measurements, training, and runs that are killed at any moment."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from autosched.search.tune.autotune.results import rescaled_times
 from autosched.search.tune.autotune.settings import TuneSettings
 from autosched.search.tune.autotune.state import Incumbent
 from autosched.search.tune.final_selection import NOISE
-from tests.search.modes.quick import MEASURE, PROBLEM, SETTINGS, TARGET, tuned
-from tests.search.modes.quick_backend import QuickBackend
+from tests.search.tune.fake_backend import QuickBackend
+from tests.search.tune.fast_settings import MEASURE, PROBLEM, SETTINGS, TARGET, tuned
 
 REPORTS: dict[Path, list[TuneReport]] = {}
-"""What runs said of themselves."""
+"""Reports of runs."""
 Rows = dict[str, tuple[str, float | None]]
 
 
 def rows(directory: Path) -> Rows:
-    """Return what came of each schedule; fails if one is stored twice."""
+    """Return the outcome of each schedule; fails if one is stored twice."""
     with ResultsDatabase(directory / "t.sqlite") as database:
         found = list(database.rows(status=None))
     assert len({r.schedule for r in found}) == len(found)
@@ -49,7 +49,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_what_a_run_leaves(undisturbed: Path) -> None:
+def test_files_of_a_run(undisturbed: Path) -> None:
     found = tuned(undisturbed)  # everything is done already
     assert found.measured == 3 * SETTINGS.samples == len(rows(undisturbed))
     assert found.seconds == min(s for _, s in rows(undisturbed).values() if s is not None)
@@ -70,7 +70,7 @@ def test_weights_are_trained(undisturbed: Path) -> None:
     assert any(changed)
 
 
-def test_a_run_is_told_apart_from_others(undisturbed: Path) -> None:
+def test_files_of_another_run_are_refused(undisturbed: Path) -> None:
     def begin(**changes: object) -> Tuner:
         settings = TuneSettings(**{"iterations": 3, "samples": 4, "searches": 5, "search": SETTINGS.search, **changes})  # type: ignore[arg-type]
         return Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", settings, measure=MEASURE, resume=True)
@@ -124,7 +124,7 @@ def test_reports(undisturbed: Path) -> None:
     assert all(r.rate > 0 for r in seen if r.activity == "measure")
 
 
-def test_comparisons_of_different_moments_are_brought_to_one_scale() -> None:
+def test_comparisons_are_rescaled() -> None:
     one, two, three = (digest(text) for text in ("one", "two", "three"))
     champions = [
         Incumbent("one", 10.0, {one: 10.0, two: 12.0}),
@@ -152,9 +152,9 @@ def test_the_result_lists_the_fastest(undisturbed: Path) -> None:
 
 
 def killed_runs(directory: Path, kills: int, kind: str, iterations: int = 3) -> Iterator[None]:
-    """Start a run and kill it at a random moment, again and again; yields after each."""
+    """Start a run and kill it at a random moment, repeatedly; yields after each."""
     rng = random.Random(7)
-    command = [sys.executable, "-m", "tests.search.modes.quick", str(directory), str(iterations), kind]
+    command = [sys.executable, "-m", "tests.search.tune.fast_settings", str(directory), str(iterations), kind]
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
@@ -173,7 +173,7 @@ def stored(directory: Path) -> Rows:
 
 
 def kill_and_resume(directory: Path, expected: Path, kills: int, kind: str) -> None:
-    """Kill a run at random moments; what it comes to in the end must be what an undisturbed one comes to."""
+    """Kill a run at random moments; its result must equal that of an uninterrupted run."""
     for _ in killed_runs(directory, kills, kind):
         assert stored(directory).items() <= rows(expected).items()
     found = tuned(directory, kind=kind)
@@ -183,7 +183,7 @@ def kill_and_resume(directory: Path, expected: Path, kills: int, kind: str) -> N
 
 
 def kill_where_times_differ(directory: Path, kills: int, iterations: int) -> None:
-    """Kill a run on the processor at random moments: what is measured stays, and is not measured again."""
+    """Kill a run on the CPU at random moments: measured schedules stay and are not measured again."""
     before: Rows = {}
     seen = [0]
     for _ in killed_runs(directory, kills, "cpu", iterations):
@@ -209,13 +209,13 @@ def kill_where_times_differ(directory: Path, kills: int, iterations: int) -> Non
 
 
 def notes(directory: Path) -> list[str]:
-    """Return a line for each measurement: the hashes of the schedules, several if they were timed in turns."""
+    """Return a line for each measurement: the hashes of its schedules, several if timed interleaved."""
     path = directory / "notes"
     return path.read_text().splitlines() if path.exists() else []
 
 
 def timed_alone(directory: Path, first: int = 0) -> set[str]:
-    """Return the hashes of schedules that were timed alone, from some line of the notes on."""
+    """Return the hashes of schedules that were timed alone, from a line of the notes on."""
     return {line for line in notes(directory)[first:] if " " not in line}
 
 

@@ -1,4 +1,4 @@
-"""Rows that fall on few sets of a core's first-level cache: which of them it cannot keep, and what that costs."""
+"""Conflict misses of rows that fall on few sets of the first-level cache."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
 from autosched.search.cost.cpu.l1_conflicts import LOST_LOAD, LOST_STORE, associativity, conflict_misses, may_conflict
 from autosched.search.cost.cpu.lane_costs import LaneWorks
 from autosched.search.cost.cpu.lane_loops import lane_loops
-from tests.search.test_analytical_cpu import CPU, counts_of, evaluated, x, y
+from tests.search.cpu_cases import CPU, counts_of, evaluated, x, y
 
 HEIGHT = 64
 STAGE = StageId("f")
 
 
 def column(taps: int, width: int, dtype: DType = float32) -> tuple[Featurizer, KernelSketch]:
-    """Return the kernel of a sum of so many rows, of images so wide."""
+    """Return the kernel of a sum of ``taps`` rows of an image."""
     image, f = Input("image", dtype, 2), Func("f")
     first, *others = [cast(float32, image[y + k, x]) for k in range(taps)]
     f[y, x] = sum(others, first)
@@ -51,17 +51,17 @@ def lost(kernel: tuple[Featurizer, KernelSketch], rows: int, ways: int = 8) -> f
         (8, 1032, 1, 0),
     ],
 )
-def test_rows_that_meet_on_a_set_are_lost(taps: int, width: int, rows: int, expected: float) -> None:
+def test_conflict_misses(taps: int, width: int, rows: int, expected: float) -> None:
     assert lost(column(taps, width), rows) == pytest.approx(expected)
 
 
-def test_processors_with_more_ways_keep_more_rows() -> None:
+def test_higher_associativity_keeps_more_rows() -> None:
     assert associativity("GenuineIntel 6 amx") == associativity("AuthenticAMD 26") == 12
     assert associativity("AuthenticAMD 23") == associativity("") == 8
     assert lost(column(8, 1024), 1, 12) == 0 < lost(column(12, 1024), 1, 12)
 
 
-def test_elements_of_a_row_that_lie_side_by_side_take_one_line() -> None:
+def test_adjacent_elements_share_a_line() -> None:
     image, f = Input("image", float32, 2), Func("f")
     first, *others = [image[y + k, x + dx] for k in range(5) for dx in range(3)]
     f[y, x] = sum(others, first)
@@ -69,7 +69,7 @@ def test_elements_of_a_row_that_lie_side_by_side_take_one_line() -> None:
     assert lost((Featurizer(bound, CPU), KernelSketch((STAGE,))), 1) == 0
 
 
-def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:
+def test_conflicts_need_rows_on_few_sets() -> None:
     for width, meets in ((1024, True), (1536, True), (1032, False), (1040, False)):
         featurizer, structure = column(8, width)
         assert may_conflict(featurizer.model(structure)) == meets
@@ -77,7 +77,7 @@ def test_it_is_looked_for_only_where_rows_fall_on_few_sets() -> None:
     assert may_conflict(narrow[0].model(narrow[1])) and lost(narrow, 1) > 0
 
 
-def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
+def test_conflict_misses_count_for_every_evaluation() -> None:
     params = (1, 64, 4, 1)
     kernel = column(6, 1024)
     rows = lane_loops(evaluated(*kernel, *params), lambda model: CpuKernelCosts(model, {}))
@@ -87,7 +87,7 @@ def test_lost_lines_are_missed_accesses_of_every_evaluation() -> None:
     assert counts_of(*column(6, 1032), *params)["missed_accesses"] == 0
 
 
-def test_how_many_rows_are_kept_depends_on_the_processor() -> None:
+def test_associativity_by_processor() -> None:
     featurizer, structure = column(6, 1024)
     for processor, taken in (("AuthenticAMD 23", 7 * LOST_LOAD + 2 * LOST_STORE), ("AuthenticAMD 26", 0)):
         kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), structure

@@ -30,7 +30,7 @@ def test_by_name_and_file() -> None:
     assert cost_model(path, H200).name == cost_model("learned", H200).name == cost_model(str(path), H200).name
 
 
-def test_a_model_is_itself() -> None:
+def test_model_object_is_returned() -> None:
     model = cost_model("analytical", H200)
     assert cost_model(model, H200) is model
 

@@ -1,4 +1,4 @@
-"""The nests of a kernel on a CPU: dimensions of root and Members told apart, boundary conditions, sums that wait."""
+"""Lane loops of a kernel's nests: dimensions of root and fused producers, boundary conditions, scans."""
 
 from __future__ import annotations
 
@@ -20,19 +20,10 @@ from autosched.search.cost.boundary_conditions import boundaries
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
 from autosched.search.cost.cpu.lane_costs import LaneWorks
 from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
-from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, evaluated, x, y
+from tests.search.cpu_cases import CPU, IMAGE, H, W, counts_of, evaluated, rows_of, x, y
 
 a, b = Var("a"), Var("b")
 HALVES = Input("halves", float16, 2)
-
-
-def rows_of(
-    func: Func, *params: int, spots: tuple[ComputeLocation, ...] = (), inlined: frozenset[str] = frozenset()
-) -> LaneLoops:
-    """Return the nests of a kernel of H x W points, whatever the names of its dimensions."""
-    bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
-    found = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), spots, inlined), *params)
-    return lane_loops(found, lambda model: CpuKernelCosts(model, {}))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +51,7 @@ def test_boundary_conditions_act_beyond_the_ranges_that_they_are_given(
     assert found == expected
 
 
-def test_of_tuples_too() -> None:
+def test_boundary_conditions_of_tuples() -> None:
     pair, f = Func("pair"), Func("f")
     pair[y, x] = IMAGE[y, x], IMAGE[y, x] * 2
     around = pair.wrapped(x=(0, W))
@@ -70,7 +61,7 @@ def test_of_tuples_too() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3])
-def test_lanes_beyond_a_mirrored_end_are_fewer_where_they_lie_apart(step: int) -> None:
+def test_strided_lanes_beyond_a_mirrored_end(step: int) -> None:
     around, f = IMAGE.mirrored_without_edge(), Func("f")
     f[y, x] = around[y, step * x + 6]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W // step))]), {"image": (H, W)})
@@ -79,7 +70,7 @@ def test_lanes_beyond_a_mirrored_end_are_fewer_where_they_lie_apart(step: int) -
     assert LaneWorks(model, {}).of(StageId("f"), "x").ends.high == beyond
 
 
-def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
+def test_boundary_share_is_independent_of_names() -> None:
     def borders(*dims: Var) -> float:
         around, f = IMAGE.wrapped(), Func("f")
         f[dims] = around[dims[0], dims[1] + 2]
@@ -91,7 +82,7 @@ def test_blocks_at_the_border_whatever_dimensions_are_called() -> None:
 
 
 def of_columns(*spots: ComputeLocation) -> LaneLoops:
-    """Return the nests of a kernel whose Member has the dimensions of the root the other way round."""
+    """Return the nests of a kernel whose fused producer has the root's dimensions in reverse order."""
     around, g, f, h = IMAGE.wrapped(), Func("g"), Func("f"), Func("h")
     g[x, y] = around[y, x + 2] * 2
     h[y, x] = g[x, y] + 1
@@ -101,8 +92,8 @@ def of_columns(*spots: ComputeLocation) -> LaneLoops:
 
 
 @pytest.mark.parametrize("through", [False, True])
-def test_members_are_cut_off_and_at_borders_where_the_root_is(through: bool) -> None:
-    """Blocks of 4 x 40 points: 26 in a row, the last of 24; the Member's lanes go along y, of which none is cut off."""
+def test_fused_producers_are_cut_with_their_root(through: bool) -> None:
+    """Blocks of 4 x 40 points, 26 in a row, the last with 24; lanes of the fused producer are along y, not cut."""
     block = ComputeLocation("g", Level.BLOCK, StageId("f"))
     found = of_columns(block, *([ComputeLocation("h", Level.THREAD, StageId("f"))] if through else []))
     assert found.cut_share[0] == 1 / 26 and found.end_lanes[0] == 24
@@ -121,7 +112,7 @@ def test_members_are_cut_off_and_at_borders_where_the_root_is(through: bool) -> 
         (lambda k: 2, 0),
     ],
 )
-def test_terms_wait_for_those_before_them_only(earlier: object, waits: float) -> None:
+def test_scan_distance_of_earlier_terms(earlier: object, waits: float) -> None:
     assert callable(earlier)
     k, f = RDom("k", k=(3, H - 1)), Func("f")
     f[y, x] = IMAGE[y, x]
@@ -131,7 +122,7 @@ def test_terms_wait_for_those_before_them_only(earlier: object, waits: float) ->
     assert work.chains.scans == waits
 
 
-def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
+def test_scan_of_a_backward_loop() -> None:
     k, f = RDom("k", k=(1, H - 1)), Func("f")
     f[y, x] = IMAGE[y, x]
     f[H - 1 - k.k, x] += f[H - k.k, x]
@@ -140,7 +131,7 @@ def test_terms_that_go_backwards_wait_for_those_before_them() -> None:
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").chains.scans == 1
 
 
-def test_loops_of_one_term_are_not_the_innermost() -> None:
+def test_scan_skips_loops_of_one_term() -> None:
     k, f = RDom("k", y=(1, H - 1), one=(0, 1)), Func("f")
     f[y, x] = IMAGE[y, x]
     f[k.y, x] += f[k.y - 1, x] * (k.one + 1.0)
@@ -149,7 +140,7 @@ def test_loops_of_one_term_are_not_the_innermost() -> None:
     assert LaneWorks(model, {}).of(StageId("f", 1), "x").chains.scans == 1
 
 
-def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
+def test_scan_distance_beyond_the_loop() -> None:
     k, f = RDom("k", k=(30, 10)), Func("f")
     f[y, x] = IMAGE[y, x]
     f[k.k, x] += f[k.k - 30, x]
@@ -159,7 +150,7 @@ def test_terms_do_not_wait_for_what_the_loop_never_reaches() -> None:
 
 
 @pytest.mark.parametrize("points", [1, 2, 4])
-def test_no_count_is_negative_where_sums_of_several_points_lie_side_by_side(points: int) -> None:
+def test_counts_of_strided_sums_are_not_negative(points: int) -> None:
     k, f = RDom("k", k=3), Func("f")
     f[y, x] = 0.0
     f[y, x] += IMAGE[y, x + k.k]
@@ -168,7 +159,7 @@ def test_no_count_is_negative_where_sums_of_several_points_lie_side_by_side(poin
     assert min(found.values()) >= 0
 
 
-def test_only_the_innermost_terms_wait() -> None:
+def test_scan_needs_the_innermost_loop() -> None:
     k, f = RDom("k", y=(1, H - 1), x=(1, W - 1)), Func("f")
     f[y, x] = IMAGE[y, x]
     f[k.y, k.x] += f[k.y - 1, k.x]
@@ -202,9 +193,7 @@ def test_steps_and_points_of_lanes_multiply(step: int, points: int, shuffled: bo
         (lambda x, y: HALVES[y, 12 * x], 1, False),
     ],
 )
-def test_where_gcc_forms_vectors_of_lanes_evenly_far_apart(
-    load: Callable[[Expr, Expr], Expr], points: int, vectors: bool
-) -> None:
+def test_vectors_of_far_lanes(load: Callable[[Expr, Expr], Expr], points: int, vectors: bool) -> None:
     f = Func("f")
     f[y, x] = load(x, y) * 2
     pipeline = Pipeline([f.over(y=(0, H), x=(0, 192))])
@@ -221,9 +210,7 @@ def test_where_gcc_forms_vectors_of_lanes_evenly_far_apart(
         ((8, 32), False),  # too many rows
     ],
 )
-def test_few_lanes_far_apart_are_unrolled_and_vectors_formed_of_the_loop_around(
-    threads: tuple[int, int], vectors: bool
-) -> None:
+def test_few_far_lanes_are_unrolled(threads: tuple[int, int], vectors: bool) -> None:
     f = Func("f")
     f[y, x] = IMAGE[y, x] * 2 + 1
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
@@ -234,7 +221,7 @@ def test_few_lanes_far_apart_are_unrolled_and_vectors_formed_of_the_loop_around(
 
 
 def batched(loads: str, *params: int) -> LaneLoops:
-    """Return the nests of a sum of products of which one factor is loaded far apart from lane to lane."""
+    """Return the nests of a sum of products with one factor whose lanes are far apart."""
     z, k, f = Var("z"), RDom("k", k=(0, 64)), Func("f")
     left, right = Input("left", float32, 3), Input("right", float32, len(loads))
     f[z, y, x] = 0.0
@@ -256,16 +243,14 @@ def batched(loads: str, *params: int) -> LaneLoops:
         ("xk", (1, 1, 1), 0),
     ],
 )
-def test_points_share_loads_along_the_dimensions_that_these_do_not_move_with(
-    loads: str, points: tuple[int, ...], spared: float
-) -> None:
+def test_points_share_uniform_loads(loads: str, points: tuple[int, ...], spared: float) -> None:
     found = batched(loads, 1, 4, 32, *points)
     update = int(np.flatnonzero(found.of("even"))[0])
     assert found.shared_loads[update] == spared
     assert found.all_shared[update] == (spared > 0)
 
 
-def test_what_is_stored_far_apart_is_not_shared() -> None:
+def test_far_stores_are_not_shared() -> None:
     f = Func("f")
     f[y, x] = IMAGE[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, 8))]), {"image": (H, 8)})

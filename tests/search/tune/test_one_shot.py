@@ -1,4 +1,4 @@
-"""The first two modes, from the Python interface."""
+"""One-shot and top-k mode, from the Python interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find(**options: object) -> ScheduledPipeline:
     return autosched.schedule(APP.build(), SHAPES, **{"target": "h200", "samples": 3, **options})  # type: ignore[arg-type]
 
 
-def test_one_shot_says_how_it_was_found_and_is_found_again() -> None:
+def test_one_shot_has_provenance_and_is_cached() -> None:
     first = find()
     assert first.provenance is not None
     assert first.provenance.model.startswith("learned model")
@@ -84,7 +84,7 @@ def test_top_k_on_this_processor_gives_the_right_answer() -> None:
     assert len(again.measured.candidates) == len(found.trials.trials)
 
 
-def test_a_strategy_is_neither_kept_nor_looked_up() -> None:
+def test_strategies_bypass_the_cache() -> None:
     beam = Beam(SearchSettings(beam_size=2, passes=1, refine=0))
     for strategy in ("roots", beam):
         first, again = find(strategy=strategy), find(strategy=strategy)
@@ -124,7 +124,7 @@ def test_tuned_schedules_come_first(tmp_path: Path) -> None:
         ({"top_k": 2, "measure": "elsewhere"}, "cannot measure on 'elsewhere'"),
     ],
 )
-def test_mistakes(options: dict[str, object], message: str) -> None:
+def test_invalid_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         find(**options)
 
@@ -134,7 +134,7 @@ def test_arrays_in_place_of_shapes() -> None:
         autosched.schedule(APP.build(), np.zeros((4, 4), np.float32), "cpu")  # type: ignore[arg-type]
 
 
-def test_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         pytest.raises(InputError, match="schedules for V100 cannot be measured"),
         warnings.catch_warnings(action="ignore"),  # the compiler may not have so old a device

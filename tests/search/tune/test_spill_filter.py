@@ -1,4 +1,4 @@
-"""Schedules that spill are left out, where any does not."""
+"""Filter of schedules that spill."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TABLE = SpillTable(BOUND, TARGET)
 
 
 def ranked(count: int) -> list[RankedSchedule]:
-    """Return entries told apart by their hash alone."""
+    """Return entries that differ in their hash only."""
     return [RankedSchedule(Schedule(f"{k}", ()), float(k)) for k in range(count)]
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *spilled: int) -> list[int]:
-    """Let the k-th schedule spill so many bytes, -1 for one that is refused; return the list of those compiled."""
+    """Set the bytes that the k-th schedule spills, -1 for a refused one; return the list of compiled schedules."""
     compiled: list[int] = []
 
     def of(_: object, schedule: Schedule) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def test_several(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(found.refused) == {2}
 
 
-def test_where_all_spill_those_near_the_least_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_near_the_least_spills_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 100, 16, 24, 25)
     found = without_spills(ranked(4), TABLE, 3)
     assert kept(found) == [1, 2]
@@ -69,7 +69,7 @@ def test_all_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         without_spills(ranked(2), TABLE)
 
 
-def test_without_a_compiler_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_filter_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, -1, -1)
     monkeypatch.setattr(spill_filter, "compiler_problem", lambda _: "there is none")
     found = without_spills(ranked(2), TABLE)
@@ -77,11 +77,11 @@ def test_without_a_compiler_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch)
     assert found.unchecked == "registers are not checked, so the schedule may spill some: there is none"
 
 
-def test_processors_have_no_registers_to_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_filter_for_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = pretend(monkeypatch, 1)
     assert kept(without_spills(ranked(3), SpillTable(BOUND, get_target("cpu")), 2)) == [0, 1]
     assert not compiled
 
 
-def test_ptxas_is_asked() -> None:
+def test_spills_of_the_real_compiler() -> None:
     assert sum(TABLE.of(schedule_roots(BOUND, TARGET))) == 0

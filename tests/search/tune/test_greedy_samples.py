@@ -1,4 +1,4 @@
-"""Samples: distinct, legal, ranked, the same for the same seed."""
+"""Samples: distinct, legal, ranked, reproducible."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_progress() -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_no_more_are_drawn_where_they_promise_nothing() -> None:
+def test_sampling_stops_beyond_the_stop_ratio() -> None:
     sampler = GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     seen: list[tuple[int, int]] = []
     few = draw_samples([sampler], samples=45, stop_ratio=0.0, progress=lambda done, total: seen.append((done, total)))

@@ -1,4 +1,4 @@
-"""Times that are known, for choosing without a device."""
+"""Known times, for choosing without a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def timed(name: str, seconds: float, spread: float = 0.0) -> TimedSchedule:
 
 @dataclass
 class Stopwatch:
-    """Stands for a comparer; the true times are given by name."""
+    """A fake comparison with the true times by name."""
 
     true: dict[str, float]
     is_needed: bool = True

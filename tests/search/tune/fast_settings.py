@@ -1,6 +1,6 @@
 """A program that tunes, to be killed.
 
-python -m tests.search.modes.quick DIRECTORY ITERATIONS quick|simulated|cpu
+python -m tests.search.tune.fast_settings DIRECTORY ITERATIONS quick|simulated|cpu
 
 On the processor, whose times differ from run to run, a line is written beside the database for each measurement.
 """
@@ -20,7 +20,7 @@ from autosched.search.tune.autotune.loop import Tuner
 from autosched.search.tune.autotune.report import Tuned, TuneReport
 from autosched.search.tune.autotune.settings import TuneSettings
 from autosched.target import Target, get_target
-from tests.search.modes.quick_backend import NotedCpu, QuickBackend
+from tests.search.tune.fake_backend import NotedCpu, QuickBackend
 
 PROBLEM = Problem.app("harris", small=True)
 TARGET = get_target("h200")
@@ -29,7 +29,7 @@ MEASURE = MeasureSettings(compile_processes=1)
 
 
 def backend_of(kind: str, directory: Path) -> tuple[Backend, Target]:
-    """Return what measures, and what for."""
+    """Return the backend and the target."""
     if kind == "cpu":
         rule = StopRule(least_samples=3, least_seconds=0.0, most_seconds=0.02)
         return NotedCpu(1, rule, notes=str(directory / "notes")), get_target("cpu")
@@ -39,7 +39,7 @@ def backend_of(kind: str, directory: Path) -> tuple[Backend, Target]:
 def tuned(
     directory: Path, iterations: int = 3, kind: str = "quick", *, report: object = None, **options: object
 ) -> Tuned:
-    """Tune, going on with what is in the directory."""
+    """Tune, resuming the run of the directory."""
     backend, target = backend_of(kind, directory)
     settings = TuneSettings(iterations, SETTINGS.samples, SETTINGS.searches, search=SETTINGS.search)
     tuner = Tuner(

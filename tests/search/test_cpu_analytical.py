@@ -1,4 +1,4 @@
-"""The CPU's timing model: what it counts, on kernels small enough to count by hand."""
+"""Counts of the CPU timing model, for kernels small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from autosched.analysis.bind import bind
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.featurize.tables.pipeline_tables import BatchEvaluation
-from autosched.host import Host
 from autosched.lang.dtypes import DType, float16, float32, int32, uint8, uint16
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
@@ -33,11 +31,9 @@ from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.prefer_baseline import prefer_baseline, simplest_within
 from autosched.search.strategies.protocol import Beam
 from autosched.search.strategies.sioutas.strategy import Sioutas
-from autosched.target import cpu_target, get_target
+from autosched.target import get_target
+from tests.search.cpu_cases import CPU, IMAGE, H, W, counts_of, evaluated, x, y
 
-CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
-H, W = 64, 1024
-y, x = Var("y"), Var("x")
 CHAIN = Func("chain")
 Floats = NDArray[np.float64]
 
@@ -51,7 +47,6 @@ def pointwise(value: Expr) -> tuple[Featurizer, KernelSketch]:
     return Featurizer(bound, CPU), KernelSketch((StageId("f"),))
 
 
-IMAGE = Input("image", float32, 2)
 CHAIN[y, x] = IMAGE[y, x] * 2
 SHORT = Input("short", uint16, 2)
 
@@ -61,16 +56,7 @@ def work_of(value: Expr) -> LaneCosts:
     return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
 
 
-def evaluated(featurizer: Featurizer, structure: KernelSketch, *params: int) -> BatchEvaluation:
-    return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
-
-
-def counts_of(featurizer: Featurizer, structure: KernelSketch, *params: int) -> dict[str, float]:
-    counts = CpuModel(CPU).counts(evaluated(featurizer, structure, *params))
-    return dict(zip(CPU_COMPONENTS, counts[0].tolist(), strict=True))
-
-
-def test_the_factory_tells_cpus_from_gpus() -> None:
+def test_factory_by_kind_of_target() -> None:
     assert isinstance(analytical_model(CPU), CpuModel)
     assert isinstance(analytical_model(get_target("h200")), AnalyticalModel)
 
@@ -92,12 +78,12 @@ def test_the_factory_tells_cpus_from_gpus() -> None:
         (IMAGE[clamp(cast(int32, IMAGE[y, 0]), 0, W - 1), x], 2, 0, 0, 1),  # a row chosen by data
     ],
 )
-def test_accesses_by_how_lanes_go_about_them(value: Expr, wide: float, near: int, far: int, fixed: int) -> None:
+def test_access_classes(value: Expr, wide: float, near: int, far: int, fixed: int) -> None:
     work = work_of(value)
     assert (work.accesses.wide, work.accesses.near, work.accesses.far, work.accesses.fixed) == (wide, near, far, fixed)
 
 
-def test_elementary_functions_are_those_of_vectors_where_there_are_any() -> None:
+def test_vector_math_moves_calls_into_vectors() -> None:
     a = IMAGE[y, x]
     assert work_of(exp(a)).values.calls == 1
     assert work_of(tanh(a)).values.calls > 1  # a dearer one
@@ -111,13 +97,13 @@ def test_elementary_functions_are_those_of_vectors_where_there_are_any() -> None
     assert vectors["vector_arithmetic"] > 10 * vectors["vector_accesses"] > 0
 
 
-def test_there_are_no_remainders_of_vectors() -> None:
+def test_remainders_prevent_vectors() -> None:
     a = IMAGE[y, x]
     assert work_of(a % 3.0).values.serial == work_of(IMAGE[y, x] // a).values.serial == 1
     assert work_of(select((a > 0) & (a < 1), a, -a)).values.serial == 0  # conditions are values like others
 
 
-def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
+def test_narrow_elements_cannot_be_gathered() -> None:
     assert work_of(IMAGE[y, x // 5]).values.serial == 0
     assert work_of(cast(float32, SHORT[y, x // 5])).values.serial == 1
     assert work_of(cast(float32, SHORT[y, x // 2])).values.serial == 0
@@ -134,9 +120,7 @@ def test_elements_of_less_than_four_bytes_cannot_be_gathered() -> None:
         (IMAGE, 1, 16, 0, 0), (IMAGE, 1, 8, 0, 1),
     ],
 )  # fmt: skip
-def test_lanes_store_where_data_say_in_vectors_if_processors_can(
-    image: Input, step: int, lanes: int, serial: int, put: int
-) -> None:
+def test_scatter_needs_processor_support(image: Input, step: int, lanes: int, serial: int, put: int) -> None:
     counts, t = Func("counts"), RDom("t", t=step)
     z = Var("z")
     value = image[y, step * x + t.t]
@@ -148,8 +132,8 @@ def test_lanes_store_where_data_say_in_vectors_if_processors_can(
     assert (found.values.serial, found.scattered_stores) == (serial, put)
 
 
-def test_stores_lane_by_lane_after_the_rest() -> None:
-    """What says where to store is worked out in vectors in any case; the stores take longer on some processors."""
+def test_scalar_stores_follow_vectorised_values() -> None:
+    """Indices of scatters are computed in vectors; the stores take longer on some processors."""
     counts, z = Func("counts"), Var("z")
     counts[z, y, x] = 0.0
     counts[clamp(cast(int32, IMAGE[y, x]), 0, 3), y, x] += 1.0
@@ -161,13 +145,13 @@ def test_stores_lane_by_lane_after_the_rest() -> None:
     assert short["scalar"] - wide["scalar"] == SCATTERED_STORE * H * W
 
 
-def test_elements_of_less_than_four_bytes_are_loaded_one_by_one_where_they_lie_evenly_apart() -> None:
+def test_narrow_elements_at_quotients_prevent_vectors() -> None:
     quotients, even = work_of(cast(float32, SHORT[x // 2, y])), work_of(cast(float32, SHORT[x, y]))
     assert (quotients.values.serial, quotients.accesses.far) == (1, 1)
     assert (even.values.serial, even.accesses.far) == (0, 1)
 
 
-def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
+def test_stride_of_a_short_dimension_is_near() -> None:
     pixels, f = Input("pixels", uint8, 3), Func("f")
     f[y, x] = cast(float32, pixels[y, x, 1])
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
@@ -177,7 +161,7 @@ def test_lanes_apart_by_a_short_dimension_are_near_in_memory() -> None:
 
 
 @pytest.mark.parametrize(("storage", "unit", "far"), [((), 2, 0), (("x", "y"), 1, 1)])
-def test_lanes_across_the_rows_of_a_buffer_are_far_apart(storage: tuple[str, ...], unit: int, far: int) -> None:
+def test_lanes_along_columns_of_a_buffer_are_far(storage: tuple[str, ...], unit: int, far: int) -> None:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + 1
@@ -187,7 +171,7 @@ def test_lanes_across_the_rows_of_a_buffer_are_far_apart(storage: tuple[str, ...
     assert (work.accesses.unit, work.accesses.far) == (unit, far)
 
 
-def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> None:
+def test_private_sums_are_contiguous() -> None:
     k, c, f = RDom("k", k=(0, 3)), Var("c"), Func("f")
     pixels = Input("pixels", float32, 3)
     f[y, x, c] = 0.0
@@ -199,14 +183,14 @@ def test_sums_lie_side_by_side_inside_threads_however_they_do_in_memory() -> Non
     assert (update.accesses.near, update.accesses.unit, update.accesses.result_wide) == (1, 2, 2)
 
 
-def test_what_is_the_same_in_all_lanes_is_worked_out_once() -> None:
+def test_uniform_values_are_computed_once() -> None:
     same, differs = work_of(IMAGE[y, x] * exp(IMAGE[y, 0])), work_of(IMAGE[y, x] * exp(IMAGE[y, x]))
     assert (same.values.calls, differs.values.calls) == (0, 1)
     assert same.values.once > 0 == differs.values.once
     assert same.values.arithmetic == 1 and differs.values.arithmetic > 10  # the product alone, and functions of vectors
 
 
-def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
+def test_indices_of_inlined_funcs_vary_with_their_callers() -> None:
     inner, f = Func("inner"), Func("f")
     r = Var("r")
     inner[r] = exp(IMAGE[r, 0])
@@ -225,10 +209,10 @@ def test_indices_of_inlined_funcs_move_with_their_callers() -> None:
         ([(y, x, 0), (y + 1, x, 0), (y, x, 1), (y + 1, x, 1)], 2 + 4 + 3, 2),
     ],
 )
-def test_what_calls_of_an_inlined_func_share_is_worked_out_once(
+def test_subexpressions_shared_by_calls_are_computed_once(
     points: list[tuple[Expr, Expr, int]], arithmetic: float, divisions: float
 ) -> None:
-    """The Func takes a division and a sum, which do not depend on ``c``, and a product, which does."""
+    """The Func has a division and a sum that do not depend on ``c``, and a product that does."""
     inner, f = Func("inner"), Func("f")
     c = Var("c")
     inner[y, x, c] = (IMAGE[y, x] / IMAGE[y, x + 1] + 1.0) * IMAGE[c, x]
@@ -248,7 +232,7 @@ def test_half_precision_is_rounded_after_every_operation() -> None:
     assert rounded.values.arithmetic > 20 * plain.values.arithmetic
 
 
-def test_lanes_with_several_points_in_a_row_access_memory_with_a_stride() -> None:
+def test_several_points_per_lane_give_strided_accesses() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     together, apart, far = (counts_of(*kernel, 4, 64, 1, n) for n in (1, 2, 8))
     assert together["strided_accesses"] == 0 < together["vector_accesses"]
@@ -274,7 +258,7 @@ def test_rows_that_end_within_a_block_have_fewer_lanes_there() -> None:
     assert scalar(640) == scalar(600) == 0 < scalar(606)  # 600 leaves 24 lanes over: vectors of 16 and of eight
 
 
-def test_vectors_are_shorter_where_that_leaves_less_over() -> None:
+def test_shorter_vectors_cover_the_rest_of_a_row() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     half, odd = counts_of(*kernel, 4, 8, 1, 1), counts_of(*kernel, 4, 6, 1, 1)
     assert half["scalar"] == 0 and half["vector_accesses"] == 2 * H * W / 8
@@ -289,9 +273,7 @@ def test_the_last_vector_of_a_strided_load_would_read_too_far() -> None:
 
 
 @pytest.mark.parametrize(("channels", "has_gaps"), [((0, 1, 2), False), ((0, 1), True), ((2, 0, 1), False)])
-def test_strided_loads_that_leave_nothing_out_in_between_read_no_further(
-    channels: tuple[int, ...], has_gaps: bool
-) -> None:
+def test_strided_loads_without_gaps_do_not_read_too_far(channels: tuple[int, ...], has_gaps: bool) -> None:
     pixels, f = Input("pixels", float32, 3), Func("f")
     f[y, x] = sum((pixels[y, x, c] for c in channels), start=cast(float32, 0))
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"pixels": (H, W, 3)})
@@ -307,7 +289,7 @@ def test_narrow_elements_make_longer_vectors() -> None:
     assert half["vector_accesses"] == 2 * long["vector_accesses"]
 
 
-def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
+def test_boundary_blocks_compute_remainders() -> None:
     def kernel(kind: str, image: Input) -> tuple[Featurizer, KernelSketch]:
         around, f = getattr(image, kind)(), Func("f")
         f[y, x] = around[y, x - 1] + around[y, x + 1]
@@ -333,7 +315,7 @@ def test_remainders_of_boundary_conditions_are_taken_in_border_blocks() -> None:
         ("wrapped", 2, True),
     ],
 )
-def test_remainders_are_taken_where_indices_reach_beyond_an_array(kind: str, dx: int, remainders: bool) -> None:
+def test_remainders_need_indices_beyond_an_array(kind: str, dx: int, remainders: bool) -> None:
     around, f = getattr(IMAGE, kind)(), Func("f")
     f[y, x] = around[y - 1, x + dx]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
@@ -343,7 +325,7 @@ def test_remainders_are_taken_where_indices_reach_beyond_an_array(kind: str, dx:
     assert (found["ends"] > 0) == (kind == "mirrored" and dx == 2)
 
 
-def test_blocks_are_at_the_border_at_the_ends_where_a_boundary_condition_acts() -> None:
+def test_boundary_blocks_are_at_ends_with_a_boundary_condition() -> None:
     def remainders(kind: str, dx: int, height: int) -> float:
         around, f = getattr(IMAGE, kind)(), Func("f")
         f[y, x] = around[y + height, x + dx]
@@ -355,7 +337,7 @@ def test_blocks_are_at_the_border_at_the_ends_where_a_boundary_condition_acts() 
     assert remainders("wrapped", 2, 4) == 1 / 16  # no block is away from the ends of columns: only rows tell them apart
 
 
-def test_points_of_a_thread_share_what_lanes_evenly_far_apart_load() -> None:
+def test_points_of_a_thread_share_far_loads() -> None:
     alone = counts_of(*pointwise(IMAGE[x, y]), 4, 256, 1, 1)
     assert alone["gathered_accesses"] == alone["vector_accesses"] == 0
     assert alone["scattered_accesses"] == H * W
@@ -372,20 +354,20 @@ def test_points_of_a_thread_share_what_lanes_evenly_far_apart_load() -> None:
     assert one["gathered_accesses"] == 4 * four["gathered_accesses"] == H * W * 64
 
 
-def test_lanes_do_not_care_what_is_the_same_for_all_of_them() -> None:
+def test_uniform_elements_do_not_narrow_vectors() -> None:
     byte = Input("byte", uint8, 2)
     assert work_of(IMAGE[y, x] * cast(float32, byte[y, 0])).accesses.narrowest == 4
     assert work_of(IMAGE[y, x] * cast(float32, byte[y, x])).accesses.narrowest == 1
 
 
-def test_of_two_values_that_one_condition_chooses_for_all_lanes_one_is_worked_out() -> None:
+def test_uniform_condition_computes_one_branch() -> None:
     a, b = IMAGE[y, x], IMAGE[y, x + 1]
     by_row, by_lane = (work_of(select(c < 4, a * a * 3.0, b * b * 5.0)) for c in (y, x))
     assert by_row.values.arithmetic == 1 + 2  # the choice, and the mean of both
     assert by_lane.values.arithmetic > 1 + 4
 
 
-def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> None:
+def test_fused_producer_read_at_remainders_varies() -> None:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, (x * 3) % 16]
@@ -398,7 +380,7 @@ def test_what_lanes_at_remainders_ask_a_member_for_is_not_the_same_for_all() -> 
     assert work.values.serial > 0
 
 
-def test_running_sums_wait_for_memory_from_term_to_term() -> None:
+def test_scans_wait_for_memory() -> None:
     k = RDom("k", k=(1, H - 1))
     f, total = Func("f"), Func("total")
     f[y, x] = IMAGE[y, x]
@@ -415,20 +397,20 @@ def test_running_sums_wait_for_memory_from_term_to_term() -> None:
     assert LaneWorks(model, {}).of(StageId("total", 1), "x").chains.scans == 0
 
 
-def test_pages_that_are_walked_side_by_side_lose_the_prefetcher() -> None:
+def test_many_open_pages_defeat_the_prefetcher() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     one, many = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 64, 16, 1, 1)  # a row of the result is a page
     assert many["streams"] > 10 * one["streams"]
     assert many["streams"] <= 2 * 2 * H * W / 16  # each cache line at most twice: it begins a row, and a stream is lost
 
 
-def test_blocks_that_hold_parts_of_rows_begin_lines_that_are_not_foreseen() -> None:
+def test_partial_rows_defeat_the_prefetcher() -> None:
     kernel = pointwise(IMAGE[y, x] * 2)
     whole, half, short = (counts_of(*kernel, H, n, 1, 1)["streams"] for n in (W, W // 2, 64))
     assert short > half > whole
 
 
-def test_a_members_buffer_is_written_and_read_and_its_step_overlaps_no_other() -> None:
+def test_buffer_of_a_fused_producer_costs_traffic_and_a_step() -> None:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = exp(g[y, x]) + g[y + 1, x]
@@ -443,7 +425,7 @@ def test_a_members_buffer_is_written_and_read_and_its_step_overlaps_no_other() -
     assert alone["buffer_bytes"] == 0 and alone["steps"] == pytest.approx(0, abs=1e-12)
 
 
-def test_rows_that_blocks_share_are_read_from_the_caches_of_a_core() -> None:
+def test_rows_shared_by_blocks_come_from_core_caches() -> None:
     tall = pointwise(IMAGE[y, x] + IMAGE[y + 1, x] + IMAGE[y + 2, x])
     counts = counts_of(*tall, 1, W, 1, 1)
     assert counts["core_bytes"] > 1.9 * 4 * H * W
@@ -451,7 +433,7 @@ def test_rows_that_blocks_share_are_read_from_the_caches_of_a_core() -> None:
 
 
 @pytest.mark.parametrize("rows", [64, 8192])
-def test_what_does_not_fit_the_cache_comes_from_memory(rows: int) -> None:
+def test_arrays_beyond_the_cache_come_from_memory(rows: int) -> None:
     f = Func("f")
     f[y, x] = IMAGE[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, rows), x=(0, W))]), {"image": (rows, W)})
@@ -462,7 +444,7 @@ def test_what_does_not_fit_the_cache_comes_from_memory(rows: int) -> None:
     assert found["memory_bytes"] == found["memory_writes"] == pytest.approx(beyond)
 
 
-def test_few_running_sums_wait_and_many_go_to_memory() -> None:
+def test_few_sums_stall_and_many_sums_spill() -> None:
     k = RDom("k", k=(0, 128))
     left, right = Input("left", float32, 2), Input("right", float32, 2)
     f = Func("f")
@@ -491,7 +473,7 @@ def test_short_sums_overlap_with_the_next_ones() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "waits"), [(float32, True), (int32, False)])
-def test_a_running_sum_of_a_lane_by_itself_waits_for_its_last_addition(dtype: DType, waits: bool) -> None:
+def test_scalar_float_sums_stall(dtype: DType, waits: bool) -> None:
     k, image, f = RDom("k", k=(0, 1024)), Input("image", dtype, 2), Func("f")
     f[y] = cast(dtype, 0)
     f[y] += image[y, k.k]
@@ -501,7 +483,7 @@ def test_a_running_sum_of_a_lane_by_itself_waits_for_its_last_addition(dtype: DT
     assert (one > two > eight == 0) if waits else (one == two == eight == 0)
 
 
-def test_long_rows_of_sums_that_depend_on_each_other_are_not_unrolled() -> None:
+def test_dependent_sums_of_long_rows_are_not_unrolled() -> None:
     k = RDom("k", k=(1, H))
     f = Func("f")
     f[y, x] = IMAGE[y, x]
@@ -522,7 +504,7 @@ def test_an_update_of_one_row_moves_one_row() -> None:
     assert found["cache_bytes"] == 8 * W
 
 
-def test_what_several_nests_read_comes_from_memory_once() -> None:
+def test_array_read_by_several_nests_comes_from_memory_once() -> None:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + g[y, x + 1] + IMAGE[y, x]
@@ -550,7 +532,7 @@ def test_what_several_nests_read_comes_from_memory_once() -> None:
         (1040, 256, 0),
     ],
 )
-def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int, lanes: int, missed: float) -> None:
+def test_power_of_two_strides_miss_the_first_level_cache(extent: int, lanes: int, missed: float) -> None:
     k = RDom("k", k=(0, extent))
     f = Func("f")
     f[y] = 0.0
@@ -560,7 +542,7 @@ def test_lanes_that_a_power_of_two_sets_apart_miss_the_nearest_cache(extent: int
     assert found["missed_accesses"] == pytest.approx(missed * 2048 * extent)
 
 
-def test_lanes_that_the_second_level_cannot_keep_fetch_their_lines_again() -> None:
+def test_lines_beyond_the_second_level_are_fetched_again() -> None:
     k = RDom("k", k=(0, 1024))
     f = Func("f")
     f[y] = 0.0
@@ -574,7 +556,7 @@ def test_lanes_that_the_second_level_cannot_keep_fetch_their_lines_again() -> No
     assert many - few == pytest.approx(64 * 8192 * 1024, rel=0.01)
 
 
-def test_lanes_that_data_send_to_a_few_rows_find_their_lines_again() -> None:
+def test_gathers_from_few_rows_hit() -> None:
     table, f = Input("table", float32, 3), Func("f")
     plane = clamp(cast(int32, IMAGE[y, x]), 0, 7)
     f[y, x] = sum((table[plane, y, x // 8 + 1024 * k] for k in range(1, 16)), table[plane, y, x // 8])
@@ -583,7 +565,7 @@ def test_lanes_that_data_send_to_a_few_rows_find_their_lines_again() -> None:
     assert counts["cache_bytes"] < 2 * 4 * (16 * 8 * H * W // 8 + 2 * H * W)
 
 
-def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction() -> None:
+def test_reduction_occupies_lines_of_all_points() -> None:
     k, f = RDom("k", k=(0, 1024)), Func("f")
     f[y] = 0.0
     f[y] += IMAGE[y, k.k]
@@ -593,7 +575,7 @@ def test_all_points_of_a_thread_take_lines_of_the_nearest_cache_in_a_reduction()
     assert one == 0 < two
 
 
-def test_each_known_processor_has_rates_of_its_own() -> None:
+def test_coefficients_by_processor() -> None:
     found = evaluated(*pointwise(IMAGE[y, x]), 8, 256, 8, 1)
     for processor, rates in RATES.items():
         model = CpuModel(replace(CPU, processor=processor))
@@ -643,7 +625,7 @@ def costed(evaluator: KernelEvaluator, schedule: Schedule) -> float:
     return sum(evaluator.known(*k).cost for k in kernels)
 
 
-def test_simpler_schedules_go_before_what_is_predicted_to_be_hardly_faster() -> None:
+def test_simpler_schedule_wins_within_tolerance() -> None:
     bound = bind(Pipeline([CHAIN.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
     evaluator = KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings())
     roots, sioutas = schedule_roots(bound, CPU), Sioutas().search(bound, CPU).best

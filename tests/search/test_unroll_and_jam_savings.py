@@ -1,4 +1,4 @@
-"""What rows share that the C backend takes together: as many as it takes, and what is loaded and computed once."""
+"""Savings by unroll-and-jam: jam factors, and loads and values that rows share."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.target import get_target
-from tests.search.test_analytical_cpu import IMAGE, H, W, counts_of, x, y
-from tests.search.test_lane_rows import rows_of
+from tests.search.cpu_cases import IMAGE, H, W, counts_of, rows_of, x, y
 
 CPU = replace(get_target("cpu"), multiprocessors=1)
 FOUR, ONE = (1, 64, 4, 1), (1, 64, 1, 1)
@@ -73,11 +72,11 @@ def bind_names(func: Func) -> list[str]:
         ((1, 1, 4, 1), 1),  # no lanes
     ],
 )
-def test_as_many_rows_as_divide_their_number(params: tuple[int, ...], together: int) -> None:
+def test_jam_factor_divides_the_rows(params: tuple[int, ...], together: int) -> None:
     assert nests_of(stencil(), *params).jammed[0] == together
 
 
-def test_what_four_rows_of_a_window_load() -> None:
+def test_loads_of_four_jammed_rows() -> None:
     """A row of 5 x 5 points loads 25 vectors, four rows 8 x 5."""
     found = nests_of(stencil(), *FOUR)
     assert spared(found, "unit") == spared(found, "wide") == 25 - 40 / 4
@@ -93,12 +92,12 @@ def test_what_four_rows_of_a_window_load() -> None:
         stencil(11, 2),  # more places than are fetched ahead
     ],
 )
-def test_rows_that_are_left_alone(func: Func) -> None:
+def test_rows_without_jam(func: Func) -> None:
     assert nests_of(func, *FOUR).jammed[0] == 1
 
 
-def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
-    """Three rows of a Func with two operations a point: four rows together evaluate six of it, not twelve."""
+def test_jammed_rows_share_inlined_funcs() -> None:
+    """Three rows of a Func with two operations per point: four jammed rows evaluate six rows, not twelve."""
     g, f, padded = Func("g"), Func("f"), IMAGE.clamped()
     g[y, x] = padded[y, x] * 2 + padded[y, x + 1] + padded[y, x + 2]
     f[y, x] = g[y, x] + g[y + 1, x] + g[y + 2, x]
@@ -108,7 +107,7 @@ def test_inlined_funcs_are_computed_once_for_all_rows() -> None:
     assert spared(found, "arithmetic") == 3 * (3 - 6 / 4)
 
 
-def test_counts_are_those_of_groups_of_rows() -> None:
+def test_counts_of_jammed_rows() -> None:
     bound = bind(Pipeline([stencil().over(y=(0, H), x=(0, W))]), {"image": (H, W)})
     structure = KernelSketch((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
     alone, four = (counts_of(Featurizer(bound, CPU), structure, *params) for params in (ONE, FOUR))
@@ -126,7 +125,7 @@ def wide() -> BoundPipeline:
 
 
 def chosen_rows() -> BoundPipeline:
-    """Return a stencil of rows that data choose."""
+    """Return a stencil of data-dependent rows."""
     f = Func("f")
     image, at = Input("image", float32, 2), Input("at", int32, 1)
     f[y, x] = box(lambda i, j: image[i + clamp(at[0], 0, 9), j], 5, 3)
@@ -143,9 +142,7 @@ def chosen_rows() -> BoundPipeline:
         (Problem.app("stencil_chain", small=True).bind(), 12, 0.95),  # of some 16 kernels each
     ],
 )
-def test_the_rows_taken_together_are_those_of_the_emitted_code(
-    bound: BoundPipeline, schedules: int, least: float
-) -> None:
+def test_jam_factors_match_emitted_code(bound: BoundPipeline, schedules: int, least: float) -> None:
     featurizer, seen, agree = Featurizer(bound, CPU), set(), []
     legal = CandidateMix(beam=0, refined=0, greedy=0, states=0, legal=schedules, mutations=0, steps=0)
     for _, schedule in CandidateGenerator(bound, CPU, 1).draw(legal):
@@ -157,14 +154,14 @@ def test_the_rows_taken_together_are_those_of_the_emitted_code(
 
 
 def emitted_rows(bound: BoundPipeline, schedule: Schedule) -> list[set[int]]:
-    """Return how many rows each kernel's C code takes together."""
+    """Return the jam factor of each kernel's C code."""
     program = lower(bound, schedule)
     texts = [print_c(replace(program, kernels=(k,))).text for k in program.kernels]
     return [{int(n) for n in re.findall(r"// .*, (\d) together", text)} for text in texts]
 
 
 def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
-    """Return what the timing model takes them for."""
+    """Return the jam factors of the timing model."""
     found = []
     for kernel in schedule.kernels:
         structure, tiles = describe_kernel(featurizer.bound, kernel)

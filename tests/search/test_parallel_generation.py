@@ -1,4 +1,4 @@
-"""Schedules drawn in processes: the same as here, in order, and no harm done by a process that dies."""
+"""Candidates generated in processes: equal to those of one process, in order, and robust to a process that dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLUR, UNSHARP = Problem.app("blur", small=True), Problem.app("unsharp", small=Tr
 
 @dataclass(frozen=True)
 class TiresomeDrawer(CandidateWorker):
-    """Writes down what it draws, dies of one problem and never ends with another."""
+    """Logs its problems, dies at one of them and hangs at another."""
 
     notes: str = ""
     dies_of: str = ""
@@ -38,7 +38,7 @@ class TiresomeDrawer(CandidateWorker):
         return GeneratedCandidates((("roots", problem.title),))
 
 
-def test_processes_draw_what_this_one_does_in_order() -> None:
+def test_processes_generate_equal_candidates_in_order() -> None:
     drawer = CandidateWorker(H200, MIX, seed=3)
     found = dict(generate_in_processes(drawer, [BLUR, UNSHARP], processes=2, ahead=2))
     assert list(found) == [BLUR, UNSHARP]
@@ -61,13 +61,13 @@ def test_a_process_that_dies_or_hangs_costs_one_problem(tmp_path: Path) -> None:
     assert "no answer in 0.4 s" in found[2][1].note
 
 
-def test_an_error_is_said_with_what_was_drawn_before() -> None:
+def test_error_keeps_earlier_candidates() -> None:
     drawn = CandidateWorker(H200, MIX).draw(Problem("app", '{"name":"blurr","params":{},"sizes":{}}'))
     assert drawn.schedules == ()
     assert "blurr" in drawn.note
 
 
-def test_nothing_is_drawn_before_it_is_asked_for_where_that_would_disturb(tmp_path: Path) -> None:
+def test_no_generation_in_advance(tmp_path: Path) -> None:
     drawer = TiresomeDrawer(H200, MIX, notes=str(tmp_path))
     with closing(generate_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0)) as drawing:
         next(drawing)
@@ -77,7 +77,7 @@ def test_nothing_is_drawn_before_it_is_asked_for_where_that_would_disturb(tmp_pa
     assert (tmp_path / "notes").read_text().splitlines() == [BLUR.title, UNSHARP.title]
 
 
-def test_drawing_ends_when_the_time_is_over(tmp_path: Path) -> None:
+def test_generation_ends_at_the_deadline(tmp_path: Path) -> None:
     drawer = TiresomeDrawer(H200, MIX, notes=str(tmp_path), hangs_at=BLUR.title)
     deadline = time.monotonic() + 0.2
     assert list(generate_in_processes(drawer, [BLUR, UNSHARP], processes=1, ahead=0, deadline=deadline)) == []

@@ -112,14 +112,14 @@ def test_mutations_change_one_kernel_in_every_way() -> None:
     assert min(changes[way] for way in ("more copies", "fewer copies", "tiles", "alignment")) > 0, changes
 
 
-def test_a_seed_draws_the_same_again() -> None:
+def test_equal_seeds_give_equal_candidates() -> None:
     bound = pipelines()[1]
     first, again, other = (list(CandidateGenerator(bound, H200, seed).draw(MIX)) for seed in (5, 5, 6))
     assert first == again
     assert first != other
 
 
-def test_a_mix_may_leave_kinds_out() -> None:
+def test_mix_without_some_kinds() -> None:
     bound = pipelines()[1]
     mix = CandidateMix(beam=0, greedy=0, states=0, legal=3, mutations=0, steps=0)
     assert [kind for kind, _ in CandidateGenerator(bound, H200, 0).draw(mix)] == ["roots", "legal", "legal", "legal"]
@@ -128,7 +128,7 @@ def test_a_mix_may_leave_kinds_out() -> None:
         CandidateMix(beam=-1)
 
 
-def test_gpu_candidates_compute_reductions_in_steps() -> None:
+def test_gpu_candidates_with_mainloops() -> None:
     app = get_app("sgemm")
     bound = bind(app.build(), app.shapes(app.small_sizes), {})
     mix = CandidateMix(beam=0, greedy=0, states=2, legal=0, mutations=3, steps=4)
@@ -140,7 +140,7 @@ def test_gpu_candidates_compute_reductions_in_steps() -> None:
     assert "steps" not in {kind for kind, _ in CandidateGenerator(bound, CPU, 0).draw(mix)}
 
 
-def test_pipelines_without_reductions_have_windows_that_slide() -> None:
+def test_sliding_windows_of_pipelines_without_reductions() -> None:
     y, x, image, out = Var("y"), Var("x"), Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x] * 2.0
     mix = CandidateMix(beam=0, greedy=0, states=1, legal=0, mutations=0, steps=4)
@@ -151,7 +151,7 @@ def test_pipelines_without_reductions_have_windows_that_slide() -> None:
         assert all(any(k.is_sliding_window for k in s.kernels) for s in walking)
 
 
-def test_gpu_candidates_share_and_split_reductions() -> None:
+def test_gpu_candidates_with_warp_reductions_and_rfactor() -> None:
     app = get_app("hist")
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
     mix = CandidateMix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
@@ -165,6 +165,6 @@ def test_gpu_candidates_share_and_split_reductions() -> None:
 
 
 def shares_terms(schedule: Schedule) -> bool:
-    """Whether threads share the terms of some reduction."""
+    """Whether some reduction is a warp reduction."""
     loops = [p for k in schedule.kernels for t in k.tilings() for p in t.loops]
     return any(p.kind is LoopKind.THREAD and "." in p.dim for p in loops)

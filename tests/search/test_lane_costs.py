@@ -1,4 +1,4 @@
-"""The CPU's timing model: what shares a lane loop, and lanes that have one of their own beside clamped indices."""
+"""Shared lane loops, and scalar loops of lanes beside clamped indices, in the CPU timing model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.schedule.types import Level, StageId
 from autosched.search.cost.cpu.analytical import WHOLE_ROWS
 from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
-from tests.search.test_analytical_cpu import CPU, IMAGE, H, W, counts_of, x, y
+from tests.search.cpu_cases import CPU, IMAGE, H, W, counts_of, x, y
 
 
 def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, KernelSketch]:
@@ -42,14 +42,12 @@ def work_of(kernel: tuple[Featurizer, KernelSketch]) -> LaneCosts:
         (clamped(-3, step=2), 2, W // 2 - 2, W),  # 2x - 3 is in the image for x = 2 ... W/2 + 1
     ],
 )
-def test_lanes_whose_indices_are_clamped(
-    kernel: tuple[Featurizer, KernelSketch], low: int, high: int, whole: int
-) -> None:
+def test_lanes_with_clamped_indices(kernel: tuple[Featurizer, KernelSketch], low: int, high: int, whole: int) -> None:
     work = work_of(kernel)
     assert (work.ends.low, work.ends.high, work.ends.whole) == (low, high, whole)
 
 
-def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
+def test_rest_beside_clamped_lanes_is_scalar() -> None:
     kernel = clamped(-3, 3)
     whole, halves = counts_of(*kernel, 1, W, 1, 1), counts_of(*kernel, 1, W // 2, 1, 1)
     assert counts_of(*clamped(0), 1, W, 1, 1)["ends"] == 0
@@ -72,7 +70,7 @@ def test_lanes_beside_clamped_indices_run_one_by_one() -> None:
         (y > 3, 0, 0),
     ],
 )
-def test_conditions_on_the_place_set_lanes_at_ends_apart(condition: Expr, low: int, high: int) -> None:
+def test_point_conditions_separate_lanes_at_ends(condition: Expr, low: int, high: int) -> None:
     f = Func("f")
     f[y, x] = select(condition, IMAGE[y, x] + 1, 0.0)
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
@@ -80,7 +78,7 @@ def test_conditions_on_the_place_set_lanes_at_ends_apart(condition: Expr, low: i
     assert (work.ends.low, work.ends.high) == (low, high)
 
 
-def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
+def test_producer_per_evaluation_shares_the_lane_loop() -> None:
     g, h, f = Func("g"), Func("h"), Func("f")
     g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
     h[y, x] = g[y, x] % 3.0  # for which there is no vector instruction
@@ -94,7 +92,7 @@ def test_what_is_computed_for_every_evaluation_shares_its_lane_loop() -> None:
     assert divided["vector_arithmetic"] > 0
 
 
-def test_what_is_computed_before_the_loops_of_its_consumer_has_a_lane_loop_of_its_own() -> None:
+def test_producer_before_loops_has_its_own_lane_loop() -> None:
     g, h, f = Func("g"), Func("h"), Func("f")
     g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
     h[y, x] = (g[y, x] + g[y + 1, x]) % 3.0
@@ -104,7 +102,7 @@ def test_what_is_computed_before_the_loops_of_its_consumer_has_a_lane_loop_of_it
     assert counts_of(Featurizer(bound, CPU), inside, 1, 256, 1, 1)["vector_arithmetic"] > 0
 
 
-def test_lanes_of_what_only_other_members_read_move_as_these_do() -> None:
+def test_lanes_follow_consumers_through_fused_producers() -> None:
     deep, low, high, f = Func("deep"), Func("low"), Func("high"), Func("f")
     deep[y, x] = IMAGE[y, 2 * x] * 3
     low[y, x] = deep[y, x] - 1

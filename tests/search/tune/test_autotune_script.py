@@ -30,7 +30,7 @@ def test_tunes_with_settings_of_the_configuration(tmp_path: Path) -> None:
     assert (tmp_path / "t.weights.safetensors").exists()
 
 
-def test_mistakes_are_said_in_one_line(tmp_path: Path) -> None:
+def test_errors_are_one_line(tmp_path: Path) -> None:
     done = tune("target=h2000", f"database={tmp_path / 't.sqlite'}")
     assert done.returncode == 1
     assert done.stderr.strip().startswith("error: unknown target 'h2000'")

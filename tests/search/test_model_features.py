@@ -1,4 +1,4 @@
-"""What networks are told of a kernel on a CPU: of the nest that takes longest, and of all on average."""
+"""Network inputs of a kernel on a CPU: those of the longest nest, and means."""
 
 from __future__ import annotations
 
@@ -13,44 +13,43 @@ from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
 from autosched.search.cost.cpu.lane_loops import LaneLoops
 from autosched.search.cost.cpu.model_features import CPU_INPUTS, cpu_inputs
 from tests.model.test_prior import evaluated
-from tests.search.test_analytical_cpu import CPU, IMAGE, x, y
-from tests.search.test_lane_rows import rows_of
+from tests.search.cpu_cases import CPU, IMAGE, rows_of, x, y
 
 START = np.array([0])
 
 
 def two_nests() -> LaneLoops:
-    """Return the nests of a kernel with lanes of 32 in its root and of 8 in its Member."""
+    """Return the nests of a kernel with 32 lanes in its root and 8 in its fused producer."""
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2 + 1
     f[y, x] = g[y, x] + 1
     return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(ComputeLocation("g", Level.BLOCK, StageId("f")),))
 
 
-def told(rows: LaneLoops, *seconds: float) -> dict[str, float]:
+def inputs_of(rows: LaneLoops, *seconds: float) -> dict[str, float]:
     found = cpu_inputs(rows, START, np.array(seconds))
     return dict(zip(CPU_INPUTS, found[0].tolist(), strict=True))
 
 
-def test_of_the_nest_that_takes_longest() -> None:
+def test_inputs_of_the_longest_nest() -> None:
     rows = two_nests()
     assert rows.lanes.tolist() == [32, 8]
-    assert told(rows, 3e-6, 1e-6)["longest_lanes"] == 32
-    assert told(rows, 1e-6, 3e-6)["longest_lanes"] == 8
+    assert inputs_of(rows, 3e-6, 1e-6)["longest_lanes"] == 32
+    assert inputs_of(rows, 1e-6, 3e-6)["longest_lanes"] == 8
 
 
-def test_means_are_weighted_with_what_nests_take() -> None:
-    found = told(two_nests(), 3e-6, 1e-6)
+def test_means_are_weighted_by_time() -> None:
+    found = inputs_of(two_nests(), 3e-6, 1e-6)
     assert found["mean_lanes"] == pytest.approx((3 * 32 + 8) / 4, rel=1e-5)
     assert found["share_of_longest"] == pytest.approx(3 / 4, rel=1e-5)
     assert found["nests"] == 2
 
 
-def test_nests_that_take_nothing_have_a_mean() -> None:
-    assert told(two_nests(), 0.0, 0.0)["mean_lanes"] == 20
+def test_mean_without_time() -> None:
+    assert inputs_of(two_nests(), 0.0, 0.0)["mean_lanes"] == 20
 
 
-def test_networks_read_them_between_the_parts_and_the_analytical_time() -> None:
+def test_position_among_the_parts() -> None:
     found, prior = evaluated(CPU), prior_for(CPU)
     parts = prior.parts(found)
     inputs = parts[:, len(CPU_COMPONENTS) : -1]

@@ -1,4 +1,4 @@
-"""The timing model of GPUs that is not learned: what its parts stand for, and whether it is right about an H200."""
+"""The analytical timing model of GPUs: its parts, and its order of schedules measured on an H200."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def part(features: Floats, name: str) -> float:
     return float(MODEL.components(features)[0, COMPONENTS.index(name)])
 
 
-def test_a_stage_of_one_warp_keeps_the_others_waiting() -> None:
+def test_stage_of_one_warp_delays_the_block() -> None:
     evenly, alone = block_of(), block_of()
     alone[:, 1, schema.INDEX["num_active_warps_per_block"]] = 1
     # Two stages, one of which takes eight times as long as before; no unit has more to do.
@@ -53,7 +53,7 @@ def test_a_stage_of_one_warp_keeps_the_others_waiting() -> None:
     assert cost[1] > cost[0]
 
 
-def test_waiting_hides_behind_work_and_work_behind_waiting() -> None:
+def test_latency_and_work_overlap() -> None:
     parts = np.zeros((3, len(COMPONENTS)))
     parts[0, COMPONENTS.index("dram")] = 1e-3
     parts[1:, COMPONENTS.index("stages")] = 1e-3
@@ -63,7 +63,7 @@ def test_waiting_hides_behind_work_and_work_behind_waiting() -> None:
     assert cost[2] > cost[1]
 
 
-def test_what_is_not_said_to_be_read_is_not_read() -> None:
+def test_model_reads_declared_features_only() -> None:
     features = np.random.default_rng(0).uniform(1, 100, (4, 3, schema.COUNT))
     others = [schema.INDEX[name] for name in schema.NAMES if name not in READS]
     before = MODEL.components(features)

@@ -1,4 +1,4 @@
-"""The best of a tuning run after each batch."""
+"""The incumbent of a tuning run after each batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosched.measure.job import Job, Status
 from autosched.search.tune.autotune.incumbent import new_incumbent
 from autosched.search.tune.autotune.results import TuningOutcome, TuningResults
 from autosched.search.tune.autotune.state import DrawnCandidate, Incumbent, TuningState, with_batch, with_incumbent
-from tests.search.modes.stopwatch import PROBLEM, TARGET, Stopwatch
+from tests.search.tune.fake_clock import PROBLEM, TARGET, Stopwatch
 
 TRUE = {"roots": 40.0, "first": 10.0, "second": 9.0, "lucky": 9.5, "later": 8.0, "slow": 20.0}
 
@@ -34,7 +34,7 @@ def after(state: TuningState, known: TuningResults, watch: Stopwatch) -> TuningS
     return with_incumbent(state, champion)
 
 
-def test_the_champion_stays_until_another_one_is_ahead() -> None:
+def test_incumbent_stays_until_a_faster_schedule() -> None:
     watch = Stopwatch(TRUE)
     known = results(roots=40.0, first=10.0, second=9.4, lucky=8.9, slow=20.0)
     state = after(with_batch(TuningState("f"), drawn("roots", "first", "second", "slow")), known, watch)
@@ -50,7 +50,7 @@ def test_the_champion_stays_until_another_one_is_ahead() -> None:
     assert (state.incumbent.schedule, state.incumbent.seconds) == ("later", 8.0)
 
 
-def test_what_was_compared_is_not_compared_again() -> None:
+def test_compared_schedules_are_not_compared_again() -> None:
     watch = Stopwatch(TRUE)
     state = with_batch(TuningState("f"), drawn("roots", "first", "second", "later"))
     half = after(state, results(roots=40.0, first=10.0, second=9.0), watch)
@@ -63,7 +63,7 @@ def test_what_was_compared_is_not_compared_again() -> None:
     assert len(watch.asked) == 2
 
 
-def test_on_a_device_that_repeats_itself_the_fastest_is_the_champion() -> None:
+def test_deterministic_device_needs_no_comparison() -> None:
     watch = Stopwatch({}, is_needed=False)
     state = after(
         with_batch(TuningState("f"), drawn("roots", "first", "lucky")), results(first=10.0, lucky=9.99), watch
@@ -73,6 +73,6 @@ def test_on_a_device_that_repeats_itself_the_fastest_is_the_champion() -> None:
     assert after(state, results(first=10.0, lucky=9.99, slow=20.0), watch).incumbent == Incumbent("lucky", 9.99)
 
 
-def test_without_any_time_there_is_none() -> None:
+def test_no_incumbent_without_times() -> None:
     state = with_batch(TuningState("f"), drawn("roots", "first"))
     assert new_incumbent(state, results(), job, Stopwatch({})) is None  # type: ignore[arg-type]

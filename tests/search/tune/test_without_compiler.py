@@ -1,4 +1,4 @@
-"""Schedules for a GPU need no CUDA compiler: registers are then not checked, and one warning says so."""
+"""Schedules for a GPU without a CUDA compiler: spills are not checked, with one warning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find(**options: object) -> ScheduledPipeline:
 
 
 def forget_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all that is known of the compiler be found out again, now and after the test."""
+    """Clear all caches of compiler properties, now and after the test."""
     for cached in (nvrtc.nvrtc_version, nvrtc.supported_archs, nvrtc._library_size, nvrtc._compile_nothing):
         monkeypatch.setattr(nvrtc, cached.__name__, type(cached.__wrapped__)(*_parts(cached.__wrapped__)))
 
@@ -46,7 +46,7 @@ def hide(module: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def older_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release of cuda.core from before it had programs."""
+    """A release of cuda.core without programs."""
     monkeypatch.setitem(sys.modules, "cuda.core", types.ModuleType("cuda.core"))
 
 
@@ -97,7 +97,7 @@ PARTS = {
 def unusable(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """An installation with parts of the compiler, none of which can be used."""
+    """An installation with unusable parts of the compiler."""
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "cache"))
     nvrtc.load_nvrtc()
     forget_compiler(monkeypatch)

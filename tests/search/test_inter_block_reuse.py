@@ -1,4 +1,4 @@
-"""What blocks next to each other read, counted by hand."""
+"""Distinct reads of adjacent blocks, counted by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_by_blocks(found: BatchEvaluation) -> LaneLoops:
     return lane_loops(found, lambda model: CpuKernelCosts(model, {}))
 
 
-def test_a_block_a_row_of_blocks_and_a_slab_read_more_and_more() -> None:
+def test_reads_of_block_row_and_slab() -> None:
     found = read_by_blocks(evaluated(stencil(16, 32, 64), 1, 8, 32, 1, 1, 1))
     planes_and_rows = np.array([3 * 9, 3 * 9, 3 * 33, 18 * 33])
     assert found.level_bytes[0].tolist() == (4 * planes_and_rows * [32, 64, 64, 64]).tolist()
@@ -64,7 +64,7 @@ def test_dimensions_of_one_block_are_no_level() -> None:
 
 
 @pytest.mark.parametrize("level", [Level.THREAD, Level.BLOCK])
-def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) -> None:
+def test_reads_of_producers_inside_threads(level: Level) -> None:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + g[y + 2, x]
@@ -77,8 +77,8 @@ def test_what_is_computed_inside_threads_is_read_by_all_of_them(level: Level) ->
     assert found.level_groups[1].tolist() == [8 * 4, 8, 1]
 
 
-def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> None:
-    """A sum of each row, by which the points of the row are divided: it is moved by one of two block loops."""
+def test_recomputation_rereads_rows() -> None:
+    """A sum of each row divides the points of the row, so that it varies with one of two block loops."""
     k, total, f = RDom("k", k=(0, 128)), Func("total"), Func("f")
     total[y] = 0.0
     total[y] += IMAGE[y, k.k]
@@ -94,7 +94,7 @@ def test_what_neighbours_along_a_row_compute_alike_is_read_again_by_each() -> No
     ]  # fmt: skip
 
 
-def test_data_choose_no_more_than_there_is() -> None:
+def test_gathers_are_bounded_by_the_array() -> None:
     f, table = Func("f"), Input("table", float32, 2)
     f[y, x] = table[clamp(cast(int32, IMAGE[y, x]), 0, 7), x]
     bound = bind(Pipeline([f.over(y=(0, 64), x=(0, 128))]), {"image": (64, 128), "table": (8, 128)})
@@ -103,7 +103,7 @@ def test_data_choose_no_more_than_there_is() -> None:
 
 
 @pytest.mark.parametrize(("side", "times"), [(128, 1), (512, 3)])
-def test_planes_that_slabs_share_come_from_the_last_cache_if_they_are_too_large(side: int, times: int) -> None:
+def test_large_shared_planes_come_from_the_last_level(side: int, times: int) -> None:
     depth = 64
     assert (3 * 4 * side * side <= KEPT_BYTES) == (times == 1)
     found = CpuModel(CPU).counts(evaluated(stencil(depth, side, side), 1, 1, side, 1, 4, 1))
@@ -113,7 +113,7 @@ def test_planes_that_slabs_share_come_from_the_last_cache_if_they_are_too_large(
     assert counts["core_bytes"] == pytest.approx((3 * 5 / 4 - times) * array, rel=0.07)
 
 
-def test_lines_of_parts_of_rows_are_not_foreseen_where_there_are_many_of_these() -> None:
+def test_prefetcher_misses_many_partial_rows() -> None:
     wide = stencil(16, 64, 1024)
     names = CPU_COMPONENTS.index("streams")
     whole, few, many = (

@@ -1,4 +1,4 @@
-"""Kernels that spill get tiles with fewer threads or fewer points in each."""
+"""Retiling of kernels that spill."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def threads_and_points(schedule: Schedule) -> list[tuple[int, int]]:
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, threads: int, points: int) -> None:
-    """Let kernels spill that have more threads in a block or more points in a thread."""
+    """Make kernels spill that have more threads in a block or more points in a thread."""
 
     def of(_: SpillTable, schedule: Schedule) -> tuple[int, ...]:
         return tuple(max(t - threads, 0) + max(p - points, 0) for t, p in threads_and_points(schedule))
@@ -55,14 +55,14 @@ def pretend(monkeypatch: pytest.MonkeyPatch, threads: int, points: int) -> None:
     monkeypatch.setattr(spill_repair, "compiler_problem", lambda _: "")
 
 
-def test_what_does_not_spill_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_without_spills_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1024, 4096)
     best = searched()
     assert with_repaired([best], TABLE) == (best,)
 
 
 @pytest.mark.parametrize("points", [8, 4, 1])
-def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
+def test_kernels_are_retiled_until_none_spills(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
     pretend(monkeypatch, 1024, points)
     best = searched()
     assert max(p for _, p in threads_and_points(best.schedule)) > points
@@ -74,7 +74,7 @@ def test_kernels_get_other_tiles_until_none_spills(monkeypatch: pytest.MonkeyPat
     assert_backends_agree(BOUND, lower(BOUND, mended.schedule), emulate=points == 4)
 
 
-def test_the_least_is_taken_where_all_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_spills_win_if_all_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1, 1)
     best = searched()
     mended = with_repaired([best], TABLE)[-1]
@@ -82,7 +82,7 @@ def test_the_least_is_taken_where_all_spill(monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(map(sum, after)) < sum(map(sum, before))
 
 
-def test_beyond_the_limits_kernels_take_forever() -> None:
+def test_cost_beyond_the_limits_is_infinite() -> None:
     best = searched()
     assert best.evaluator is not None
     (kernel,) = best.schedule.kernels
@@ -96,7 +96,7 @@ def test_beyond_the_limits_kernels_take_forever() -> None:
         assert RegisterLimitedModel(model, *limits, 32).cost(known.found)[0] == expected
 
 
-def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_schedules_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> tuple[int, ...]:
         raise CompileError("refused")
 
@@ -106,6 +106,6 @@ def test_schedules_the_compiler_refuses_stay(monkeypatch: pytest.MonkeyPatch) ->
     assert with_repaired([best], TABLE) == (best,)
 
 
-def test_processors_have_nothing_to_mend() -> None:
+def test_no_repair_for_cpus() -> None:
     best = searched()
     assert with_repaired([best], SpillTable(BOUND, get_target("cpu"))) == (best,)

@@ -1,4 +1,4 @@
-"""Schedules in the user's cache: found again, dropped when damaged, tuned ones safe from clearing the cache."""
+"""The cache of schedules: hits, damaged entries, and tuned schedules that clearing the cache keeps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
 
 
-def test_the_same_question_finds_it_again() -> None:
+def test_equal_request_hits_the_cache() -> None:
     keep_searched(BOUND, TARGET, {"seed": 0}, ROOTS, ORIGIN)
     found = find_searched(BOUND, TARGET, {"seed": 0})
     assert found is not None
@@ -83,7 +83,7 @@ def test_a_comparison_decides_between_times_of_different_moments() -> None:
     assert asked == [ROOTS, ROOTS]
 
 
-def test_what_was_timed_is_kept_beside_a_schedule() -> None:
+def test_trials_are_cached_with_a_schedule() -> None:
     trials = Trials(
         "measured:H200",
         (
@@ -108,12 +108,12 @@ def test_what_was_timed_is_kept_beside_a_schedule() -> None:
         assert str(kept).endswith("(measured:H200; the first is taken)")
 
 
-def test_a_shorter_time_that_was_not_enough_is_explained() -> None:
+def test_verdict_explains_a_shorter_time() -> None:
     close = Trials("measured:H200", (Trial(ROOTS, "search", 1e-5, 2e-5, 2.1e-5), Trial(ROOTS, "search", 1e-5, 2e-5)))
     assert close.verdict.endswith("the first is taken: no other is faster beyond what chance explains")
 
 
-def test_clearing_the_cache_keeps_what_was_tuned() -> None:
+def test_clearing_the_cache_keeps_tuned_schedules() -> None:
     keep_searched(BOUND, TARGET, {}, ROOTS, ORIGIN)
     keep_tuned(BOUND, TARGET, ROOTS, MEASURED)
     assert clear_cache() == 1
@@ -132,8 +132,8 @@ def test_damaged(content: str, caplog: pytest.LogCaptureFixture) -> None:
     assert find_tuned(BOUND, TARGET) is not None
 
 
-def test_one_that_is_illegal_by_now_is_searched_for_again(caplog: pytest.LogCaptureFixture) -> None:
-    """As one is which an earlier release accepted: here, a Func's update stands before its definition."""
+def test_illegal_cached_schedule_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    """The schedule has a Func's update before its definition, as earlier releases accepted."""
     image, f, r = Input("image", float32, 1), Func("f"), RDom("r", k=5)
     f[Var("x")] = 0.0
     f[Var("x")] += image[Var("x") + r.k]

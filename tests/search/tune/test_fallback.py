@@ -1,4 +1,4 @@
-"""Where the usual search fails, another strategy's schedule is used, and a warning says so."""
+"""Fallback of a failed search: another strategy's schedule, with a warning."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAILURES = [OverflowError("too large"), RecursionError("too deep"), autosched.Sc
 
 
 @pytest.mark.parametrize("error", FAILURES)
-def test_another_strategy_is_used_and_one_warning_says_so(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_fallback_strategy_with_one_warning(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     fails(monkeypatch, error)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -89,7 +89,7 @@ def test_without_a_cache_directory_the_file_is_a_temporary_one(monkeypatch: pyte
     assert tmp_path not in warning.path.parents
 
 
-def test_the_result_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallback_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as failing:
         fails(failing, OverflowError("too large"))
         with pytest.warns(SearchWarning):
@@ -99,7 +99,7 @@ def test_the_result_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not again.provenance.reused
 
 
-def test_strategies_that_fail_too_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_fallbacks_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def search(self, *arguments: object, **options: object) -> None:
             raise ZeroDivisionError
@@ -117,7 +117,7 @@ def test_no_memory_and_interrupts_pass(monkeypatch: pytest.MonkeyPatch, error: B
         find()
 
 
-def test_what_was_asked_for_by_name_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_a_named_strategy_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def search(self, *arguments: object, **options: object) -> None:
             raise ZeroDivisionError
@@ -129,7 +129,7 @@ def test_what_was_asked_for_by_name_raises(monkeypatch: pytest.MonkeyPatch) -> N
         find(cost=analytical_model(get_target("cpu")))
 
 
-def test_an_error_of_who_is_told_how_far_it_is_passes() -> None:
+def test_error_of_the_progress_callback_raises() -> None:
     def stop(done: int, of: int) -> None:
         raise InterruptedError
 
@@ -137,7 +137,7 @@ def test_an_error_of_who_is_told_how_far_it_is_passes() -> None:
         find(progress=stop)
 
 
-def test_in_tests_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warning_is_an_error_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     fails(monkeypatch, OverflowError("too large"))
     with pytest.raises(SearchWarning) as raised:
         find()

@@ -1,4 +1,4 @@
-"""Transactions that copies in shared memory save, and what the search gives for it."""
+"""Transactions that cache reads save, and their use by the search."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Choosing between schedules whose first times differ by chance."""
+"""Choice between schedules with noisy first times."""
 
 from __future__ import annotations
 
 from autosched.search.tune.final_selection import MOST, contenders, select_fastest
-from tests.search.modes.stopwatch import Stopwatch, timed
+from tests.search.tune.fake_clock import Stopwatch, timed
 
 
 def test_a_lucky_time_does_not_replace_a_good_schedule() -> None:
@@ -15,7 +15,7 @@ def test_a_lucky_time_does_not_replace_a_good_schedule() -> None:
     assert found.again == {"model's": 10.0, "lucky": 10.5}, "what is clearly slower is not timed again"
 
 
-def test_a_challenger_that_is_ahead_wins_even_if_its_first_time_was_unlucky() -> None:
+def test_faster_challenger_wins_despite_its_first_time() -> None:
     watch = Stopwatch({"model's": 10.0, "unlucky": 9.8, "roots": 30.0})
     first = timed("model's", 10.0), timed("unlucky", 10.6), timed("roots", 30.0)
     found = select_fastest(first[0], [first], watch, references=[first[2]])  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ def test_a_later_group_has_to_beat_the_winner_of_the_earlier_one() -> None:
     assert select_fastest(one, [[one, top], [one, top, tuned]], watch).chosen == tuned  # type: ignore[arg-type]
 
 
-def test_nothing_is_repeated_where_times_repeat() -> None:
+def test_deterministic_times_are_not_repeated() -> None:
     watch = Stopwatch({}, is_needed=False)
     one, two = timed("one", 10.0), timed("two", 9.99)
     found = select_fastest(one, [[two]], watch)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_nothing_is_repeated_where_times_repeat() -> None:
     assert not watch.asked
 
 
-def test_without_a_rival_nothing_is_timed_again() -> None:
+def test_single_contender_is_not_timed_again() -> None:
     watch = Stopwatch({})
     one, slow = timed("one", 10.0), timed("slow", 15.0)
     assert select_fastest(one, [[slow]], watch, references=[slow]).chosen == one  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def test_a_comparison_that_fails_leaves_the_first_times() -> None:
     assert found.note == "chosen by single times: the process ended (killed by SIGKILL):"
 
 
-def test_who_may_be_the_fastest() -> None:
+def test_contenders() -> None:
     assert contenders([]) == []
     many = [timed(str(k), 10.0 + k / 100) for k in range(20)]
     assert contenders(many) == many[:MOST]
