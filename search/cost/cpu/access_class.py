@@ -80,8 +80,8 @@ class AccessCounts:
 class AccessClassifier:
     """Classifies the accesses of a kernel's stages.
 
-    In all methods, ``moves`` are the steps of a stage's dimensions from a lane to the next, and ``wild`` the indices
-    that differ between lanes without a constant step, by source and position.
+    In all methods, ``moves`` are the steps of a stage's dimensions from a lane to the next. ``wild`` are the indices
+    that vary between lanes, by source and position.
 
     Args:
         model: The kernel's sketch.

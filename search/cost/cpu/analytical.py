@@ -13,17 +13,18 @@ Lane loops:
 * Lanes two to four elements apart (several points of a lane in a row) need shuffles. Lanes at quotients (``f[x // 2]``)
   of period two or four are unrolled by that period (`autosched.lower.passes.cpu.unroll_by_period`). At other quotients,
   or at data-dependent indices, accesses are scalar.
-* Lanes further apart at a constant distance get no pragma. gcc vectorises them element by element, except loads a power
-  of two apart beyond a vector, loads with others in between (it cannot permute the combined access), and float16 that
-  the points of a thread do not share. Two to four such lanes are unrolled, with vectors along the loop around them.
+* Lanes further apart at a constant distance get no pragma. gcc vectorises them element by element, with exceptions:
+  loads a power of two apart beyond a vector; loads with others in between (it cannot permute the combined access);
+  float16 that the points of a thread do not share. Two to four such lanes are unrolled, with vectors along the loop
+  around them.
 * Divisions without a vector instruction, scalar accesses of elements below 4 bytes, and elementary functions without a
   vector version in the C library (`autosched.host.has_vector_math`) prevent vectors altogether. Stores at
   data-dependent places are scalar after the rest on processors without a scatter instruction.
 * Unroll-and-jam loads shared elements once and evaluates inlined Funcs once
   (`autosched.search.cost.cpu.unroll_and_jam_savings`), as the middle block shows.
 * Uniform values are computed once a row. Of the branches of a uniform condition, vectors compute one.
-* Clamped indices and conditions on the point at both ends of a row have scalar loops of their own, as does the rest
-  that these leave beside the vectors of their block.
+* Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row. So has
+  the rest that these leave beside the vectors of their block.
 * A producer inside a thread for every evaluation of its consumer shares the consumer's lane loop: if one of them has no
   vectors, neither has the other.
 * Boundary conditions with remainders compute these per lane, in blocks at the ends where rows reach beyond an array.

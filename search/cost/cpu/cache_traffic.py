@@ -71,23 +71,7 @@ def cache_traffic(
     put = np.where(rows.first, np.minimum(of_root[:, INDEX["global_bytes_written_by_kernel"]], runs * of("stored")), 0)
     once = np.minimum(f[:, INDEX["unique_global_bytes_read_by_kernel"]], rows.global_bytes) * rows.global_share
     block, unused = _read_by_block(rows)
-    row = np.minimum(
-        f[:, INDEX["unique_bytes_read_per_task"]] * rows.lanes,
-        f[:, INDEX["global_allocation_bytes_read_per_realization"]],
-    )
-    # Bytes that a row of evaluations inside a thread shares with the next row stay in the core's caches.
-    evaluations = ratio(f[:, INDEX["num_productions"]], rows.lanes) * filled[rows.candidate]
-    of_thread = np.where(row <= NEAR_BYTES, 0, row * evaluations - once)
-    # A block that does not fit there rereads bytes that several points need.
-    requested = ratio(
-        f[:, INDEX["num_scalars"]] * f[:, INDEX["unique_bytes_read_per_point"]], f[:, INDEX["num_blocks"]]
-    )
-    of_block = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(requested, block)) - block
-    within = np.maximum(np.where(inside, of_thread, of_block * blocks), 0)
-    is_near = np.where(inside, row, block) <= KEPT_BYTES
-    by_blocks, fetched_again = _read_again(rows, start, block, once, filled)
-    near = np.maximum(by_blocks - fetched_again, 0) + np.where(is_near, within, 0)
-    far = fetched_again + np.where(is_near, 0, within)
+    near, far = _rereads(rows, start, block, once, filled)
     touched = np.add.reduceat(once + put, start)
     beyond = ratio(np.maximum(touched - cache_bytes, 0), touched)[rows.candidate]
     shared = f[:, INDEX["shared_bytes_at_task"]]
@@ -111,6 +95,39 @@ def cache_traffic(
         "streams": _unforeseen_lines(rows, start, of_root, once + far, put),
         "chosen_lines": _chosen_lines(rows, filled[rows.candidate]),
     }
+
+
+def _rereads(
+    rows: LaneLoops, start: NDArray[np.int64], block: Floats, once: Floats, filled: Floats
+) -> tuple[Floats, Floats]:
+    """Return the bytes that are read again from a core's caches and from the last-level cache, ``float64[R]`` each.
+
+    Args:
+        rows: The nests.
+        start: ``int64[M]``, the first nest of each candidate.
+        block: ``float64[R]``, bytes that a block reads.
+        once: ``float64[R]``, distinct bytes that all blocks read.
+        filled: ``float64[M]``, see `cache_traffic`.
+    """
+    f, inside = rows.features, rows.inside
+    blocks = f[:, INDEX["num_blocks"]] * filled[rows.candidate]
+    row = np.minimum(
+        f[:, INDEX["unique_bytes_read_per_task"]] * rows.lanes,
+        f[:, INDEX["global_allocation_bytes_read_per_realization"]],
+    )
+    # Bytes that a row of evaluations inside a thread shares with the next row stay in the core's caches.
+    evaluations = ratio(f[:, INDEX["num_productions"]], rows.lanes) * filled[rows.candidate]
+    of_thread = np.where(row <= NEAR_BYTES, 0, row * evaluations - once)
+    # A block that does not fit there rereads bytes that several points need.
+    requested = ratio(
+        f[:, INDEX["num_scalars"]] * f[:, INDEX["unique_bytes_read_per_point"]], f[:, INDEX["num_blocks"]]
+    )
+    of_block = np.minimum(block * np.maximum(block / NEAR_BYTES, 1), np.maximum(requested, block)) - block
+    within = np.maximum(np.where(inside, of_thread, of_block * blocks), 0)
+    is_near = np.where(inside, row, block) <= KEPT_BYTES
+    by_blocks, fetched_again = _read_again(rows, start, block, once, filled)
+    near = np.maximum(by_blocks - fetched_again, 0) + np.where(is_near, within, 0)
+    return near, fetched_again + np.where(is_near, 0, within)
 
 
 def _read_again(
