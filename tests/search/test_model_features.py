@@ -12,7 +12,7 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS
 from autosched.search.cost.cpu.lane_loops import LaneLoops
 from autosched.search.cost.cpu.model_features import CPU_INPUTS, cpu_inputs
-from tests.model.test_prior import evaluated
+from tests.model.test_analytical_prior import evaluated
 from tests.search.cpu_cases import CPU, IMAGE, rows_of, x, y
 
 START = np.array([0])

@@ -1,4 +1,4 @@
-"""Schedules of small pipelines, labelled by a formula that knows loops and nothing of features."""
+"""Schedules of small pipelines with labels by a formula of loops that does not use features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = RandomPipelineSettings(stages=(2, 5), extents=(16, 96), channels=(1, 4),
 
 
 def kernel_seconds(kernel: Kernel) -> float:
-    """Return a time that grows with the work and with what is done by few threads."""
+    """Return a time that grows with the work, and with the share of few threads."""
     threads = prod(p.extent for p in kernel.roots[0].tiling.loops if p.kind is LoopKind.THREAD)
     work = sum(prod(p.extent for p in t.loops) for t in kernel.tilings())
     return 2e-6 + 1e-10 * work * (1 + 64 / threads)

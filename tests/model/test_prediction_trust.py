@@ -14,7 +14,7 @@ from autosched.model.predict.checkpoint import Checkpoint, WeightsProvenance
 from autosched.model.predict.prediction_trust import SHARE_BELOW, blend_with_analytical, min_analytical_ratio
 from autosched.model.settings import ModelSettings
 from autosched.model.train.fine_tuning import TunedWeights, TuningSettings
-from tests.model.labelled import H200, SOURCE, samples
+from tests.model.labelled_samples import H200, SOURCE, samples
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def shares(dataset: Dataset) -> list[float]:
-    """Return measured over analytical time of every different kernel."""
+    """Return measured over analytical time of every distinct kernel."""
     found = {
         int(k): float(s) / float(dataset.parts[k, -1])
         for k, s in zip(dataset.entry_kernel, dataset.entry_seconds, strict=True)
@@ -32,14 +32,14 @@ def shares(dataset: Dataset) -> list[float]:
     return list(found.values())
 
 
-def test_few_kernels_take_less(dataset: Dataset) -> None:
+def test_few_kernels_violate_the_bound(dataset: Dataset) -> None:
     everything = np.arange(len(dataset.pipelines))
     least = min_analytical_ratio(dataset, everything)
     found = np.array(shares(dataset))
     assert np.mean(found < least) == pytest.approx(SHARE_BELOW, abs=1 / len(found))
 
 
-def test_equal_kernels_count_once_and_others_not(dataset: Dataset) -> None:
+def test_equal_kernels_count_once(dataset: Dataset) -> None:
     one = np.array([0])
     samples_of = dataset.samples_of(one)
     end = dataset.sample_start[samples_of[-1] + 1]
@@ -60,7 +60,7 @@ def test_without_times_of_kernels_there_is_no_bound(dataset: Dataset) -> None:
 
 
 def test_tuning_only_lowers_it(tmp_path: Path) -> None:
-    """What a pipeline's own labels show is no error."""
+    """Ratios in a pipeline's own labels are no prediction errors."""
     own = [s for s in samples() if s.family == "blur"]
     found = min_analytical_ratio(build_dataset(own, H200, FeatureStore(tmp_path, H200)), np.array([0]))
     for before, after in ((found / 2, found / 2), (2 * found, found)):
@@ -73,7 +73,7 @@ def test_tuning_only_lowers_it(tmp_path: Path) -> None:
         assert weights.model.provenance.least_share == pytest.approx(after)
 
 
-def test_trust_is_the_share_of_the_way_in_logarithms() -> None:
+def test_trust_is_a_weight_of_logarithms() -> None:
     seconds, analytical = np.array([8e-6, 1e-6, 3e-6]), np.array([2e-6, 4e-6, 3e-6])
     assert blend_with_analytical(seconds, analytical, 0.5) == pytest.approx([4e-6, 2e-6, 3e-6])
     assert blend_with_analytical(seconds, analytical, 0.25) == pytest.approx(

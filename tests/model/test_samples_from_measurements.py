@@ -10,7 +10,7 @@ from autosched.measure.problem import Problem
 from autosched.measure.simulated.version import simulated_source
 from autosched.measure.store.database import ResultsDatabase
 from autosched.model.data.samples_from_measurements import family_of, samples_from
-from tests.model.labelled import H200, samples
+from tests.model.labelled_samples import H200, samples
 
 
 def store(database: ResultsDatabase, number: int, source: str, generator: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The analytical model taken apart gives its own times again."""
+"""The parts of the analytical model combine to its times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def evaluated(target: Target) -> BatchEvaluation:
     return featurizer.evaluate(models, [np.array([p], np.int64) for _, p in found])
 
 
-def test_parts_of_a_processor_combine_to_the_analytical_time() -> None:
+def test_parts_of_a_cpu_combine_to_the_analytical_time() -> None:
     target = get_target("cpu")
     found, prior = evaluated(target), prior_for(target)
     parts = torch.from_numpy(prior.parts(found))
@@ -54,7 +54,7 @@ def test_last_part_is_the_analytical_time(name: str) -> None:
     np.testing.assert_allclose(analytical_seconds(torch.from_numpy(parts)), analytical_model(target).cost(found))
 
 
-def test_what_the_analytical_model_of_a_gpu_says_is_among_the_parts() -> None:
+def test_components_of_the_gpu_model_are_among_the_parts() -> None:
     found, prior = evaluated(H200), prior_for(H200)
     parts = dict(zip(prior.names, prior.parts(found).T, strict=True))
     for k, name in enumerate(gpu_analytical.COMPONENTS):
@@ -63,8 +63,8 @@ def test_what_the_analytical_model_of_a_gpu_says_is_among_the_parts() -> None:
         )
 
 
-def test_a_kernel_on_a_gpu_takes_as_long_as_each_part() -> None:
-    """Units work side by side, chains one after the other, and the launch comes on top."""
+def test_time_on_a_gpu_is_at_least_each_part() -> None:
+    """Units overlap, chains add up, and the launch is added."""
     prior = prior_for(H200)
     for k, name in enumerate(GPU_PARTS):
         parts = torch.full((1, len(prior.names)), 1e-6)
@@ -94,14 +94,14 @@ def test_combining_has_derivatives_everywhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cuda", "cpu"])
-def test_version_is_the_same_each_time(kind: str) -> None:
+def test_version_is_reproducible(kind: str) -> None:
     first = prior_version(kind)
     prior_version.cache_clear()
     assert prior_version(kind) == first
 
 
 def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Corrections that were learned of other times are wrong."""
+    """Learned corrections of other times are wrong."""
     versions = prior_version("cuda"), prior_version("cpu")
     prior_version.cache_clear()
     monkeypatch.setattr(gpu_analytical, "STEP_INSTRUCTIONS", gpu_analytical.STEP_INSTRUCTIONS + 1)
@@ -111,7 +111,7 @@ def test_version_changes_with_the_analytical_model(monkeypatch: pytest.MonkeyPat
     assert len({*versions, *changed}) == 4
 
 
-def test_version_changes_with_how_sums_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_changes_with_strip_mining(monkeypatch: pytest.MonkeyPatch) -> None:
     version = prior_version("cpu")
     prior_version.cache_clear()
     monkeypatch.setattr(analytical, "_in_a_strip", lambda lanes, _sums_bytes: lanes)
@@ -120,14 +120,14 @@ def test_version_changes_with_how_sums_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert changed != version
 
 
-def test_loads_wait_for_loops_or_for_registers_whichever_takes_longer() -> None:
+def test_load_latency_is_that_of_loops_or_registers() -> None:
     prior = prior_for(H200)
     seconds = {"chain_global": 2e-6, "chain_registers": 3e-6, "chain_shared": 1e-6}
     parts = torch.tensor([[seconds.get(name, 0.0) for name in prior.names[: prior.corrected]]], dtype=torch.float64)
     np.testing.assert_allclose(prior.combined(parts), 3e-6 + 1e-6, rtol=1e-3)
 
 
-def test_a_stage_of_few_warps_keeps_a_block_longer() -> None:
+def test_stage_of_few_warps_delays_a_block() -> None:
     features = evaluated(H200).features[:1].copy()
     active, part = INDEX["num_active_warps_per_block"], GPU_PARTS.index("chain_instructions")
     assert (features[:, :, active] > 0).any()
@@ -139,7 +139,7 @@ def test_a_stage_of_few_warps_keeps_a_block_longer() -> None:
     np.testing.assert_array_equal(np.delete(after, part, axis=1), np.delete(before, part, axis=1))
 
 
-def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() -> None:
+def test_intermediates_hit_the_second_level_cache() -> None:
     def dram(inputs: float, others: float) -> float:
         features = evaluated(H200).features[:1].copy()
         features[:, :, INDEX["unique_global_bytes_read_by_kernel"]] = 0
@@ -154,7 +154,7 @@ def test_what_a_kernel_before_wrote_is_in_the_second_level_cache_if_it_fits() ->
     assert dram(0.0, 8 * H200.l2_bytes) == pytest.approx(8 * H200.l2_bytes * (1 - 1 / 16))
 
 
-def test_the_version_of_a_processor_follows_from_its_own_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_of_a_cpu_depends_on_its_own_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [("cuda", ""), ("cpu", ""), *(("cpu", processor) for processor in RATES)]
     before = [prior_version.__wrapped__(*kind) for kind in kinds]
     assert len(set(before)) == len(kinds)
