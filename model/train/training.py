@@ -181,7 +181,7 @@ class Training:
             total, weight = total + float(error) * n, weight + n
             sums = {name: sums.get(name, 0.0) + value * n for name, value in terms.items()}
         if not math.isfinite(total):
-            raise InputError("training diverged: the validation error is no number; choose a smaller learning_rate")
+            raise InputError("training diverged: the validation error is not finite; choose a smaller learning_rate")
         return total / weight, {name: value / weight for name, value in sums.items()}
 
     def _parts(self, pipelines: Any) -> list[tuple[KernelBatch, LossLabels]]:

@@ -109,7 +109,7 @@ def draw_samples(
     samples: int = SAMPLES,
     seed: int = 0,
     seconds: float | None = None,
-    stop_ratio: float = math.inf,
+    promising: float = math.inf,
     progress: Progress | None = None,
 ) -> SearchResult:
     """Return distinct legal schedules in the order of their predicted times.
@@ -119,7 +119,7 @@ def draw_samples(
         samples: Most beam and greedy searches.
         seed: Source of randomness.
         seconds: Time budget. At its end, running searches take the shortest way to a schedule, and drawing stops.
-        stop_ratio: Drawing stops after `CONCURRENT_SEARCHES` greedy searches whose best predicted time exceeds the best
+        promising: Drawing stops after `CONCURRENT_SEARCHES` greedy searches whose best predicted time exceeds the best
             of all by this factor.
         progress: Called after each search.
 
@@ -138,7 +138,7 @@ def draw_samples(
     draw.beam_searches(started, seconds)
     tolerance = first.beam.baseline_tolerance
     simple = simplest_within(first.evaluator, tolerance, deadline)
-    draw.greedy_searches(deadline, stop_ratio)
+    draw.greedy_searches(deadline, promising)
     improver = MainloopImprover(first.beam, lambda: deadline is not None and time.perf_counter() > deadline)
     best_first = list(_distinct(improver.with_improved(sorted(draw.ranked, key=lambda r: rounded_cost(r.seconds)))))
     ranked, note = tuple(prefer_baseline(best_first, simple, len(best_first), tolerance)), ""

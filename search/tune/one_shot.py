@@ -212,7 +212,7 @@ def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None
 ) -> SearchResult:  # fmt: skip
     return draw_samples(
-        samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, stop_ratio=STOP_RATIO,
+        samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, promising=STOP_RATIO,
         progress=progress,
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def test_progress() -> None:
 def test_sampling_stops_beyond_the_stop_ratio() -> None:
     sampler = GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM)
     seen: list[tuple[int, int]] = []
-    few = draw_samples([sampler], samples=45, stop_ratio=0.0, progress=lambda done, total: seen.append((done, total)))
+    few = draw_samples([sampler], samples=45, promising=0.0, progress=lambda done, total: seen.append((done, total)))
     assert few.samples == 1 + CONCURRENT_SEARCHES
     assert not few.cut_short
     assert seen[-2:] == [(few.samples, 45), (45, 45)]
@@ -64,7 +64,7 @@ def test_sampling_stops_beyond_the_stop_ratio() -> None:
     assert many.samples == 45
     assert many.ranked[0].seconds <= few.ranked[0].seconds
     assert {r.schedule for r in few.ranked} <= {r.schedule for r in many.ranked}
-    assert draw_samples([sampler], samples=45, stop_ratio=100.0).samples == 45
+    assert draw_samples([sampler], samples=45, promising=100.0).samples == 45
 
 
 def test_no_samples() -> None:
