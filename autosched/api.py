@@ -139,12 +139,14 @@ def autotune(
         DatabaseError: If results cannot be read or stored.
     """
     from autosched.search.tune.autotune.run import tune
+    from autosched.search.tune.autotune.settings import TuneSettings
 
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
+    tuning = TuneSettings(iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed)
     tuned, provenance = tune(
-        bound, chosen, params, iterations=iterations, samples=samples, seconds=seconds, database=database,
-        resume=resume, weights=weights, measure=measure, seed=seed, keep=keep, report=report,
+        bound, chosen, tuning, params, seconds=seconds, database=database, resume=resume, measure=measure, keep=keep,
+        report=report,
     )  # fmt: skip
     return ScheduledPipeline(
         bound, tuned.schedule, chosen, params, provenance=provenance, trials=tuned.trials, tuned=tuned

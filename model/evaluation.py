@@ -1,4 +1,4 @@
-"""How well predicted times serve a search: order within a pipeline, regret of the best predicted, calibration."""
+"""Quality of predicted times for a search: rank correlation within a pipeline, regret, calibration."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PipelineScore:
-    """What predictions are worth for one pipeline.
+    """Quality of predictions for one pipeline.
 
     Attributes:
-        pipeline: Its number in the data set.
-        schedules: How many of its schedules were compared.
+        pipeline: Number of the pipeline in the data set.
+        schedules: Number of compared schedules.
         spearman: Rank correlation of predicted and measured times; NaN for fewer than 3 schedules or equal times.
-        regret1: What the schedule predicted to be the fastest takes, over the fastest one's time, minus 1.
-        regret5: The same for the fastest of the 5 that are predicted to be.
+        regret1: Time of the best predicted schedule, relative to the fastest one, minus 1.
+        regret5: The same for the fastest of the 5 best predicted schedules.
         ratio: Geometric mean of predicted over measured time.
-        spread: Geometric deviation of predicted over measured time from that mean; 1 is none.
+        spread: Geometric standard deviation of predicted over measured time; 1 for a constant ratio.
     """
 
     pipeline: int
@@ -37,19 +37,19 @@ class PipelineScore:
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """Means over pipelines, each counting the same.
+    """Means over pipelines with equal weights.
 
     Attributes:
-        pipelines: How many there are.
-        schedules: Schedules of all of them.
+        pipelines: Number of pipelines.
+        schedules: Number of their schedules.
         spearman: Mean rank correlation within a pipeline.
-        spearman_p10: Tenth percentile of it.
+        spearman_p10: Tenth percentile of the rank correlation.
         regret1: Mean regret of the best predicted schedule.
-        regret5: Mean regret of the five best predicted ones.
+        regret5: Mean regret of the five best predicted schedules.
         ratio: Geometric mean of predicted over measured time.
-        off: Geometric mean of the factor by which a time is wrong, either way.
-        kernel_off: The same for the times of single kernels; NaN where none is known.
-        registers_off: Mean error of registers of a thread; NaN where none is known.
+        off: Geometric mean of the error factor of a time.
+        kernel_off: The same for times of kernels; NaN without labels.
+        registers_off: Mean error of a thread's registers; NaN without labels.
     """
 
     pipelines: int
@@ -64,24 +64,24 @@ class EvaluationSummary:
     registers_off: float = float("nan")
 
     def metrics(self) -> dict[str, float]:
-        """Return all figures by name, without those that are not known."""
+        """Return all finite figures by name."""
         return {name: float(value) for name, value in asdict(self).items() if np.isfinite(value)}
 
 
 def ranks(values: Floats) -> Floats:
-    """Return the rank of each value from 0, equal ones sharing the mean of theirs."""
+    """Return the rank of each value from 0; equal values have their mean rank."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     group = np.concatenate([[0], np.cumsum(ordered[1:] != ordered[:-1])])
     first = np.searchsorted(group, np.arange(group[-1] + 1))
     last = np.concatenate([first[1:], [len(values)]])
-    found = np.empty(len(values))
-    found[order] = ((first + last - 1) / 2)[group]
-    return found
+    result = np.empty(len(values))
+    result[order] = ((first + last - 1) / 2)[group]
+    return result
 
 
 def spearman(a: Floats, b: Floats) -> float:
-    """Return Spearman's rank correlation; NaN for fewer than 3 values or where all of one side are equal."""
+    """Return Spearman's rank correlation; NaN for fewer than 3 values or a constant argument."""
     if len(a) < 3:
         return float("nan")
     x, y = ranks(a), ranks(b)
@@ -91,12 +91,12 @@ def spearman(a: Floats, b: Floats) -> float:
 
 
 def regret(predicted: Floats, measured: Floats, count: int) -> float:
-    """Return how much longer than the fastest schedule the best of the ``count`` best predicted ones takes.
+    """Return the time of the fastest of the ``count`` best predicted schedules, relative to the fastest one, minus 1.
 
     Args:
-        predicted: ``float64[n]``, equal values in the order in which they stand.
+        predicted: ``float64[n]``; equal values keep their order.
         measured: ``float64[n]``.
-        count: Schedules that are tried.
+        count: Number of tried schedules.
     """
     tried = np.argsort(predicted, kind="stable")[:count]
     return float(measured[tried].min() / measured.min() - 1)
@@ -107,21 +107,21 @@ def score_pipelines(predicted: Floats, measured: Floats, pipeline: Ints) -> list
 
     Args:
         predicted: ``float64[N]``, predicted seconds of schedules.
-        measured: ``float64[N]``, measured ones.
-        pipeline: ``int64[N]``, whose they are.
+        measured: ``float64[N]``, measured seconds.
+        pipeline: ``int64[N]``, their pipelines.
     """
-    found = []
+    scores = []
     for number in np.unique(pipeline):
-        own = pipeline == number
-        p, m = predicted[own], measured[own]
+        of_pipeline = pipeline == number
+        p, m = predicted[of_pipeline], measured[of_pipeline]
         off = np.log(p / m)
-        found.append(
+        scores.append(
             PipelineScore(
-                int(number), int(own.sum()), spearman(p, m), regret(p, m, 1), regret(p, m, 5),
+                int(number), int(of_pipeline.sum()), spearman(p, m), regret(p, m, 1), regret(p, m, 5),
                 float(np.exp(off.mean())), float(np.exp(off.std())),
             )
         )  # fmt: skip
-    return found
+    return scores
 
 
 def summarise(
@@ -131,8 +131,8 @@ def summarise(
 
     Args:
         scores: One for each pipeline; at least one.
-        kernel_off: Factor by which single kernels are off.
-        registers_off: Registers by which predictions are off.
+        kernel_off: Mean error factor of kernel times.
+        registers_off: Mean error of registers.
     """
     ranked = np.array([s.spearman for s in scores if np.isfinite(s.spearman)] or [np.nan])
     ratio = np.log([s.ratio for s in scores])
@@ -146,7 +146,7 @@ def summarise(
 
 
 def table(rows: Mapping[str, EvaluationSummary], source: str) -> str:
-    """Return a Markdown table of summaries by name, headed by where the labels come from."""
+    """Return a Markdown table of summaries by name, with the source of the labels."""
     lines = [
         f"Labels: {source}", "",
         "| | pipelines | schedules | Spearman | 10th perc. | top-1 regret | top-5 regret | ratio | off by |",

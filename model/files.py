@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old one or the new one, never half of one."""
+"""Atomic replacement of files: readers see the old or the new content, never a part."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let something be written beside a file, and put it in the file's place.
+    """Write a temporary file in the same directory, and rename it to ``path``.
 
     Args:
-        path: The file; its directory is made if it is not there.
-        write: Writes to the path it is given.
+        path: The file; its directory is created if necessary.
+        write: Writes the content to the given path.
 
     Raises:
-        OSError: If it cannot be written; the old file is left as it was.
+        OSError: If it cannot be written; the old file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")

@@ -1,4 +1,4 @@
-"""What a cost model looks like and how it is trained; nothing here needs PyTorch."""
+"""Settings of a cost model and its training; this module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 from autosched.errors import InputError
 
 Form = Literal["paper", "timed"]
-"""How coefficients become times: `paper` as Anderson's Appendix B, `timed` as corrections of the analytical model."""
+"""Use of the coefficients: `paper` as in Anderson's Appendix B, `timed` as corrections of the analytical model."""
 
 WIDEST = 4096
-"""Widest layer, so that a file of weights cannot ask for all memory."""
+"""Largest width of a layer, which limits the memory of weights from a file."""
 MOST_MEMBERS = 16
 
 
@@ -20,18 +20,18 @@ class ModelSettings:
     """Shape of the network.
 
     Attributes:
-        form: ``paper`` multiplies coefficients with the cost components of Appendix B, stage by stage; ``timed``
-            corrects what the analytical model says each unit of the device needs, kernel by kernel.
+        form: ``paper`` multiplies coefficients with the cost components of Appendix B, per stage; ``timed`` corrects
+            the analytical time of each unit of the device, per kernel.
         algorithm_width: Length of the embedding of algorithm features (8 in the paper's code).
         schedule_width: Length of the embedding of schedule features (24 in the paper's code).
         hidden: Width of the layers between the embeddings and the coefficients of the form ``timed``.
-        standardise: Whether features are shifted and scaled to mean 0 and deviation 1 over the training set.
-        clip: Largest absolute value of a standardised feature, so that what training never saw stays in reach.
-        correction: Largest factor by which ``timed`` makes a unit's time longer or shorter.
+        standardise: Whether features are scaled to mean 0 and deviation 1 over the training set.
+        clip: Largest absolute value of a standardised feature, for values outside of the training set.
+        correction: Largest factor of ``timed`` for a unit's time, in both directions.
         unit_seconds: Seconds of one unit of cost of the form ``paper``.
-        members: Networks of the form ``timed``, trained from other seeds, whose predictions are averaged.
-        trust: How far predictions go from the analytical time to what the network says, in logarithms: 1 all the way
-            (`autosched.model.predict.prediction_trust`). Training does not see it.
+        members: Number of averaged networks of the form ``timed``, trained from different seeds.
+        trust: Weight of the network against the analytical time, in logarithms; 1 is the network alone
+            (`autosched.model.predict.prediction_trust`). Training does not use it.
     """
 
     form: Form = "timed"
@@ -56,7 +56,7 @@ class ModelSettings:
         if self.correction <= 1 or self.clip <= 0 or self.unit_seconds <= 0:
             raise InputError("correction must be above 1, clip and unit_seconds above 0")
         if not 0 < self.trust <= 1:
-            raise InputError(f"trust is {self.trust}: give the network's share of a prediction, above 0 and at most 1")
+            raise InputError(f"trust is {self.trust}: give the network's weight in a prediction, above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class LossSettings:
     """Weights of the terms of the loss (`autosched.model.architecture.loss`).
 
     Attributes:
-        throughput: Squared error of the throughput relative to the pipeline's best (the paper's loss).
+        throughput: Squared error of the throughput, relative to the pipeline's best (the paper's loss).
         time: Error of the logarithm of the pipeline's time.
-        order: Errors in the order of a pipeline's schedules.
+        order: Pairwise ranking error of a pipeline's schedules.
         kernel: Error of the logarithm of each kernel's time.
         resources: Errors of registers and spilled bytes.
-        negative: Penalty for coefficients below zero before they are made positive (1e-5 in the paper's code).
+        negative: Penalty for negative coefficients before the ReLU (1e-5 in the paper's code).
     """
 
     throughput: float = 0.3
@@ -82,19 +82,19 @@ class LossSettings:
 
 @dataclass(frozen=True, slots=True)
 class OptimiserSettings:
-    """How weights are found.
+    """Settings of the optimiser.
 
     Attributes:
-        learning_rate: Adam's step at the beginning; it falls to nothing along a cosine.
+        learning_rate: Adam's initial step size, with cosine decay to 0.
         betas: Adam's decay rates.
         epsilon: Adam's denominator offset (1e-5 in the paper's code).
-        weight_decay: Share of the weights taken away in proportion to the step.
-        epochs: Passes over the training set at most.
-        patience: Passes without a better validation error before it stops early.
-        schedules: Schedules of one pipeline that are compared in a step at most (64 in the paper's code).
+        weight_decay: Decoupled weight decay.
+        epochs: Most passes over the training set.
+        patience: Passes without a better validation error before early stopping.
+        schedules: Most schedules of one pipeline in a step (64 in the paper's code).
         pipelines: Pipelines of a step.
-        apps: How often a pass takes the schedules of apps; it takes those of random pipelines once.
-        seed: Of initial weights, order and split.
+        apps: Repetitions of the apps' schedules in a pass; random pipelines occur once.
+        seed: Seed of initial weights, order and split.
         threads: Threads of PyTorch.
     """
 
@@ -117,12 +117,12 @@ class OptimiserSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """Everything that a training run depends on besides its data.
+    """All settings of a training run.
 
     Attributes:
         model: Shape of the network.
         loss: Terms of the loss.
-        optimiser: Steps.
+        optimiser: Settings of the optimiser.
     """
 
     model: ModelSettings = field(default_factory=ModelSettings)

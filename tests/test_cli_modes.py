@@ -60,7 +60,7 @@ def test_tune_and_resume(tmp_path: Path) -> None:
     assert first["trials"]["schedules"][0]["seconds"] == first["best_seconds"]
     refused = CliRunner().invoke(main, [str(a) for a in (*arguments, "--iterations", 2)])
     assert refused.exit_code != 0
-    assert "ask to resume it" in refused.output
+    assert "resume it, or choose another" in refused.output
     printed = run(*arguments, "--iterations", 2, "--resume", "--html", tmp_path / "t.html").stdout
     assert "6 schedules measured" in printed
     assert (tmp_path / "t.html").exists()

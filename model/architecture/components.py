@@ -1,15 +1,15 @@
 """The cost of a stage from its schedule features and the coefficients a network gives it (Anderson, Appendix B).
 
-Coefficients are numbered as in the paper. Where its listing and its text disagree, or its implementation departs from
-both, what is intended is computed, and said in place:
+Coefficients are numbered as in the paper. Where its listing, its text and its implementation disagree, the intended
+quantity is computed:
 
-* Thread footprints are multiplied by the number of threads. The listing multiplies them by the number of realizations
-  as it does footprints of realizations, which at root would charge the whole grid for one thread.
-* A stage has as many tasks as the grid has blocks.
-* Global and shared load transactions have coefficients of their own (c28, c27), which the listing leaves out; without
-  them their cost would have no unit.
-* Efficiencies divide transactions of all four kinds alike.
-* For an inlined Func, the number of scalars is how often it is evaluated.
+* Thread footprints are multiplied by the number of threads. The listing multiplies them by the number of realizations,
+  like footprints of realizations, which at root would count one thread for the whole grid.
+* The number of tasks of a stage is the number of blocks of the grid.
+* Global and shared load transactions have their own coefficients (c28, c27), which the listing omits; without them,
+  their cost would have no unit.
+* Efficiencies divide transactions of all four kinds.
+* The number of scalars of an inlined Func is its number of evaluations.
 
 All functions take features ``float[R, F]`` and coefficients ``float[R, 30]`` of R stages and return a cost ``float[R]``
 in units of `ModelSettings.unit_seconds`.
@@ -27,7 +27,7 @@ from autosched.featurize.schema import INDEX
 COEFFICIENTS = 30
 """c0 to c29; c23 is not used, as in the paper."""
 LEAST_EFFICIENCY = 1 / 32
-"""A lane of 32 that uses what is moved for all; keeps divisions by efficiencies finite."""
+"""One lane of 32 uses the transferred bytes; a lower bound for divisors."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StageFeatures:
 
     Attributes:
         values: ``float[R, F]``, in the schema's order.
-        multiprocessors: Of the device; Anderson's ``num_cores``.
+        multiprocessors: Multiprocessors of the device; Anderson's ``num_cores``.
     """
 
     values: Tensor
@@ -48,7 +48,7 @@ class StageFeatures:
 
     @property
     def inlined(self) -> Tensor:
-        """Whether a row is that of an inlined Func, ``bool[R]``."""
+        """Whether a row is of an inlined Func, ``bool[R]``."""
         return self("inlined_calls") > 0
 
     @property
@@ -65,8 +65,8 @@ class StageFeatures:
 def compute_cost(f: StageFeatures, c: Tensor) -> Tensor:
     """Return the cost of evaluating points (c1, c3, c4, c19).
 
-    Evaluations count by themselves and once more by thread; inlined ones have coefficients of their own. Blocks are
-    dealt to multiprocessors whole, so the last round is paid in full, and idle lanes of a warp are paid too.
+    Evaluations count once per point and once per thread; inlined ones have their own coefficients. Multiprocessors
+    run whole blocks, so a partial last wave counts as whole, and idle lanes of a warp count too.
     """
     points = f.threads * f("points_computed_per_thread")
     cost = torch.where(f.inlined, f.scalars * c[:, 3] + points * c[:, 4], f.scalars * c[:, 1] + points * c[:, 19])
@@ -77,7 +77,7 @@ def compute_cost(f: StageFeatures, c: Tensor) -> Tensor:
 
 
 def footprint_cost(f: StageFeatures, c: Tensor) -> Tensor:
-    """Return the cost of the different bytes and rows that are read.
+    """Return the cost of the distinct bytes and rows that are read.
 
     For each realization (rows c5, c16, c8 and bytes c6, c20, c7 of global, shared and register memory), each thread
     (rows c18, c17, c2; bytes c13, c11, c0), each point (bytes c10, rows c12) and each block (bytes c14, rows c15).
@@ -118,7 +118,7 @@ def load_cost(f: StageFeatures, c: Tensor) -> Tensor:
 def store_cost(f: StageFeatures, c: Tensor) -> Tensor:
     """Return the cost of store transactions of shared (c29) and global memory (c21), and of false sharing (c22).
 
-    False sharing: blocks that write to the same rows, the more the shorter the part of a row that each writes.
+    False sharing occurs between blocks that write to the same rows, in inverse proportion to the part of a row of each.
     """
     transactions = f("num_blocks") * (
         c[:, 29] * _over_efficiency(f, "shared", "store") + c[:, 21] * _over_efficiency(f, "global", "store")
@@ -140,7 +140,7 @@ def parallelism_cost(f: StageFeatures, c: Tensor) -> Tensor:
 
 
 def working_set_cost(f: StageFeatures, c: Tensor) -> Tensor:
-    """Return the cost of what is allocated at once (c9): registers under pressure, caches in use."""
+    """Return the cost of the working set (c9): register pressure and cache usage."""
     return c[:, 9] * f("working_set")
 
 
@@ -162,8 +162,8 @@ def stage_cost(f: StageFeatures, c: Tensor) -> Tensor:
     return torch.stack(costs).sum(dim=0)
 
 
-def _over_efficiency(f: StageFeatures, memory: str, way: str) -> Tensor:
-    """Return transactions of one kind over the share of their bytes that is used; of inlined Funcs, as they are."""
-    transactions = f(f"num_{memory}_mem_{way}s_per_block")
-    used = f(f"{memory}_mem_{way}_efficiency").clamp(min=LEAST_EFFICIENCY)
+def _over_efficiency(f: StageFeatures, memory: str, access: str) -> Tensor:
+    """Return transactions of one kind over the used share of their bytes; inlined Funcs have no efficiency."""
+    transactions = f(f"num_{memory}_mem_{access}s_per_block")
+    used = f(f"{memory}_mem_{access}_efficiency").clamp(min=LEAST_EFFICIENCY)
     return transactions / torch.where(f.inlined, torch.ones_like(used), used)

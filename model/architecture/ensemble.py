@@ -1,7 +1,7 @@
-"""Several networks that were trained from other seeds, as one: their predictions are averaged.
+"""Ensemble of networks trained from different seeds, whose predictions are averaged.
 
-What one of them has learned by chance the others have not. Layers of all members are computed together, since a search
-asks about few kernels at a time and most of a small layer's time is its call.
+Averaging reduces the variance of training. Layers of all members are batched, since a search predicts few kernels at a
+time, so that call overhead dominates small layers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from autosched.target import Target
 
 
 class Layers(nn.Module):
-    """A linear layer of each member.
+    """A batch of linear layers, one for each member.
 
     Args:
-        members: How many there are.
-        inputs: Width of what goes in.
-        outputs: Width of what comes out.
+        members: Number of members.
+        inputs: Width of the input.
+        outputs: Width of the output.
     """
 
     def __init__(self, members: int, inputs: int, outputs: int) -> None:
@@ -48,17 +48,17 @@ class Layers(nn.Module):
         """Return ``float[members, N, outputs]`` of ``float[members, N, inputs]``."""
         return torch.baddbmm(self.bias, values, self.weight)
 
-    def take(self, layers: Sequence[nn.Linear]) -> None:
-        """Take the weights of the members' layers."""
+    def copy_from(self, layers: Sequence[nn.Linear]) -> None:
+        """Copy the weights of the members' layers."""
         self.weight.copy_(torch.stack([layer.weight.T for layer in layers]))
         self.bias.copy_(torch.stack([layer.bias[None] for layer in layers]))
 
 
 class Ensemble(nn.Module):
-    """Predicts geometric means of the times that its members predict, and means of all else.
+    """Predicts the geometric mean of its members' times, and the mean of their resources.
 
     Args:
-        settings: Their number, form and widths.
+        settings: Number of members, form and widths.
         target: The device.
     """
 
@@ -81,34 +81,34 @@ class Ensemble(nn.Module):
     @classmethod
     @torch.no_grad()
     def of(cls, members: Sequence[CostNetwork], target: Target) -> Ensemble:
-        """Return networks as one.
+        """Return an ensemble of networks.
 
         Args:
             members: Networks of the form ``timed``, of one shape, trained on the same data.
             target: The device.
 
         Raises:
-            InputError: Their inputs are not scaled alike, as they were trained on different data.
+            InputError: Their inputs have different scales, as they were trained on different data.
         """
         first = members[0]
-        found = cls(replace(first.settings, members=len(members)), target)
+        ensemble = cls(replace(first.settings, members=len(members)), target)
         for name in ("encoder.algorithm_input", "encoder.schedule_input", "parts_input"):
             states = [m.get_submodule(name).state_dict() for m in members]
             if any(not torch.equal(s[key], states[0][key]) for s in states for key in s):
                 raise InputError("members of an ensemble must be trained on the same data")
-            found.get_submodule(name).load_state_dict(states[0])
+            ensemble.get_submodule(name).load_state_dict(states[0])
         for name in ("algorithm", "schedule"):
-            wide = found.encoder.get_submodule(name)
+            wide = ensemble.encoder.get_submodule(name)
             layers = [m.encoder.get_submodule(name).state_dict() for m in members]
             wide.load_state_dict({key: torch.cat([s[key] for s in layers]) for key in layers[0]})
         for name, other in (
             ("trunk", "trunk.0"), ("joined.0", "joined.0"), ("joined.1", "joined.2"),
             ("coefficients", "coefficients"), ("resources", "resources"),
         ):  # fmt: skip
-            own = found.get_submodule(name)
-            assert isinstance(own, Layers)
-            own.take([layer for m in members if isinstance(layer := m.get_submodule(other), nn.Linear)])
-        return found
+            stacked = ensemble.get_submodule(name)
+            assert isinstance(stacked, Layers)
+            stacked.copy_from([layer for m in members if isinstance(layer := m.get_submodule(other), nn.Linear)])
+        return ensemble
 
     def forward(self, batch: KernelBatch) -> Predicted:
         """Return times and resources of all kernels."""
@@ -120,10 +120,10 @@ class Ensemble(nn.Module):
         algorithm = stages[:, : e * self.settings.algorithm_width].reshape(rows, e, -1)
         schedule = stages[:, e * self.settings.algorithm_width :].reshape(rows, e, -1)
         trunk = functional.relu(self.trunk(torch.cat([algorithm, schedule], dim=2).transpose(0, 1)))
-        side_by_side = pooled(trunk.transpose(0, 1).reshape(rows, e * hidden), batch)
-        joined = side_by_side.view(batch.count, 3, e, hidden).permute(2, 0, 1, 3).reshape(e, batch.count, 3 * hidden)
+        pooled_stages = pooled(trunk.transpose(0, 1).reshape(rows, e * hidden), batch)
+        by_member = pooled_stages.view(batch.count, 3, e, hidden).permute(2, 0, 1, 3)
         parts = self.parts_input(scaled_parts(batch.parts))
-        kernels = torch.cat([joined, parts.expand(e, *parts.shape)], dim=2)
+        kernels = torch.cat([by_member.reshape(e, batch.count, 3 * hidden), parts.expand(e, *parts.shape)], dim=2)
         for layer in self.joined:
             kernels = functional.relu(layer(kernels))
         bound = math.log(self.settings.correction)
@@ -137,9 +137,9 @@ class Ensemble(nn.Module):
 
 
 Network = CostNetwork | Ensemble
-"""What predicts times of kernels."""
+"""A network that predicts times of kernels."""
 
 
 def network_of(settings: ModelSettings, target: Target) -> Network:
-    """Return a network of a shape without weights."""
+    """Return an untrained network or ensemble."""
     return CostNetwork(settings, target) if settings.members == 1 else Ensemble(settings, target)

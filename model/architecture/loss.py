@@ -1,4 +1,4 @@
-"""What training makes small."""
+"""Loss of the training."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from autosched.model.data.ragged import segment_sum
 from autosched.model.settings import LossSettings
 
 MOST_THROUGHPUT = 2.0
-"""Predicted throughput over the best one, beyond which its logarithm counts: a wild guess is not to rule a step."""
+"""Predicted throughput, relative to the best, beyond which its logarithm counts, to limit the effect of outliers."""
 
 NOISE = 0.03
-"""Difference of logarithms of times from which on it is sure which schedule is faster."""
+"""Least difference of logarithmic measured times that determines an order."""
 CERTAIN = 0.1
-"""The same of predicted times, where it is as good as sure."""
+"""Scale of differences of logarithmic predicted times in the order loss."""
 
 
 @dataclass(frozen=True)
 class LossLabels:
-    """Schedules of some pipelines, with what was measured of them.
+    """Labels of a batch of schedules.
 
     Attributes:
         seconds: ``float[N]``, times of the schedules.
         pipeline: ``int64[N]``, numbers of their pipelines from 0.
-        pipelines: How many pipelines there are.
+        pipelines: Number of pipelines.
         entry_sample: ``int64[E]``, schedule of each kernel.
         entry_kernel: ``int64[E]``, kernel of the batch.
-        entry_seconds: ``float[E]``, NaN where not known.
-        registers: ``float[E]``, likewise.
-        spill_bytes: ``float[E]``, likewise.
+        entry_seconds: ``float[E]``, NaN if unknown.
+        registers: ``float[E]``, NaN if unknown.
+        spill_bytes: ``float[E]``, NaN if unknown.
     """
 
     seconds: Tensor
@@ -54,11 +54,11 @@ def schedule_seconds(predicted: Tensor, labels: LossLabels) -> Tensor:
 def throughput_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
     """Return the mean squared error of throughputs relative to the best of the pipeline.
 
-    The loss of Adams et al. and Anderson et al.: errors about slow schedules hardly matter.
+    The loss of Adams et al. and Anderson et al.; errors of slow schedules have little weight.
 
     Args:
         seconds: ``float[N]``, predicted times.
-        labels: What was measured.
+        labels: The labels.
     """
     fastest = torch.full((labels.pipelines,), torch.inf).scatter_reduce(0, labels.pipeline, labels.seconds, "amin")
     best = fastest[labels.pipeline]
@@ -69,27 +69,27 @@ def throughput_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
 
 
 def time_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
-    """Return the mean error of the logarithms of times, so that slow schedules and whole pipelines count too."""
+    """Return the mean error of the logarithms of times, in which slow schedules have weight too."""
     return _robust(seconds.clamp(min=1e-12).log() - labels.seconds.log())
 
 
 def order_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
-    """Return how far the schedules of each pipeline are from the order that was measured, pair by pair.
+    """Return the pairwise ranking loss of each pipeline's schedules.
 
-    The logistic loss of RankNet (Burges et al. 2005), of differences of logarithms of times; pairs that noise can turn
-    around do not count.
+    The logistic loss of RankNet (Burges et al. 2005) on differences of logarithmic times; pairs within noise do not
+    count.
 
     Args:
         seconds: ``float[N]``, predicted times.
-        labels: What was measured.
+        labels: The labels.
     """
     predicted, measured = seconds.clamp(min=1e-12).log(), labels.seconds.log()
     slower = measured[:, None] - measured[None, :] > NOISE
     pairs = slower & (labels.pipeline[:, None] == labels.pipeline[None, :])
     if not pairs.any():
         return seconds.new_zeros(())
-    apart = (predicted[:, None] - predicted[None, :])[pairs]
-    return functional.softplus(-apart / CERTAIN).mean()
+    differences = (predicted[:, None] - predicted[None, :])[pairs]
+    return functional.softplus(-differences / CERTAIN).mean()
 
 
 def kernel_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
@@ -97,14 +97,14 @@ def kernel_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
 
     Args:
         seconds: ``float[K]``, predicted times of kernels.
-        labels: What was measured.
+        labels: The labels.
     """
     known = labels.entry_seconds > 0
     if not known.any():
         return seconds.new_zeros(())
     measured = labels.entry_seconds[known]
     share = measured / labels.seconds[labels.entry_sample[known]]
-    weight = share.clamp(max=1.0).sqrt()  # the root: small kernels tell something as well
+    weight = share.clamp(max=1.0).sqrt()  # the root gives small kernels more weight
     error = functional.smooth_l1_loss(
         seconds[labels.entry_kernel[known]].clamp(min=1e-12).log(), measured.log(), reduction="none", beta=0.5
     )
@@ -125,8 +125,8 @@ def total_loss(predicted: Predicted, labels: LossLabels, settings: LossSettings)
     """Return the weighted sum of all terms, and the terms by name.
 
     Args:
-        predicted: What the network says of the kernels.
-        labels: What was measured.
+        predicted: Predictions for the kernels.
+        labels: The labels.
         settings: Weights of the terms.
     """
     seconds = schedule_seconds(predicted.seconds, labels)

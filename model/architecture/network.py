@@ -1,4 +1,4 @@
-"""The network: two embeddings, a trunk, positive coefficients, and what they are applied to (Anderson, section 7.2)."""
+"""The network: two embeddings, a trunk, and positive coefficients of cost components (Anderson, section 7.2)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from autosched.target import Target
 
 ALGORITHM = len(ROWS) * len(TYPES)
 REGISTERS = 32.0
-"""Unit in which the auxiliary head gives registers."""
+"""Unit of the auxiliary head's registers."""
 LEAST_PART = 1e-10
-"""Seconds below which a part of the analytical model is nothing."""
+"""Lower bound of the analytical model's parts in seconds, before logarithms."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What is predicted of K kernels.
+    """Predictions for K kernels.
 
     Attributes:
         seconds: ``float[K]``, times.
         registers: ``float[K]``, registers of a thread.
         log_spills: ``float[K]``, logarithm of 1 + bytes spilled by a thread.
-        negative: Sum of what coefficients were below zero before they were made positive, for the penalty.
+        negative: Sum of the negative parts of coefficients before the ReLU, for the penalty.
     """
 
     seconds: Tensor
@@ -42,11 +42,11 @@ class Predicted:
 
 
 class Standardised(nn.Module):
-    """Takes away the mean of the training set and divides by its deviation; leaves both alone until `fit`.
+    """Standardises features to mean 0 and deviation 1 over the training set; the identity before `fit`.
 
     Args:
         width: Number of features.
-        clip: Largest absolute value that is let through.
+        clip: Largest absolute value of the output.
     """
 
     mean: Tensor
@@ -60,7 +60,7 @@ class Standardised(nn.Module):
         self.register_buffer("fitted", torch.zeros(()))
 
     def fit(self, values: Tensor) -> None:
-        """Take mean and deviation from ``float[R, width]``; a feature that never changes is passed on as zero."""
+        """Fit mean and deviation to ``float[R, width]``; constant features become zero."""
         deviation, mean = torch.std_mean(values.double(), dim=0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(torch.where(deviation > 1e-6, 1 / deviation.clamp(min=1e-6), torch.zeros_like(deviation)))
@@ -73,7 +73,7 @@ class Standardised(nn.Module):
 
 
 class StageEncoder(nn.Module):
-    """Embeds what a stage computes and how it is scheduled, and stacks both embeddings.
+    """Embeds the algorithm and the schedule features of a stage, and concatenates both embeddings.
 
     Args:
         settings: Widths.
@@ -88,14 +88,14 @@ class StageEncoder(nn.Module):
         self.schedule = nn.Linear(schema.COUNT, settings.schedule_width)
 
     def fit(self, algorithm: Tensor, schedule: Tensor) -> None:
-        """Take means and deviations from a training set, ``float[A, 280]`` and ``float[R, F]``."""
+        """Fit means and deviations to a training set, ``float[A, 280]`` and ``float[R, F]``."""
         self.algorithm_input.fit(torch.log1p(algorithm))
         self.schedule_input.fit(torch.log1p(schedule))
 
     def embedded(self, algorithm: Tensor) -> Tensor:
-        """Return the embedding ``float[A, width]`` of algorithm features; the same for all schedules."""
-        found: Tensor = self.algorithm(self.algorithm_input(torch.log1p(algorithm)))
-        return found
+        """Return the embedding of algorithm features, ``float[A, width]``, which does not depend on schedules."""
+        embedding: Tensor = self.algorithm(self.algorithm_input(torch.log1p(algorithm)))
+        return embedding
 
     def forward(self, batch: KernelBatch) -> Tensor:
         """Return stacked embeddings of all stages, ``float[R, width]``."""
@@ -108,7 +108,7 @@ class StageEncoder(nn.Module):
 
 
 class CostNetwork(nn.Module):
-    """Predicts the time of kernels, and what registers they take.
+    """Predicts times and registers of kernels.
 
     Args:
         settings: Form and widths.
@@ -134,7 +134,7 @@ class CostNetwork(nn.Module):
                 nn.Linear(3 * settings.hidden + parts, settings.hidden), nn.ReLU(),
                 nn.Linear(settings.hidden, settings.hidden), nn.ReLU(),
             )  # fmt: skip
-            self.coefficients = nn.Linear(settings.hidden, self.prior.corrected + 1)  # the last is of the whole
+            self.coefficients = nn.Linear(settings.hidden, self.prior.corrected + 1)  # the last corrects the total
             self.resources = nn.Linear(settings.hidden, 2)
             nn.init.zeros_(self.coefficients.weight)  # start from the analytical model
             nn.init.zeros_(self.coefficients.bias)
@@ -143,7 +143,7 @@ class CostNetwork(nn.Module):
             self.resources.bias.copy_(torch.tensor([1.0, 0.0]))  # 32 registers and no spills
 
     def fit(self, batch: KernelBatch) -> None:
-        """Take means and deviations of what goes in from a training set."""
+        """Fit means and deviations of all inputs to a training set."""
         if self.settings.standardise:
             self.encoder.fit(batch.algorithm, batch.schedule)
         if self.settings.form == "timed":
@@ -158,7 +158,7 @@ class CostNetwork(nn.Module):
         return self._paper(batch, stages) if self.settings.form == "paper" else self._timed(batch, stages)
 
     def _paper(self, batch: KernelBatch, stages: Tensor) -> Predicted:
-        """Positive coefficients of each stage, applied to the components of its cost; the sum over stages."""
+        """Return the sum over stages of cost components with positive coefficients."""
         raw = self.coefficients(stages)
         costs = stage_cost(StageFeatures(batch.schedule, self.multiprocessors), functional.relu(raw))
         seconds = segment_sum(costs, batch.kernel, batch.count) * self.settings.unit_seconds
@@ -168,7 +168,7 @@ class CostNetwork(nn.Module):
         )
 
     def _timed(self, batch: KernelBatch, stages: Tensor) -> Predicted:
-        """Positive factors of what each unit needs and of the whole, combined as the analytical model does."""
+        """Return the analytical time with positive factors for each unit's time and for the total."""
         parts = self.parts_input(scaled_parts(batch.parts))
         kernels = self.joined(torch.cat([pooled(self.trunk(stages), batch), parts], dim=1))
         raw = self.coefficients(kernels)
@@ -180,11 +180,11 @@ class CostNetwork(nn.Module):
 
 
 def pooled(stages: Tensor, batch: KernelBatch) -> Tensor:
-    """Return the root stage's row, the mean and the largest of each kernel's stages, side by side."""
+    """Return the concatenated root row, mean and maximum of each kernel's stages."""
     mean = segment_mean(stages, batch.kernel, batch.count)
     return torch.cat([stages[batch.first], mean, segment_max(stages, batch.kernel, batch.count)], dim=1)
 
 
 def scaled_parts(parts: Tensor) -> Tensor:
-    """Return the logarithms of the analytical model's parts, ``float[K, C]``, as networks read them."""
+    """Return the logarithms of the analytical model's parts, ``float[K, C]``, as input of networks."""
     return torch.log(parts.clamp(min=LEAST_PART))

@@ -1,4 +1,4 @@
-"""Batches of a data set as tensors: the distinct kernels of some schedules, and what was measured of these."""
+"""Batches of a data set as tensors: the distinct kernels of schedules, and their labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 class Batches:
-    """A data set's arrays as tensors, from which parts are taken.
+    """Batches from a data set's arrays as tensors.
 
     Args:
         dataset: The data.
@@ -36,7 +36,7 @@ class Batches:
         self.pipeline = torch.from_numpy(dataset.pipeline)
 
     def kernels(self, numbers: Tensor) -> KernelBatch:
-        """Return distinct kernels ``int64[K]`` as a network reads them."""
+        """Return distinct kernels, given as ``int64[K]``, as input of a network."""
         starts = self.row_start[numbers]
         lengths = self.row_start[numbers + 1] - starts
         rows = concatenated(starts, lengths)
@@ -48,7 +48,7 @@ class Batches:
         )  # fmt: skip
 
     def batch(self, samples: Tensor) -> tuple[KernelBatch, LossLabels]:
-        """Return the kernels of schedules ``int64[N]``, each once, and the labels."""
+        """Return the distinct kernels of schedules, given as ``int64[N]``, and the labels."""
         starts = self.sample_start[samples]
         lengths = self.sample_start[samples + 1] - starts
         entries = concatenated(starts, lengths)
@@ -62,24 +62,23 @@ class Batches:
         return self.kernels(numbers), labels
 
 
-def steps(dataset: Dataset, pipelines: Ints, schedules: int, together: int, rng: np.random.Generator) -> list[Ints]:
-    """Return the schedules of each step of one pass, pipelines and their schedules in random order.
+def steps(dataset: Dataset, pipelines: Ints, schedules: int, per_step: int, rng: np.random.Generator) -> list[Ints]:
+    """Return the schedules of each step of one pass, with pipelines and their schedules in random order.
 
-    As in the paper's code, a pipeline's schedules are cut into groups that are compared with one another; a step takes
-    several groups.
+    As in the paper's code, a pipeline's schedules are split into groups for comparison; a step has several groups.
 
     Args:
         dataset: The data.
-        pipelines: Pipelines to take, ``int64[p]``.
-        schedules: Schedules of a group at most.
-        together: Groups of a step.
+        pipelines: Pipelines of the pass, ``int64[p]``.
+        schedules: Most schedules of a group.
+        per_step: Groups of a step.
         rng: Source of randomness.
     """
     groups: list[Ints] = []
     for p in pipelines:
-        own = rng.permutation(np.flatnonzero(dataset.pipeline == p))
-        groups += [g for g in np.array_split(own, -(-len(own) // schedules)) if len(g) > 1]
+        of_pipeline = rng.permutation(np.flatnonzero(dataset.pipeline == p))
+        groups += [g for g in np.array_split(of_pipeline, -(-len(of_pipeline) // schedules)) if len(g) > 1]
     order = rng.permutation(len(groups))
     return [
-        np.concatenate([groups[k] for k in order[start : start + together]]) for start in range(0, len(order), together)
+        np.concatenate([groups[k] for k in order[start : start + per_step]]) for start in range(0, len(order), per_step)
     ]

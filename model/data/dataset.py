@@ -1,4 +1,4 @@
-"""Training data as ragged arrays: schedules of pipelines, their kernels, the stages of these."""
+"""Training data as ragged arrays: schedules of pipelines, their kernels, and the stages of these."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Progress = Callable[[int, int], None]
-"""Told how many pipelines of how many are featurized."""
+"""Receives the number of featurized pipelines and of all."""
 
 
 class FeatureSource(Protocol):
-    """Works out features, or knows them."""
+    """A source of features."""
 
     def features(self, problem: ProblemLike, schedules: Mapping[str, str]) -> ProblemFeatures:
         """Return the features of schedules, given as JSON texts by key."""
@@ -36,26 +36,25 @@ class Dataset:
     """N schedules of P pipelines with E kernels (K of them distinct), and R stages of these.
 
     Attributes:
-        target: What the schedules are for.
-        source: Where the labels come from.
+        target: The device of the schedules.
+        source: Source of the labels.
         pipelines: Name of each pipeline.
-        families: ``[P]``, what each pipeline is held out with.
+        families: ``[P]``, family of each pipeline; families are held out as a whole.
         schedule: ``float32[R, F]``, schedule features.
         algorithm: ``float32[A, 280]``, algorithm features of all pipelines' stages.
         stage: ``int64[R]``, row of ``algorithm``.
         row_start: ``int64[K + 1]``, first row of each distinct kernel.
-        parts: ``float32[K, C]``, seconds each unit needs by the analytical model, and more to learn from, see
-            `Prior.names`.
-        entry_kernel: ``int64[E]``, the distinct kernel that each kernel of a schedule is.
-        entry_seconds: ``float32[E]``, its time; NaN where that is not known.
-        registers: ``float32[E]``, its registers; NaN where not known.
-        spill_bytes: ``float32[E]``, its spills; NaN where not known.
+        parts: ``float32[K, C]``, analytical seconds of each unit, and further inputs, see `Prior.names`.
+        entry_kernel: ``int64[E]``, the distinct kernel of each kernel of a schedule.
+        entry_seconds: ``float32[E]``, its time; NaN if unknown.
+        registers: ``float32[E]``, its registers; NaN if unknown.
+        spill_bytes: ``float32[E]``, its spills; NaN if unknown.
         sample_start: ``int64[N + 1]``, first kernel of each schedule.
         seconds: ``float64[N]``, times of the schedules.
         pipeline: ``int64[N]``, ascending.
-        left_out: Samples that were not used, by reason.
-        beside: Other sources of labels, whose pipelines come last; they are learned from and no more.
-        own: Pipelines with labels of ``source``, the first ones; None for all.
+        left_out: Number of unused samples by reason.
+        extra_sources: Additional sources of labels, whose pipelines come last and are used for training only.
+        own: Number of pipelines with labels of ``source``, which come first; None for all.
     """
 
     target: Target
@@ -75,27 +74,27 @@ class Dataset:
     seconds: Floats
     pipeline: Ints
     left_out: Mapping[str, int] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
+    extra_sources: tuple[str, ...] = ()
     own: int | None = None
 
     @property
     def own_pipelines(self) -> Ints:
-        """The pipelines that a model is judged by, ``int64[n]``."""
+        """The pipelines for evaluation, ``int64[n]``."""
         return np.arange(len(self.pipelines) if self.own is None else self.own)
 
     @property
     def own_families(self) -> list[str]:
-        """What these are held out with, in alphabetical order."""
+        """Families of these pipelines in alphabetical order."""
         return sorted({self.families[p] for p in self.own_pipelines})
 
     @property
     def count(self) -> int:
-        """Schedules."""
+        """Number of schedules."""
         return len(self.seconds)
 
     @property
     def kernels(self) -> int:
-        """Distinct kernels."""
+        """Number of distinct kernels."""
         return len(self.row_start) - 1
 
     def samples_of(self, pipelines: Ints) -> Ints:
@@ -103,27 +102,29 @@ class Dataset:
         return np.flatnonzero(np.isin(self.pipeline, pipelines))
 
     def summary(self) -> str:
-        """Return a line that says how much there is."""
+        """Return the sizes and sources of the data as one line."""
+        sources = ", ".join((self.source, *self.extra_sources))
         return (
             f"{self.count} schedules of {len(self.pipelines)} pipelines, {len(self.entry_kernel)} kernels "
-            f"({self.kernels} distinct), {len(self.stage)} stages; labels {', '.join((self.source, *self.beside))}"
+            f"({self.kernels} distinct), {len(self.stage)} stages; labels {sources}"
         )
 
     def joined(self, other: Dataset) -> Dataset:
-        """Return this data with that of another source beside it, to learn from more.
+        """Return this data extended by training data of another source.
 
-        What networks correct is the analytical model of each device, so what they learn of one holds for another as far
-        as both models are wrong in the same way.
+        Networks correct the analytical model of each device. So training on one device helps for another if both models
+        have similar errors.
 
         Raises:
-            InputError: The other device is of another kind.
+            InputError: The devices have different kinds.
         """
         if other.target.kind != self.target.kind:
             raise InputError(
-                f"labels {other.source} are of no device like {self.target.name}; learn from each by itself"
+                f"labels {other.source} are of a {other.target.kind} device, not {self.target.kind} like "
+                f"{self.target.name}; train on each by itself"
             )
 
-        def after(ours: Ints, theirs: Ints) -> Ints:
+        def append_starts(ours: Ints, theirs: Ints) -> Ints:
             return np.concatenate([ours, theirs[1:] + ours[-1]])
 
         return replace(
@@ -133,16 +134,16 @@ class Dataset:
             schedule=np.concatenate([self.schedule, other.schedule]),
             algorithm=np.concatenate([self.algorithm, other.algorithm]),
             stage=np.concatenate([self.stage, other.stage + len(self.algorithm)]),
-            row_start=after(self.row_start, other.row_start),
+            row_start=append_starts(self.row_start, other.row_start),
             parts=np.concatenate([self.parts, other.parts]),
             entry_kernel=np.concatenate([self.entry_kernel, other.entry_kernel + self.kernels]),
             entry_seconds=np.concatenate([self.entry_seconds, other.entry_seconds]),
             registers=np.concatenate([self.registers, other.registers]),
             spill_bytes=np.concatenate([self.spill_bytes, other.spill_bytes]),
-            sample_start=after(self.sample_start, other.sample_start),
+            sample_start=append_starts(self.sample_start, other.sample_start),
             seconds=np.concatenate([self.seconds, other.seconds]),
             pipeline=np.concatenate([self.pipeline, other.pipeline + len(self.pipelines)]),
-            beside=(*self.beside, other.source),
+            extra_sources=(*self.extra_sources, other.source),
             own=len(self.own_pipelines),
         )
 
@@ -157,15 +158,15 @@ def build_dataset(
 ) -> Dataset:
     """Return training data from samples.
 
-    Left out are times that no schedule can take, schedules that cannot be featurized, all but the fastest of equal
-    schedules, and pipelines with one schedule, which have no order.
+    Skipped are impossible times, schedules that cannot be featurized, all but the fastest of equal schedules, and
+    pipelines with one schedule, which have no order.
 
     Args:
         samples: Schedules with their labels, all of one source.
-        target: What they are for.
-        store: Where features are kept.
-        workers: Processes that featurize.
-        progress: Told after each pipeline.
+        target: The device of the schedules.
+        store: Source of features.
+        workers: Number of processes.
+        progress: Called after each pipeline.
 
     Raises:
         InputError: There are no samples, or labels of several sources.
@@ -182,7 +183,7 @@ def build_dataset(
 
 
 def _features(groups: Sequence[list[Sample]], store: FeatureSource, workers: int) -> list[ProblemFeatures]:
-    """Return the features of each group; processes write them, this one reads them."""
+    """Return the features of each group; worker processes fill the store, this process reads it."""
     tasks: list[tuple[ProblemLike, Mapping[str, str]]] = [
         (group[0].problem, {s.schedule_key: s.schedule for s in group}) for group in groups
     ]
@@ -199,7 +200,7 @@ def _prepare(task: tuple[FeatureSource, ProblemLike, Mapping[str, str]]) -> None
 
 
 class _Builder:
-    """Puts one pipeline after the other into arrays."""
+    """Appends pipelines to arrays."""
 
     def __init__(self, target: Target, source: str) -> None:
         self.target = target
@@ -242,7 +243,7 @@ class _Builder:
                     self.stage.append(kernel.stage + self.stages)
                     self.rows.append(len(kernel.stage))
                     self.parts.append(kernel.parts)
-            labels = [_filled(values, len(keys)) for values in (s.kernel_seconds, s.registers, s.spill_bytes)]
+            labels = [_or_nans(values, len(keys)) for values in (s.kernel_seconds, s.registers, s.spill_bytes)]
             self.entries += [(number[key], *label) for key, *label in zip(keys, *labels, strict=True)]
             self.lengths.append(len(keys))
             self.seconds.append(s.seconds)
@@ -253,7 +254,7 @@ class _Builder:
         self.families.append(group[0].family)
 
     def dataset(self) -> Dataset:
-        """Return what was added."""
+        """Return the data set."""
         if not self.names:
             raise InputError("no pipeline has two schedules with usable labels; measure more of them")
         kernel, seconds, registers, spills = (np.array(column) for column in zip(*self.entries, strict=True))
@@ -267,6 +268,6 @@ class _Builder:
         )  # fmt: skip
 
 
-def _filled(values: Sequence[float], count: int) -> Sequence[float]:
-    """Return the labels of a schedule's kernels, or NaNs where they are not known for each."""
+def _or_nans(values: Sequence[float], count: int) -> Sequence[float]:
+    """Return the labels of a schedule's kernels; NaNs unless there is one for each kernel."""
     return values if len(values) == count else [float("nan")] * count

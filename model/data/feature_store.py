@@ -1,4 +1,4 @@
-"""Features on disk: a Parquet file for each pipeline, made again when the features' meaning has changed."""
+"""Features on disk: a Parquet file for each pipeline and version of the features."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class FeatureStore:
     """Features of pipelines in a directory.
 
     Args:
-        directory: Where the files are; made if it is not there.
-        target: The device that schedules are featurized for.
+        directory: Directory of the files; created if necessary.
+        target: The device of the schedules.
     """
 
     def __init__(self, directory: str | os.PathLike[str], target: Target) -> None:
@@ -36,12 +36,12 @@ class FeatureStore:
         self.target = target
 
     def path(self, problem: ProblemLike) -> Path:
-        """Return the file of a problem; other versions of the features have other files."""
-        text = f"{_versions()}|{self.target}|{self.target.processor}|{problem.text()}"  # which its text leaves out
+        """Return the file of a problem; each version of the features has its own file."""
+        text = f"{_versions()}|{self.target}|{self.target.processor}|{problem.text()}"  # str(target) has no processor
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.parquet"
 
     def features(self, problem: ProblemLike, schedules: Mapping[str, str]) -> ProblemFeatures:
-        """Return the features of schedules; those that are not in the file yet are worked out and added to it.
+        """Return the features of schedules; features that are not in the file are computed and added.
 
         Args:
             problem: The pipeline.
@@ -52,40 +52,40 @@ class FeatureStore:
             ScheduleError: If a text is no schedule of the pipeline.
         """
         path = self.path(problem)
-        known = read_features(path) if path.exists() else None
-        if known is not None and all(key in known.schedules for key in schedules):
-            return known
-        found = featurize_problem(problem.bind(), self.target, schedules, known)
-        write_features(path, found, self.target, problem.text())
-        return found
+        stored = read_features(path) if path.exists() else None
+        if stored is not None and all(key in stored.schedules for key in schedules):
+            return stored
+        features = featurize_problem(problem.bind(), self.target, schedules, stored)
+        write_features(path, features, self.target, problem.text())
+        return features
 
 
-def write_features(path: Path, found: ProblemFeatures, target: Target, problem: str) -> None:
-    """Write features as Parquet; a reader sees the old file or the new one.
+def write_features(path: Path, features: ProblemFeatures, target: Target, problem: str) -> None:
+    """Write features as Parquet, atomically.
 
     Args:
         path: The file.
-        found: The features.
-        target: What the schedules are for.
-        problem: The pipeline, as the file tells people.
+        features: The features.
+        target: The device of the schedules.
+        problem: Text of the pipeline, for human readers of the file.
 
     Raises:
         CacheError: If it cannot be written.
         InputError: If PyArrow is missing.
     """
     pa, pq = _pyarrow()
-    sparse = [[[int(k), float(row[k])] for k in np.flatnonzero(row)] for row in found.algorithm]
-    position = {key: k for k, key in enumerate(found.kernels)}
+    sparse = [[[int(k), float(row[k])] for k in np.flatnonzero(row)] for row in features.algorithm]
+    position = {key: k for k, key in enumerate(features.kernels)}
     document = {
         "problem": problem,
         "target": target.name,
         "versions": _versions(),
         "algorithm": sparse,
-        "schedules": {key: [position[k] for k in keys] for key, keys in found.schedules.items()},
+        "schedules": {key: [position[k] for k in keys] for key, keys in features.schedules.items()},
     }
-    kernels = found.kernels.values()
+    kernels = features.kernels.values()
     columns = {
-        "kernel": pa.array(list(found.kernels), pa.string()),
+        "kernel": pa.array(list(features.kernels), pa.string()),
         "stage": pa.array([k.stage for k in kernels], pa.list_(pa.int32())),
         "schedule": pa.array([k.schedule.reshape(-1) for k in kernels], pa.list_(pa.float32())),
         "parts": pa.array([k.parts for k in kernels], pa.list_(pa.float64())),
@@ -104,7 +104,7 @@ def read_features(path: Path) -> ProblemFeatures:
         path: The file.
 
     Raises:
-        CacheError: If it is damaged, or no file of features of this version.
+        CacheError: If it is damaged, has another format, or another version.
         InputError: If PyArrow is missing.
     """
     pa, pq = _pyarrow()
@@ -115,11 +115,11 @@ def read_features(path: Path) -> ProblemFeatures:
             raise ValueError(f"its features are of version {document['versions']}, not {_versions()}")
         return _features(table, document)
     except (OSError, KeyError, TypeError, IndexError, ValueError, pa.ArrowException) as e:
-        raise CacheError(f"{path} holds no features that can be used ({e}); delete it, and it is made again") from e
+        raise CacheError(f"{path} has no usable features ({e}); delete it, and it is made again") from e
 
 
 def _versions() -> list[str]:
-    """Return the version of the schema and what tells the sources of features apart."""
+    """Return the version of the schema and the hash of the features' sources."""
     return [str(schema.SCHEMA_VERSION), features_digest()]
 
 
@@ -144,6 +144,6 @@ def _features(table: Any, document: Mapping[str, Any]) -> ProblemFeatures:
         stage, schedule, parts = (c[k].values.to_numpy() for c in columns)
         kernels[key] = KernelFeatures(schedule.reshape(len(stage), schema.COUNT), stage.astype(np.int64), parts)
         if len(stage) == 0 or stage.min() < 0 or stage.max() >= len(algorithm):
-            raise ValueError(f"kernel {key} has stages that are not there")
+            raise ValueError(f"kernel {key} has stages outside of the table of {len(algorithm)}")
     schedules = {key: tuple(keys[k] for k in numbers) for key, numbers in document["schedules"].items()}
     return ProblemFeatures(algorithm, kernels, schedules)

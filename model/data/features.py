@@ -1,4 +1,4 @@
-"""Features of all kernels of some schedules of one pipeline, each distinct kernel once."""
+"""Features of the distinct kernels of one pipeline's schedules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 
 class _Described(NamedTuple):
-    """A kernel; ``steps`` if it computes a reduction in steps, of which structure and parameters are one."""
+    """A kernel. With a mainloop or sliding window, ``steps`` scales the features of one step, which is described."""
 
     structure: KernelSketch
     params: Params
@@ -44,12 +44,12 @@ class _Described(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """One kernel.
+    """Features of one kernel.
 
     Attributes:
         schedule: ``float32[rows, F]``, schedule features of its stages and inlined Funcs.
-        stage: ``int64[rows]``, which stage of the pipeline each row is.
-        parts: ``float64[C]``, seconds each unit needs by the analytical model, and more to learn from (`Prior.names`).
+        stage: ``int64[rows]``, the pipeline's stage of each row.
+        parts: ``float64[C]``, analytical seconds of each unit, and further inputs (`Prior.names`).
     """
 
     schedule: Singles
@@ -59,13 +59,13 @@ class KernelFeatures:
 
 @dataclass(frozen=True)
 class ProblemFeatures:
-    """All kernels of some schedules of one pipeline.
+    """Features of the kernels of one pipeline's schedules.
 
     Attributes:
         algorithm: ``float32[A, 280]``, algorithm features of the pipeline's stages.
-        kernels: The distinct kernels, by a hash of what is computed where and with which tiles.
+        kernels: The distinct kernels, by a hash of their sketch and tiles.
         schedules: The kernels of each schedule in launch order, by the schedule's key; empty for schedules that cannot
-            be featurized, and for those of a pipeline that another release makes of the same description.
+            be featurized, and for schedules of another release's version of the pipeline.
     """
 
     algorithm: Singles
@@ -74,17 +74,17 @@ class ProblemFeatures:
 
 
 class StageTable:
-    """Algorithm features of a pipeline's stages, and which rows belong to a kernel's.
+    """Algorithm features of a pipeline's stages, and the rows of a kernel's stages.
 
     Args:
-        bound: The pipeline; for kernels with copies of sources the one that has them (`SketchFeaturizer.bound`).
-        tables: What its kernels share, if that is there, so that accesses are not worked out again.
+        bound: The pipeline; for kernels with cache reads the rewrite with these (`SketchFeaturizer.bound`).
+        tables: Tables of the pipeline with accesses to reuse.
     """
 
     def __init__(self, bound: BoundPipeline, tables: PipelineTables | None = None) -> None:
-        found = algorithm_features(bound, tables.accesses if tables else None)
-        self._row = {stage: k for k, stage in enumerate(found)}
-        self.features: Singles = np.stack([a.reshape(ALGORITHM) for a in found.values()]).astype(np.float32)
+        by_stage = algorithm_features(bound, tables.accesses if tables else None)
+        self._row = {stage: k for k, stage in enumerate(by_stage)}
+        self.features: Singles = np.stack([a.reshape(ALGORITHM) for a in by_stage.values()]).astype(np.float32)
 
     def rows_of(self, model: SketchFeaturizer) -> Ints:
         """Return the row of each stage and each inlined Func of a kernel, ``int64[rows]``."""
@@ -93,16 +93,16 @@ class StageTable:
 
 
 class _DistinctRows:
-    """Rows of algorithm features, equal ones once: a pipeline and the same with copies of sources share most."""
+    """Distinct rows of algorithm features; a pipeline and its rewrite with cache reads share most of them."""
 
-    def __init__(self, known: Singles | None) -> None:
+    def __init__(self, initial: Singles | None) -> None:
         self._rows: dict[bytes, int] = {}
         self._values: list[Singles] = []
-        if known is not None:
-            self.add(known)
+        if initial is not None:
+            self.add(initial)
 
     def add(self, features: Singles) -> Ints:
-        """Return the number of each row, ``int64[rows]``; new ones follow those that are there."""
+        """Return the number of each row, ``int64[rows]``; new rows are appended."""
         numbers = []
         for row in features:
             key = row.tobytes()
@@ -119,12 +119,12 @@ class _DistinctRows:
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self._values)
 
 
 def featurize_problem(
-    bound: BoundPipeline, target: Target, schedules: Mapping[str, str], known: ProblemFeatures | None = None
+    bound: BoundPipeline, target: Target, schedules: Mapping[str, str], existing: ProblemFeatures | None = None
 ) -> ProblemFeatures:
     """Return the features of schedules.
 
@@ -132,21 +132,21 @@ def featurize_problem(
         bound: The pipeline.
         target: Device limits.
         schedules: Their JSON texts, by key.
-        known: What was found before; it is part of the result.
+        existing: Earlier features, to which the result adds.
 
     Raises:
         ScheduleError: If a text is no schedule of the pipeline.
         InputError: If a text is no JSON.
     """
     featurizers: dict[Rewrites, Featurizer] = {}
-    kernels: dict[str, KernelFeatures] = dict(known.kernels) if known else {}
-    found: dict[str, tuple[str, ...]] = dict(known.schedules) if known else {}
-    wanted: dict[tuple[Rewrites, frozenset[str], tuple[LaneLoop, ...], str], dict[str, _Described]] = {}
+    kernels: dict[str, KernelFeatures] = dict(existing.kernels) if existing else {}
+    by_schedule: dict[str, tuple[str, ...]] = dict(existing.schedules) if existing else {}
+    missing: dict[tuple[Rewrites, frozenset[str], tuple[LaneLoop, ...], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
-        if key in found:
+        if key in by_schedule:
             continue
         if json.loads(text)["pipeline"] != bound.pipeline.hash:  # a random pipeline of another release
-            found[key] = ()
+            by_schedule[key] = ()
             continue
         schedule = from_json(text, bound)
         rewrites = schedule.rewrites
@@ -155,21 +155,21 @@ def featurize_problem(
         featurizer = featurizers[rewrites]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
         if any(featurizer.model(one.structure).overflow for one in described if one.steps is None):
-            found[key] = ()
+            by_schedule[key] = ()
             continue
-        found[key] = tuple(_key(one, rewrites) for one in described)
-        for k, one in zip(found[key], described, strict=True):
+        by_schedule[key] = tuple(_key(one, rewrites) for one in described)
+        for k, one in zip(by_schedule[key], described, strict=True):
             if k not in kernels:
-                alone = "" if one.steps is None else k  # it has a featurizer of its own
-                wanted.setdefault((rewrites, one.structure.staged, one.structure.lanes, alone), {})[k] = one
-    prior, algorithm = prior_for(target), _DistinctRows(known.algorithm if known else None)
-    for (rewrites, *_), alike in wanted.items():  # kernels with the same copies and lanes share a featurizer
-        featurizer, items = featurizers[rewrites], list(alike.items())
+                alone = "" if one.steps is None else k  # a kernel with steps has a featurizer of its own
+                missing.setdefault((rewrites, one.structure.staged, one.structure.lanes, alone), {})[k] = one
+    prior, algorithm = prior_for(target), _DistinctRows(existing.algorithm if existing else None)
+    for (rewrites, *_), group in missing.items():  # kernels with equal cache reads and lanes share a featurizer
+        featurizer, items = featurizers[rewrites], list(group.items())
         for start in range(0, len(items), MAX_BATCH):
             kernels |= _featurized(featurizer, prior, algorithm, dict(items[start : start + MAX_BATCH]))
     if not algorithm.count:
         algorithm.add(StageTable(bound).features)
-    return ProblemFeatures(algorithm.table, kernels, found)
+    return ProblemFeatures(algorithm.table, kernels, by_schedule)
 
 
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
@@ -187,14 +187,14 @@ def _key(one: _Described, rewrites: Rewrites) -> str:
 
 
 def _featurized(
-    featurizer: Featurizer, prior: Prior, algorithm: _DistinctRows, wanted: Mapping[str, _Described]
+    featurizer: Featurizer, prior: Prior, algorithm: _DistinctRows, kernels: Mapping[str, _Described]
 ) -> dict[str, KernelFeatures]:
-    """Return the features of kernels with the same copies of sources, those of one structure next to each other."""
-    steps = next(iter(wanted.values())).steps  # alone, if it has some
+    """Return the features of kernels with equal cache reads, grouped by sketch."""
+    steps = next(iter(kernels.values())).steps  # a kernel with steps is the only one
     if steps is not None:
         featurizer = Featurizer(steps.bound, featurizer.target)
     groups: dict[KernelSketch, list[tuple[str, Params]]] = {}
-    for key, (structure, params, _) in wanted.items():
+    for key, (structure, params, _) in kernels.items():
         groups.setdefault(structure, []).append((key, params))
     models = [featurizer.model(s) for s in groups]
     tables = [np.array([p for _, p in rows], np.int64).reshape(len(rows), -1) for rows in groups.values()]
@@ -204,14 +204,14 @@ def _featurized(
     evaluation = evaluation if steps is None else steps.repeated(evaluation)
     parts = prior.parts(evaluation)
     _check_finite(evaluation, parts)
-    found, position = {}, 0
+    result, position = {}, 0
     for model, rows in zip(models, groups.values(), strict=True):
         stage = numbers[stages.rows_of(model)]
         for key, _ in rows:
             features = evaluation.features[position, : len(stage)].astype(np.float32)
-            found[key] = KernelFeatures(features, stage, parts[position])
+            result[key] = KernelFeatures(features, stage, parts[position])
             position += 1
-    return found
+    return result
 
 
 def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
@@ -219,13 +219,17 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
     wrong = ~np.isfinite(features) | (features < 0)
     if wrong.any():
         name = schema.NAMES[int(np.argwhere(wrong)[0][-1])]
-        raise ScheduleError(f"feature {name!r} of a kernel is negative or not finite; the featurizer is wrong about it")
+        raise ScheduleError(
+            f"feature {name!r} of a kernel is negative or not finite: this is a bug of the featurizer, please report it"
+        )
     if not np.isfinite(parts).all():
-        raise ScheduleError("the analytical model gives no finite time for a kernel; its parts are wrong")
+        raise ScheduleError(
+            "the analytical time of a kernel is not finite: this is a bug of the analytical model, please report it"
+        )
 
 
 def kernel_key(structure: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
-    """Return a hash of a kernel that is the same in every process, and another with other splits or joins."""
+    """Return a hash of a kernel and its rewrites that is equal in all processes."""
     stages = ",".join(map(str, structure.stages))
     spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
     text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
@@ -238,5 +242,5 @@ def kernel_key(structure: KernelSketch, params: Params, rewrites: Rewrites = ())
 
 
 def _loops_of(spot: ComputeLocation) -> str:
-    """Return a text that tells apart which of its host's loops enclose a Member."""
+    """Return the loops of its host that enclose a fused producer, as text for the hash."""
     return f"{spot.enclosing}{'each term' if spot.each_term else ''}"

@@ -1,4 +1,4 @@
-"""Which pipelines a model learns from, by which training is stopped, and which it is judged by."""
+"""Split of a data set's pipelines into training, validation and test."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class HoldoutSplit:
-    """Pipelines of a data set in three parts; a family of pipelines is in one of them.
+    """Pipelines of a data set in three parts; each family of pipelines is in one of them.
 
     Attributes:
-        training: Pipelines that weights are fitted to.
-        validation: Pipelines whose error ends training.
-        held_out: Pipelines that a model never sees.
+        training: Pipelines for training.
+        validation: Pipelines for early stopping.
+        held_out: Pipelines for evaluation only.
     """
 
     training: Ints
@@ -32,19 +32,19 @@ class HoldoutSplit:
 def split(
     dataset: Dataset, held_out: Collection[str] = (), *, validation: float = 0.1, test: float = 0.0, seed: int = 0
 ) -> HoldoutSplit:
-    """Divide the pipelines of a data set.
+    """Split the pipelines of a data set.
 
-    Of labels of other sources beside its own those of families that are held out, or end training, are in no part.
+    Pipelines of additional sources are used for training only; those of validation and held-out families are unused.
 
     Args:
         dataset: The data.
-        held_out: Families to be held out, such as an app for the paper's hold-one-out training (section 7.3).
-        validation: Share of the other families that decides when training stops.
-        test: Share of the other families that is held out too.
-        seed: Of the draw.
+        held_out: Families to hold out, such as an app for the paper's hold-one-out training (section 7.3).
+        validation: Share of the remaining families for early stopping.
+        test: Share of the remaining families that is held out as well.
+        seed: Seed of the random choice.
 
     Raises:
-        InputError: A family is not in the data, or nothing is left to train with.
+        InputError: A family is not in the data, or no family remains for training.
     """
     families = dataset.own_families
     unknown = sorted(set(held_out) - set(families))
@@ -59,7 +59,7 @@ def split(
             f"{len(order)} families of pipelines are too few to train with, to validate and to hold out; add data"
         )
     tested, validated = {*held_out, *order[:first]}, set(order[first:second])
-    place = np.array([2 if f in tested else 1 if f in validated else 0 for f in dataset.families])
-    training, validating, testing = (np.flatnonzero(place == k) for k in range(3))
-    own = dataset.own_pipelines
-    return HoldoutSplit(training, np.intersect1d(validating, own), np.intersect1d(testing, own))
+    part = np.array([2 if f in tested else 1 if f in validated else 0 for f in dataset.families])
+    training, validating, testing = (np.flatnonzero(part == k) for k in range(3))
+    evaluated = dataset.own_pipelines
+    return HoldoutSplit(training, np.intersect1d(validating, evaluated), np.intersect1d(testing, evaluated))

@@ -1,4 +1,4 @@
-"""Stages of many kernels, kernels of many schedules: rows one after the other, with the number of the owner of each."""
+"""Ragged tensors: concatenated rows with the number of each row's owner, such as stages of kernels."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KernelBatch:
-    """Everything a network reads about K kernels with R stages in all.
+    """Input of a network: K kernels with R stages.
 
     Attributes:
         schedule: ``float[R, F]``, schedule features.
-        algorithm: ``float[A, 280]``, algorithm features of the stages that occur.
+        algorithm: ``float[A, 280]``, algorithm features of the distinct stages.
         stage: ``int64[R]``, row of ``algorithm`` of each stage.
         kernel: ``int64[R]``, kernel of each stage, in ascending order.
         first: ``int64[K]``, first row of each kernel, that of its first root stage.
-        parts: ``float[K, C]``, seconds each unit needs by the analytical model, and more to learn from (`Prior.names`).
+        parts: ``float[K, C]``, analytical seconds of each unit, and further inputs (`Prior.names`).
     """
 
     schedule: Tensor
@@ -30,7 +30,7 @@ class KernelBatch:
 
     @property
     def count(self) -> int:
-        """Kernels."""
+        """Number of kernels."""
         return int(self.first.shape[0])
 
 
@@ -55,7 +55,7 @@ def segment_mean(values: Tensor, owner: Tensor, count: int) -> Tensor:
 
 
 def segment_max(values: Tensor, owner: Tensor, count: int) -> Tensor:
-    """Return the largest of the rows with the same owner, ``float[count, H]``, zero where all are below.
+    """Return the maximum of the rows with the same owner and zero, ``float[count, H]``.
 
     Args:
         values: ``float[R, H]``.
@@ -67,7 +67,7 @@ def segment_max(values: Tensor, owner: Tensor, count: int) -> Tensor:
 
 
 def concatenated(starts: Tensor, lengths: Tensor) -> Tensor:
-    """Return the positions ``start, start + 1, ...`` of all given runs one after the other, ``int64[sum]``."""
+    """Return the concatenated positions ``start, start + 1, ...`` of runs, ``int64[sum]``."""
     ends = torch.cumsum(lengths, 0)
     offset = torch.repeat_interleave(starts - (ends - lengths), lengths)
     return torch.arange(int(lengths.sum())) + offset

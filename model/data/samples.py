@@ -1,4 +1,4 @@
-"""What a measured or simulated schedule has to tell a training run."""
+"""Samples of training data: measured or simulated schedules."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 
 LONGEST_SECONDS = 100.0
-"""Times above it are taken for something else than the schedule's own doing, and left out."""
+"""Longer times are considered errors and skipped."""
 
 
 class ProblemLike(Protocol):
-    """A pipeline with all that binds it; picklable."""
+    """A pipeline with its shapes and parameters; picklable."""
 
     def bind(self) -> BoundPipeline:
         """Return the pipeline bound to its shapes and parameters."""
 
     def text(self) -> str:
-        """Return the text that identifies it, the same in every process."""
+        """Return a text that identifies the problem, equal in all processes."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Sample:
 
     Attributes:
         problem: The pipeline.
-        family: What is held out together: an app with all its sizes, or one random pipeline.
+        family: Unit of held-out data: an app with all its sizes, or one random pipeline.
         schedule: The schedule as JSON.
-        source: Where the labels come from, such as ``simulated:H200``.
+        source: Source of the labels, such as ``simulated:H200``.
         seconds: Time of the pipeline.
-        kernel_seconds: Time of each kernel in launch order; empty where that is not known.
-        registers: Registers of a thread of each kernel; empty where that is not known.
-        spill_bytes: Bytes that a thread of each kernel spills; empty where that is not known.
+        kernel_seconds: Time of each kernel in launch order; empty if unknown.
+        registers: Registers of a thread of each kernel; empty if unknown.
+        spill_bytes: Bytes that a thread of each kernel spills; empty if unknown.
     """
 
     problem: ProblemLike
@@ -56,27 +56,27 @@ class Sample:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the label is a time that a schedule can take."""
+        """Whether the label is a possible time."""
         return math.isfinite(self.seconds) and 0 < self.seconds < LONGEST_SECONDS
 
 
 def one_source(samples: Iterable[Sample]) -> str:
-    """Return where the labels of all samples come from.
+    """Return the source of all samples' labels.
 
     Raises:
-        InputError: They come from several sources, or there are no samples.
+        InputError: There are several sources, or no samples.
     """
-    found = sorted({s.source for s in samples})
-    if not found:
+    sources = sorted({s.source for s in samples})
+    if not sources:
         raise InputError("there are no samples to train with; make some with scripts/make_dataset.py")
-    if len(found) > 1:
-        raise InputError(f"labels of {' and '.join(found)} cannot be mixed; choose one source")
-    return found[0]
+    if len(sources) > 1:
+        raise InputError(f"labels of {' and '.join(sources)} cannot be mixed; choose one source")
+    return sources[0]
 
 
 def by_problem(samples: Iterable[Sample]) -> Iterator[tuple[str, list[Sample]]]:
-    """Yield the samples of each problem together, with its text, in the order of first occurrence."""
-    found: dict[str, list[Sample]] = {}
+    """Yield the text and the samples of each problem, in the order of first occurrence."""
+    groups: dict[str, list[Sample]] = {}
     for s in samples:
-        found.setdefault(s.problem.text(), []).append(s)
-    yield from found.items()
+        groups.setdefault(s.problem.text(), []).append(s)
+    yield from groups.items()

@@ -1,8 +1,8 @@
-"""A hand-written timing model as the starting point of a learned one: what each unit of the device needs for a kernel.
+"""Analytical timing model as the prior of a learned one: the time of each unit of the device for a kernel.
 
-`parts` are worked out in NumPy beside the features; `combined` makes one time of the first of them, in PyTorch, so that
-corrections of single parts can be learned through it. The others, the last of which is the time that the search's
-analytical model gives, are something more to learn from and to compare with.
+`parts` are computed in NumPy, like features. `combined` computes a time of the first parts in PyTorch, so that
+corrections of single parts can be learned through it. The remaining parts are further inputs of networks; the last of
+them is the time of the search's analytical model.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Floats = NDArray[np.float64]
 
 ANALYTICAL = "analytical"
 LEAST_SECONDS = 1e-10
-"""Added to sums, so that roots of them have a derivative at zero."""
+"""Added to sums, so that their roots have a derivative at zero."""
 
 
 class Prior(Protocol):
-    """A timing model taken apart."""
+    """A timing model by its parts."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,27 +38,26 @@ class Prior(Protocol):
 
     @property
     def corrected(self) -> int:
-        """How many of the parts, the first ones, make up the time."""
+        """Number of leading parts that determine the time."""
 
-    def parts(self, found: BatchEvaluation) -> Floats:
-        """Return the parts of M candidates, ``float64[M, C]``: in seconds those that make up the time, and the last."""
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
+        """Return the parts of M candidates, ``float64[M, C]``; the corrected parts and the last are in seconds."""
 
     def combined(self, parts: Tensor) -> Tensor:
-        """Return the seconds of kernels, ``float[K]``, from those of their first parts, ``float[K, corrected]``."""
+        """Return the seconds of kernels, ``float[K]``, from their first parts, ``float[K, corrected]``."""
 
 
 def analytical_seconds(parts: Tensor) -> Tensor:
-    """Return what the search's analytical model says, ``float[K]``."""
+    """Return the time of the search's analytical model, ``float[K]``."""
     return parts[:, -1]
 
 
 class GpuPrior:
-    """Parts of `gpu_parts`: units work side by side, the slowest counts most; so do they and waiting; then the launch.
+    """Prior of GPUs from the parts of `gpu_parts`.
 
-    What goes through one port adds up.
-
-    The components of the search's analytical model are there to learn from: it sees the same work with other rates and
-    rules, and what both agree on is more certain.
+    Units overlap, and the slowest dominates; times of one port add up. The busy time and latencies are combined
+    likewise, then the launch is added. The components of the search's analytical model are further inputs: it has other
+    rates and rules for the same work, and agreement of both is evidence.
 
     Args:
         target: The device.
@@ -72,10 +71,12 @@ class GpuPrior:
         self._model = AnalyticalModel(target)
         self._port = torch.tensor([name in PORT for name in BUSY])
 
-    def parts(self, found: BatchEvaluation) -> Floats:
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
         """Return the seconds of each part, ``float64[M, C]``."""
-        own = gpu_parts(found.features, self._target)
-        return np.concatenate([own, self._model.components(found.features), self._model.cost(found)[:, None]], axis=1)
+        units = gpu_parts(evaluation.features, self._target)
+        return np.concatenate(
+            [units, self._model.components(evaluation.features), self._model.cost(evaluation)[:, None]], axis=1
+        )
 
     def combined(self, parts: Tensor) -> Tensor:
         """Return the seconds of kernels, ``float[K]``."""
@@ -90,10 +91,10 @@ class GpuPrior:
 
 
 class CpuPrior:
-    """`CpuModel`: times add up, but for those of memory, which goes on beside the computation of the same step.
+    """Prior of CPUs from `CpuModel`: times add up, except memory, which overlaps with computation of the same step.
 
-    Beside its parts there are quantities that they were worked out from (`autosched.search.cost.cpu.model_features`),
-    as 1 + x: what networks read are logarithms.
+    Further inputs are the quantities behind its parts (`autosched.search.cost.cpu.model_features`), as 1 + x, since
+    networks read logarithms.
 
     Args:
         target: The processor.
@@ -107,9 +108,9 @@ class CpuPrior:
         self._memory = torch.tensor([name in OF_MEMORY for name in CPU_COMPONENTS])
         self._alone = torch.tensor([name in ALONE for name in CPU_COMPONENTS])
 
-    def parts(self, found: BatchEvaluation) -> Floats:
-        """Return the seconds of each part, and the inputs between them and the last, ``float64[M, C]``."""
-        (counts, inputs), rates = self._model.counts_and_inputs(found), self._model.rates
+    def parts(self, evaluation: BatchEvaluation) -> Floats:
+        """Return the seconds of each part, the inputs, and the analytical seconds, ``float64[M, C]``."""
+        (counts, inputs), rates = self._model.counts_and_inputs(evaluation), self._model.rates
         return np.concatenate([counts * rates, 1 + inputs, self._model.total(counts, rates)[:, None]], axis=1)
 
     def combined(self, parts: Tensor) -> Tensor:
@@ -121,5 +122,5 @@ class CpuPrior:
 
 
 def prior_for(target: Target) -> Prior:
-    """Return the timing model of a target, taken apart."""
+    """Return the prior of a target."""
     return CpuPrior(target) if target.kind == "cpu" else GpuPrior(target)

@@ -1,4 +1,4 @@
-"""Where the weights lie that come with the package; nothing here needs PyTorch."""
+"""Files of the bundled weights; this module does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from autosched.target import Target
 
 WEIGHTS = Path(__file__).parents[1] / "weights"
 KINDS = ("measured", "simulated")
-"""Sources of labels of shipped weights, the preferred one first."""
+"""Kinds of the bundled weights' labels, in order of preference."""
 SUFFIX = ".safetensors"
 
 
 def find_weights(target: Target) -> Path | None:
-    """Return the file of the weights shipped for a target, or None; those of a CPU are for one kind of processor."""
+    """Return the file of a target's bundled weights, or None; weights of a CPU are for one kind of processor."""
     name = "".join(target.name.lower().removeprefix("nvidia ").split())
     slug = "-".join([name, *target.processor.lower().split()])
     for kind in KINDS:
@@ -25,16 +25,16 @@ def find_weights(target: Target) -> Path | None:
 
 
 def shipped_weights(target: Target) -> Path:
-    """Return the file of the weights shipped for a target.
+    """Return the file of a target's bundled weights.
 
     Raises:
         InputError: There are none.
     """
-    found = find_weights(target)
-    if found is not None:
-        return found
-    known = ", ".join(sorted(p.stem for p in WEIGHTS.glob(f"*{SUFFIX}"))) or "none"
+    path = find_weights(target)
+    if path is not None:
+        return path
+    available = ", ".join(sorted(p.stem for p in WEIGHTS.glob(f"*{SUFFIX}"))) or "none"
     raise InputError(
-        f"no weights for {target.name} come with this release (there are: {known}); train some with scripts/train.py "
-        "and give their file, or search with the analytical model"
+        f"no weights for {target.name} come with this release (there are: {available}); train some with "
+        "scripts/train.py and give their file, or search with the analytical model"
     )

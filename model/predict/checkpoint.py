@@ -1,4 +1,4 @@
-"""Weights in files: safetensors with everything that is needed to use them, and nothing that is run when read."""
+"""Weights in safetensors files, with all settings that are needed to use them, and no executable content."""
 
 from __future__ import annotations
 
@@ -28,23 +28,21 @@ from autosched.target import Target
 FORMAT = "autosched-model"
 VERSION = 1
 LARGEST_FILE = 1 << 28
-_UNSAID = ", which does not say what its weights are for"
 _RETRAIN = "train a new one with scripts/train.py"
 
 
 @dataclass(frozen=True)
 class WeightsProvenance:
-    """Where weights come from.
+    """Provenance of weights.
 
     Attributes:
-        target: The device that the schedules were made for.
-        source: Where the labels come from: ``measured:<device>`` or ``simulated:<device>@<version>``.
-        data: What they were trained on, for people.
-        held_out: Families of pipelines that were held out.
-        apps: Suite apps that were not held out; of these a model knows more than of a user's pipeline.
-        metrics: How well they do on pipelines that were held out, by name.
-        least_share: Share of its analytical time below which no kernel is predicted
-            (`autosched.model.predict.prediction_trust`).
+        target: The device of the training data's schedules.
+        source: Source of the labels: ``measured:<device>`` or ``simulated:<device>@<version>``.
+        data: Summary of the training data, for users.
+        held_out: Families of held-out pipelines.
+        apps: Suite apps in the training data; for these a model is better than for a user's pipeline.
+        metrics: Figures on held-out pipelines, by name.
+        least_share: Lower bound of predicted over analytical time (`autosched.model.predict.prediction_trust`).
     """
 
     target: Target
@@ -58,22 +56,22 @@ class WeightsProvenance:
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says about its weights; see `WeightsProvenance`.
+    """Metadata of a file of weights; see `WeightsProvenance`.
 
     Attributes:
-        version: Of the format.
-        schema_version: Of the features.
-        prior_version: Of the analytical times.
+        version: Version of the format.
+        schema_version: Version of the features.
+        prior_version: Version of the analytical times.
         features: Names of the features.
         settings: Shape of the network.
         target: The device.
-        source: Where the labels come from.
-        data: What it was trained on.
-        held_out: Families that were held out.
-        apps: Suite apps that were not.
-        metrics: How well it does.
-        least_share: Files of earlier releases have none.
-        autosched: The release that wrote it.
+        source: Source of the labels.
+        data: Summary of the training data.
+        held_out: Held-out families.
+        apps: Suite apps in the training data.
+        metrics: Figures on held-out pipelines.
+        least_share: Lower bound of predicted over analytical time; optional.
+        autosched: The release that wrote the file.
     """
 
     version: int
@@ -97,9 +95,9 @@ class Checkpoint:
 
     Attributes:
         network: The network, float32.
-        settings: Its shape.
-        provenance: Where its weights come from.
-        path: The file it was read from.
+        settings: The shape of the network.
+        provenance: The provenance of the weights.
+        path: The file of the weights.
     """
 
     network: Network
@@ -111,7 +109,7 @@ class Checkpoint:
 def save_checkpoint(
     path: str | os.PathLike[str], network: Network, settings: ModelSettings, provenance: WeightsProvenance
 ) -> None:
-    """Write weights; the file is replaced whole or not at all.
+    """Write weights atomically.
 
     Raises:
         InputError: The file cannot be written, or a weight is not finite.
@@ -120,7 +118,7 @@ def save_checkpoint(
 
 
 def document_of(settings: ModelSettings, provenance: WeightsProvenance) -> dict[str, Any]:
-    """Return what a file says about its weights."""
+    """Return the metadata of a file of weights."""
     return {
         "version": VERSION,
         "schema_version": schema.SCHEMA_VERSION,
@@ -139,41 +137,41 @@ def document_of(settings: ModelSettings, provenance: WeightsProvenance) -> dict[
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
-    """Write tensors and what the file says about them.
+    """Write tensors with metadata.
 
     Raises:
         InputError: The file cannot be written, or a value is not finite.
     """
     _check_finite(path, tensors)
-    metadata = {"document": json.dumps({"format": FORMAT, **document})}  # of several entries the order is not kept
-    own = {name: t.detach().contiguous() for name, t in tensors.items()}
+    metadata = {"document": json.dumps({"format": FORMAT, **document})}  # one entry, as the order of several varies
+    contiguous = {name: t.detach().contiguous() for name, t in tensors.items()}
     try:
-        content = save(own, metadata)  # save_file would make a file that other users cannot read
+        content = save(contiguous, metadata)  # save_file would make a file that other users cannot read
         replace_file(path, lambda beside: beside.write_bytes(content))
     except (OSError, SafetensorError) as e:
         raise InputError(f"cannot write weights to {path}: {e}; choose another path") from e
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors of a file and what it says about them.
+    """Return the tensors of a file and its metadata.
 
     Raises:
-        InputError: The file is not there, truncated, no file of weights, made for other features, or holds values that
-            are not finite.
+        InputError: The file is missing, truncated, no file of weights, made for other features, or has values that are
+            not finite.
     """
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path} has more than {LARGEST_FILE >> 20} MiB, so it holds no weights; {_RETRAIN}")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- file is no mapping
     except OSError as e:
         raise InputError(f"cannot read weights from {path}: {e.strerror or e}; {_RETRAIN}") from e
     except SafetensorError as e:
         raise InputError(f"{path} is damaged or no file of weights ({e}); {_RETRAIN}") from e
     if "document" not in metadata:
-        raise InputError(f"{path} does not say what its weights are for: it has no document; {_RETRAIN}")
-    top = parse(metadata["document"], f"{path}{_UNSAID}", InputError, _RETRAIN)
+        raise InputError(f"{path} has no metadata of its weights (no entry 'document'); {_RETRAIN}")
+    top = parse(metadata["document"], f"the metadata of {path}", InputError, _RETRAIN)
     read_document(path, top, metadata.get("format"))
     document: dict[str, Any] = json.loads(metadata["document"])
     _check_finite(path, tensors)
@@ -181,21 +179,21 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def read_document(path: Path, top: Node, outer_format: str | None = None) -> Document:
-    """Return what a file says about its weights, each value checked.
+    """Return the checked metadata of a file of weights.
 
     Args:
         path: The file, for messages.
         top: The JSON.
-        outer_format: The format where it stands beside the text, as in files of earlier releases.
+        outer_format: The format, if it is an entry of its own beside the JSON.
 
     Raises:
-        InputError: A value is missing or none of its kind, or the weights are for other features.
+        InputError: A value is missing or has another type, or the weights are for other features.
     """
     given = top.mapping()
-    found = outer_format or (given["format"].value if "format" in given else None), _value(given, "version")
-    if found != (FORMAT, VERSION):
+    format_ = outer_format or (given["format"].value if "format" in given else None), _value(given, "version")
+    if format_ != (FORMAT, VERSION):
         raise InputError(
-            f"{path} has format {shortened(found[0])}, version {shortened(found[1])}, not {FORMAT!r}, {VERSION}; "
+            f"{path} has format {shortened(format_[0])}, version {shortened(format_[1])}, not {FORMAT!r}, {VERSION}; "
             f"{_RETRAIN}"
         )
     target = read_as(top.fields_of("target")[0], Target)
@@ -208,7 +206,7 @@ def read_document(path: Path, top: Node, outer_format: str | None = None) -> Doc
         )
     document = read_as(top.without("format"), Document, newer=True)
     for name, value in document.metrics.items():
-        if not isinstance(value, int | float) or isinstance(value, bool):  # NaN where there was nothing to judge by
+        if not isinstance(value, int | float) or isinstance(value, bool):  # NaN is a valid metric
             raise given["metrics"].part(value, name).error(f"is {shortened(value)}: give a number")
     versions = document.schema_version, document.prior_version
     expected = schema.SCHEMA_VERSION, prior_version(document.target.kind, document.target.processor)
@@ -228,15 +226,15 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
     """Return a network with the weights of a file.
 
     Args:
-        path: A file that `save_checkpoint` wrote.
-        target: The device to predict for; the one it was trained for when left out.
+        path: A file of `save_checkpoint`.
+        target: The device to predict for; by default the device of the training data.
 
     Raises:
-        InputError: As `read_tensors`, or weights are missing or have other shapes than its settings say.
+        InputError: As `read_tensors`, or weights are missing or have other shapes than in the settings.
     """
     path = Path(path)
-    tensors, found = read_tensors(path)
-    document = read_document(path, Node(found, "", f"{path}{_UNSAID}", InputError, _RETRAIN), FORMAT)
+    tensors, metadata = read_tensors(path)
+    document = read_document(path, Node(metadata, "", f"the metadata of {path}", InputError, _RETRAIN), FORMAT)
     settings = document.settings
     provenance = WeightsProvenance(
         document.target, document.source, document.data, document.held_out, document.apps,
@@ -245,7 +243,8 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
     chosen = target or provenance.target
     if chosen.kind != provenance.target.kind:
         raise InputError(
-            f"{path} was trained for {provenance.target.name}, which is no device like {chosen.name}; {_RETRAIN}"
+            f"{path} was trained for {provenance.target.name} ({provenance.target.kind}), not for a {chosen.kind} "
+            f"device like {chosen.name}; {_RETRAIN}"
         )
     network = network_of(settings, chosen)
     try:
@@ -254,12 +253,6 @@ def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) 
         raise InputError(f"the weights of {path} do not fit its settings: {e}; {_RETRAIN}") from e
     network.requires_grad_(False)
     return Checkpoint(network.eval(), settings, provenance, path)
-
-
-def target_from(fields: Mapping[str, Any]) -> Target:
-    """Return the device that a file describes."""
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-    return Target(**values)
 
 
 def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""A network judged on pipelines it has not seen."""
+"""Predictions of a network for held-out pipelines."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from autosched.model.predict.prediction_trust import blend_with_analytical
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TOGETHER = 2048
-"""Schedules that are predicted at once."""
+BATCH = 2048
+"""Schedules of a batch."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted beside measured.
+    """Predicted and measured values.
 
     Attributes:
         predicted: ``float64[N]``, seconds of schedules.
         measured: ``float64[N]``.
         pipeline: ``int64[N]``, number of the pipeline.
-        kernel_predicted: ``float64[E]``, seconds of kernels whose time is known.
+        kernel_predicted: ``float64[E]``, seconds of kernels with a measured time.
         kernel_measured: ``float64[E]``.
-        registers_predicted: ``float64[G]``, registers of kernels for which they are known.
+        registers_predicted: ``float64[G]``, registers of kernels with known registers.
         registers_measured: ``float64[G]``.
     """
 
@@ -64,48 +64,48 @@ class Predictions:
 
 @torch.no_grad()
 def predict(network: Network, dataset: Dataset, pipelines: Ints, trust: float = 1.0) -> Predictions:
-    """Return what a network says of all schedules of some pipelines.
+    """Return a network's predictions for all schedules of pipelines.
 
     Args:
         network: The network.
         dataset: The data.
         pipelines: ``int64[p]``, at least one.
-        trust: How much it is believed (`ModelSettings.trust`).
+        trust: Weight of the network (`ModelSettings.trust`).
     """
 
     def predicted(batch: KernelBatch) -> Predicted:
-        found: Predicted = network(batch)
-        return replace(found, seconds=blend_with_analytical(found.seconds, analytical_seconds(batch.parts), trust))
+        result: Predicted = network(batch)
+        return replace(result, seconds=blend_with_analytical(result.seconds, analytical_seconds(batch.parts), trust))
 
-    return _collected(dataset, pipelines, predicted)
+    return _collect(dataset, pipelines, predicted)
 
 
 def predict_analytically(dataset: Dataset, pipelines: Ints) -> Predictions:
-    """Return what the search's analytical model says, to compare with; registers are not known."""
+    """Return the times of the search's analytical model, for comparison; registers are unknown."""
 
     def analytical(batch: KernelBatch) -> Predicted:
         seconds = analytical_seconds(batch.parts)
         unknown = torch.full_like(seconds, torch.nan)
         return Predicted(seconds, unknown, unknown, seconds.new_zeros(()))
 
-    return _collected(dataset, pipelines, analytical)
+    return _collect(dataset, pipelines, analytical)
 
 
-def _collected(dataset: Dataset, pipelines: Ints, predicted: Callable[[KernelBatch], Predicted]) -> Predictions:
+def _collect(dataset: Dataset, pipelines: Ints, predicted: Callable[[KernelBatch], Predicted]) -> Predictions:
     batches = Batches(dataset)
     samples = dataset.samples_of(pipelines)
     columns: list[list[Floats]] = [[] for _ in range(6)]
-    for start in range(0, len(samples), TOGETHER):
-        kernels, labels = batches.batch(torch.from_numpy(samples[start : start + TOGETHER]))
-        found = predicted(kernels)
-        of_entry, registers = found.seconds[labels.entry_kernel], found.registers[labels.entry_kernel]
+    for start in range(0, len(samples), BATCH):
+        kernels, labels = batches.batch(torch.from_numpy(samples[start : start + BATCH]))
+        result = predicted(kernels)
+        of_entry, registers = result.seconds[labels.entry_kernel], result.registers[labels.entry_kernel]
         timed = labels.entry_seconds > 0
         known = torch.isfinite(labels.registers) & torch.isfinite(registers)
         values = (
-            schedule_seconds(found.seconds, labels), labels.seconds, of_entry[timed], labels.entry_seconds[timed],
+            schedule_seconds(result.seconds, labels), labels.seconds, of_entry[timed], labels.entry_seconds[timed],
             registers[known], labels.registers[known],
         )  # fmt: skip
         for column, value in zip(columns, values, strict=True):
             column.append(value.double().numpy())
-    joined = [np.concatenate(column) for column in columns]
-    return Predictions(joined[0], joined[1], dataset.pipeline[samples], *joined[2:])
+    values_of = [np.concatenate(column) for column in columns]
+    return Predictions(values_of[0], values_of[1], dataset.pipeline[samples], *values_of[2:])

@@ -1,4 +1,4 @@
-"""The trained network as what a search minimises."""
+"""The trained network as cost model of a search."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from autosched.target import Target, get_target
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KEPT_PIPELINES = 32
-"""Pipelines whose embedded stages a model remembers; a search also asks for a pipeline with copies of its sources."""
+CACHED_PIPELINES = 32
+"""Pipelines with cached embeddings; a search also needs those of rewrites with cache reads."""
 
 
 class LearnedModel:
     """Predicts times of kernels with trained weights; a `autosched.search.cost.protocol.CostModel`.
 
-    It computes in double precision: float32 sums differ with the number of candidates that are costed together, and
-    costs that are rounded to five digits would sometimes differ with them.
+    It computes in double precision: float32 sums depend on the batch size, and so would costs rounded to five digits.
 
     Args:
         checkpoint: The weights.
-        target: The device to predict for; the one they were trained for when left out.
+        target: The device to predict for; by default the device of the training data.
     """
 
     def __init__(self, checkpoint: Checkpoint, target: Target | None = None) -> None:
@@ -53,65 +52,65 @@ class LearnedModel:
 
     @property
     def name(self) -> str:
-        """Name, with where the labels come from, as reports show it."""
+        """Name with the source of the labels, for reports."""
         trained_for = self.provenance.target.name
         elsewhere = "" if trained_for == self.target.name else f", trained for {trained_for}"
         return f"learned model {self._path.stem} for {self.target.name}{elsewhere} (labels {self.provenance.source})"
 
     @property
     def source(self) -> str:
-        """Where the labels come from: ``measured:<device>`` or ``simulated:<device>``."""
+        """Source of the labels: ``measured:<device>`` or ``simulated:<device>``."""
         return self.provenance.source
 
-    def cost(self, found: BatchEvaluation) -> Floats:
-        """Return the predicted seconds of each candidate, ``float64[M]``, none far below the analytical time."""
-        parts = self._network.prior.parts(found)
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
+        """Return the predicted seconds of each candidate, ``float64[M]``, bounded below by the analytical time."""
+        parts = self._network.prior.parts(evaluation)
         analytical: Floats = parts[:, -1]
-        seconds: Floats = self._predicted(found, parts).seconds.numpy()
+        seconds: Floats = self._predicted(evaluation, parts).seconds.numpy()
         return blend_with_analytical(
             np.maximum(seconds, self.provenance.least_share * analytical), analytical, self._trust
         )
 
-    def resources(self, found: BatchEvaluation) -> tuple[Floats, Floats]:
+    def resources(self, evaluation: BatchEvaluation) -> tuple[Floats, Floats]:
         """Return predicted registers of a thread and bytes it spills, ``float64[M]`` each."""
-        predicted = self._predicted(found, self._network.prior.parts(found))
+        predicted = self._predicted(evaluation, self._network.prior.parts(evaluation))
         spills = torch.expm1(predicted.log_spills.clamp(min=0, max=20))
         return predicted.registers.clamp(min=1).numpy(), spills.numpy()
 
-    def _predicted(self, found: BatchEvaluation, parts: Floats) -> Predicted:
+    def _predicted(self, evaluation: BatchEvaluation, parts: Floats) -> Predicted:
         with torch.no_grad(), torch_threads(1):
-            return self._forward(found, parts)
+            return self._forward(evaluation, parts)
 
-    def _forward(self, found: BatchEvaluation, parts: Floats) -> Predicted:
-        table = self._embedded(found.models[0])
-        own = [self._rows(m, table) for m in found.models]
-        lengths = np.array([len(rows) for rows in own])
-        stages = np.zeros((len(own), found.features.shape[1]), np.int64)
-        for k, rows in enumerate(own):
+    def _forward(self, evaluation: BatchEvaluation, parts: Floats) -> Predicted:
+        table = self._embedded(evaluation.models[0])
+        rows_of = [self._rows(m, table) for m in evaluation.models]
+        lengths = np.array([len(rows) for rows in rows_of])
+        stages = np.zeros((len(rows_of), evaluation.features.shape[1]), np.int64)
+        for k, rows in enumerate(rows_of):
             stages[k, : len(rows)] = rows
-        structure = found.batch.structure
+        structure = evaluation.batch.structure
         count = lengths[structure]
-        valid = np.arange(found.features.shape[1]) < count[:, None]
+        valid = np.arange(evaluation.features.shape[1]) < count[:, None]
         stage = torch.from_numpy(stages[structure][valid])
         batch = KernelBatch(
-            torch.from_numpy(found.features[valid]), table.algorithm, stage,
+            torch.from_numpy(evaluation.features[valid]), table.algorithm, stage,
             torch.from_numpy(np.repeat(np.arange(len(count)), count)), torch.from_numpy(np.cumsum(count) - count),
             torch.from_numpy(parts),
         )  # fmt: skip
         return self._network.predicted(batch, self._network.encoder.stacked(table.embedding[stage], batch.schedule))
 
     def _rows(self, model: SketchFeaturizer, table: _Embedded) -> Ints:
-        found = self._stages.get(model)
-        if found is None:
-            found = self._stages[model] = table.stages.rows_of(model)
-        return found
+        rows = self._stages.get(model)
+        if rows is None:
+            rows = self._stages[model] = table.stages.rows_of(model)
+        return rows
 
     @torch.no_grad()
     def _embedded(self, model: SketchFeaturizer) -> _Embedded:
-        """Return the embedded stages of a pipeline; with copies of other sources it is another one."""
+        """Return the embedded stages of a pipeline; each set of cache reads is a pipeline of its own."""
         key = id(model.bound)
         if key not in self._pipelines:
-            if len(self._pipelines) == KEPT_PIPELINES:
+            if len(self._pipelines) == CACHED_PIPELINES:
                 del self._pipelines[next(iter(self._pipelines))]
             stages = StageTable(model.bound, model.tables)
             algorithm = torch.from_numpy(stages.features).double()
@@ -122,9 +121,9 @@ class LearnedModel:
 
 @dataclass(frozen=True)
 class _Embedded:
-    """A pipeline's stages with their algorithm features and what the network makes of these.
+    """A pipeline's stages with their algorithm features and embeddings.
 
-    It holds the pipeline, so that no other one gets its `id` meanwhile.
+    The pipeline is stored too, so that its `id` stays valid.
     """
 
     bound: BoundPipeline
@@ -134,16 +133,15 @@ class _Embedded:
 
 
 def load_model(which: str | os.PathLike[str] | Target, target: Target | None = None) -> LearnedModel:
-    """Return a learned model from a file, or the one shipped for a target.
+    """Return a learned model from a file, or the bundled model of a target.
 
     Args:
-        which: A file of weights, whose name ends in ``.safetensors``; or a target or its name, such as ``h200``. Of a
-            target's shipped weights those trained on measured times are preferred to those of simulated times; the
-            model's name says which.
-        target: The device to predict for, if it is not the one the weights were trained for.
+        which: A file of weights with suffix ``.safetensors``; or a target or its name, such as ``h200``. Bundled
+            weights of measured times have priority over those of simulated times; the model's name has the source.
+        target: The device to predict for; by default the device of the training data.
 
     Raises:
-        InputError: There are no such weights, or they cannot be used; the message names the file.
+        InputError: There are no such weights, or they cannot be used; the message has the file.
     """
     if isinstance(which, Target):
         return LearnedModel(load_checkpoint(shipped_weights(which), which), which)

@@ -1,10 +1,9 @@
-"""How far from the analytical time a prediction may be.
+"""Trust in predictions that differ from the analytical time.
 
-A search finds the schedules about which its model is most wrong: among thousands of kernels those that it takes to be
-much faster than they are. Few kernels of the training data take much less than the analytical model says, so a
-prediction that does is more likely to be an error than a discovery. Where labels are noisy or few, errors of the
-network and of the analytical model are of one size and have little to do with each other: what both like is more
-certain than what either likes best.
+A search exploits the errors of its model: among thousands of kernels, it finds those with the most underestimated
+times. Few kernels of the training data are much faster than their analytical time, so such a prediction is more likely
+an error than a discovery. With few or noisy labels, errors of the network and of the analytical model have similar size
+and are nearly independent, so that their mean is more accurate than either.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ from autosched.model.data.dataset import Dataset
 Times = TypeVar("Times", NDArray[np.float64], Tensor)
 
 SHARE_BELOW = 0.05
-"""Part of the training data's kernels that take less than the bound."""
+"""Share of the training data's kernels below the bound."""
 
 
 def blend_with_analytical(seconds: Times, analytical: Times, trust: float) -> Times:
     """Return the weighted geometric mean of two predictions of the same kernels.
 
     Args:
-        seconds: ``float[K]``, what a network predicts.
-        analytical: ``float[K]``, what the search's analytical model does.
-        trust: Weight of the network, above 0 and at most 1, which leaves its predictions as they are.
+        seconds: ``float[K]``, predictions of a network.
+        analytical: ``float[K]``, times of the search's analytical model.
+        trust: Weight of the network, above 0 and at most 1; with 1 the result is ``seconds``.
     """
     return seconds if trust == 1 else seconds**trust * analytical ** (1 - trust)
 
 
 def min_analytical_ratio(dataset: Dataset, pipelines: NDArray[np.int64]) -> float:
-    """Return which share of its analytical time a kernel takes at least, as all but a few of some pipelines' do.
+    """Return a lower bound of the measured over the analytical time of kernels, which few kernels violate.
 
     Args:
         dataset: The data; equal kernels count once.
-        pipelines: ``int64[n]``, of which pipelines.
+        pipelines: ``int64[n]``, the pipelines.
 
     Returns:
-        The share; 0 where no kernel's own time is known.
+        The bound; 0 without times of kernels.
     """
     samples = dataset.samples_of(pipelines)
     entries = np.concatenate(
@@ -52,5 +51,5 @@ def min_analytical_ratio(dataset: Dataset, pipelines: NDArray[np.int64]) -> floa
     kernels, first = np.unique(dataset.entry_kernel[entries], return_index=True)
     if not len(kernels):
         return 0.0
-    shares = dataset.entry_seconds[entries[first]] / dataset.parts[kernels, -1]
-    return float(np.quantile(shares, SHARE_BELOW))
+    ratios = dataset.entry_seconds[entries[first]] / dataset.parts[kernels, -1]
+    return float(np.quantile(ratios, SHARE_BELOW))

@@ -1,4 +1,4 @@
-"""Which sources features and analytical times follow from, so that what is cached of others is made again."""
+"""Hash of the sources that determine features and analytical times, as version of cached features."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from pathlib import Path
 
 PACKAGE = "autosched"
 ROOTS = ("autosched.model.data.features", "autosched.model.predict.analytical_prior")
-"""Modules that work out features and analytical times; those that they import matter, too."""
+"""Modules that compute features and analytical times; their imports count too."""
 
 
 @lru_cache(maxsize=1)
 def features_digest() -> str:
-    """Return hexadecimal digits that change with any source that features or analytical times follow from.
+    """Return a hexadecimal hash of all sources that determine features or analytical times.
 
-    A version that people have to raise is forgotten some day, and then a model is trained on a mixture of old and new
-    features. Making them again after a change that did not matter costs minutes.
+    A version number that people must raise can be forgotten, which would mix old and new features in training data.
+    Recomputing features after an irrelevant change costs minutes.
     """
     return digest_of(sources().values())
 
 
 def digest_of(files: Iterable[Path]) -> str:
-    """Return hexadecimal digits of names and contents of files, in whatever order they come."""
-    found = hashlib.sha256()
+    """Return a hexadecimal hash of names and contents of files, independent of their order."""
+    digest = hashlib.sha256()
     for path in sorted(files, key=lambda p: (p.parent.name, p.name)):
-        found.update(f"{path.parent.name}/{path.name}\n".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{path.parent.name}/{path.name}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def sources() -> dict[str, Path]:
-    """Return the files of ours that features and analytical times follow from, by module."""
-    found: dict[str, Path] = {}
+    """Return the package's files that determine features and analytical times, by module."""
+    files: dict[str, Path] = {}
     todo = list(ROOTS)
     while todo:
         name = todo.pop()
-        spec = None if name in found else _spec(name)
+        spec = None if name in files else _spec(name)
         if spec is not None and spec.origin is not None:
-            found[name] = Path(spec.origin)
-            todo += _imported(found[name])
-    return found
+            files[name] = Path(spec.origin)
+            todo += _imported(files[name])
+    return files
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """Yield the modules of ours that a file may import, and names in them, which may be modules, too."""
+    """Yield the package's modules that a file imports, and the names in them, which may be modules too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
             yield str(node.module)
@@ -60,5 +60,5 @@ def _imported(path: Path) -> Iterator[str]:
 def _spec(name: str) -> ModuleSpec | None:
     try:
         return find_spec(name)
-    except ModuleNotFoundError:  # something in a module that is no package
+    except ModuleNotFoundError:  # a name in a module that is no package
         return None

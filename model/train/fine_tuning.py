@@ -1,4 +1,4 @@
-"""Weights for one pipeline: those of a model, or new ones, trained on what was just measured (Anderson, section 8)."""
+"""Fine-tuning of weights, pretrained or new, on measurements of one pipeline (Anderson, section 8)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from autosched.model.train.torch_threads import torch_threads
 from autosched.target import Target
 
 RANDOM = "random"
-"""Stands for weights that were not trained."""
+"""Choice of new weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
-    """How weights are trained between two batches of measurements.
+    """Settings of the training between two batches of measurements.
 
     Attributes:
-        passes: Passes over everything measured so far.
-        schedules: Schedules that are compared in a step at most.
-        learning_rate: Adam's step for weights that were trained before.
-        random_learning_rate: The same for weights that were not.
+        passes: Passes over all measurements so far.
+        schedules: Most schedules of a step.
+        learning_rate: Adam's step size for pretrained weights.
+        random_learning_rate: Adam's step size for new weights.
         loss: Terms of the loss.
     """
 
@@ -49,35 +49,35 @@ class TuningSettings:
     loss: LossSettings = field(default_factory=LossSettings)
 
 
-class KeptFeatures:
+class FeatureCache:
     """Features in memory, with the interface of `autosched.model.data.feature_store.FeatureStore`.
 
     Args:
-        target: The device that schedules are for.
+        target: The device of the schedules.
     """
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._known: dict[str, ProblemFeatures] = {}
+        self._cache: dict[str, ProblemFeatures] = {}
 
     def features(self, problem: ProblemLike, schedules: Mapping[str, str]) -> ProblemFeatures:
         """Return the features of schedules, given as JSON texts by key."""
         key = problem.text()
-        known = self._known.get(key)
-        if known is None or any(k not in known.schedules for k in schedules):
-            known = self._known[key] = featurize_problem(problem.bind(), self.target, schedules, known)
-        return known
+        cached = self._cache.get(key)
+        if cached is None or any(k not in cached.schedules for k in schedules):
+            cached = self._cache[key] = featurize_problem(problem.bind(), self.target, schedules, cached)
+        return cached
 
 
 class TunedWeights:
-    """A network that is trained a little after each batch; the same data and seed give the same weights.
+    """A network that is fine-tuned after each batch; equal data and seeds give equal weights.
 
     Args:
-        checkpoint: Weights to begin with; None for new ones.
+        checkpoint: Initial weights; None for new ones.
         target: The device.
-        source: Where the labels come from.
-        settings: How it is trained.
-        seed: Of new weights and of the order of samples.
+        source: Source of the labels.
+        settings: Settings of the training.
+        seed: Seed of new weights and of the order of samples.
     """
 
     def __init__(
@@ -92,21 +92,21 @@ class TunedWeights:
                 network = CostNetwork(ModelSettings(), target)
             checkpoint = Checkpoint(network, ModelSettings(), WeightsProvenance(target, source), Path(RANDOM))
         self._checkpoint = checkpoint
-        self._features = KeptFeatures(target)
+        self._features = FeatureCache(target)
         self.target = target
         self.source = source
 
     @property
     def model(self) -> LearnedModel:
-        """What a search minimises with the present weights."""
+        """The cost model with the current weights."""
         return LearnedModel(self._checkpoint, self.target)
 
     def train(self, samples: Sequence[Sample], number: int) -> float:
-        """Train on everything measured so far; returns the mean loss of the last pass, NaN if there is too little.
+        """Train on all measurements; return the mean loss of the last pass, or NaN with too few samples.
 
         Args:
             samples: Schedules of one pipeline with their times.
-            number: Of the training, from 0; a source of the order of samples.
+            number: Number of the training, from 0; it determines the order of samples.
         """
         try:
             dataset = build_dataset(samples, self.target, self._features)
@@ -127,12 +127,12 @@ class TunedWeights:
         return loss
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the weights; the file is replaced whole or not at all."""
+        """Write the weights atomically."""
         save_checkpoint(path, self._checkpoint.network, self._checkpoint.settings, self._checkpoint.provenance)
         self._checkpoint = replace(self._checkpoint, path=Path(path))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Take the weights of a file that `save` wrote.
+        """Load the weights of a file by `save`.
 
         Raises:
             InputError: If they cannot be used.

@@ -1,4 +1,4 @@
-"""Plots of predictions beside measurements (extra ``report``)."""
+"""Plots of predicted and measured times (extra ``report``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BINS = 30
 
 
 def save_plots(path: Path, predictions: Predictions, title: str) -> None:
-    """Write a picture: times, rank correlations of pipelines, regret by the number of schedules tried.
+    """Plot times, rank correlations of pipelines, and regret by the number of tried schedules.
 
     Args:
-        path: The file, in a format that matplotlib knows by its suffix.
-        predictions: What was predicted.
-        title: Heading; it should name where the labels come from.
+        path: The image file; its suffix determines the format.
+        predictions: Predicted and measured times.
+        title: Title; it should name the source of the labels.
 
     Raises:
         InputError: matplotlib is missing.
@@ -47,8 +47,8 @@ def _draw_times(axes: Any, p: Predictions) -> None:
 
 
 def _draw_order(axes: Any, scores: list[PipelineScore]) -> None:
-    found = [s.spearman for s in scores if np.isfinite(s.spearman)]
-    axes.hist(found, bins=BINS)
+    correlations = [s.spearman for s in scores if np.isfinite(s.spearman)]
+    axes.hist(correlations, bins=BINS)
     axes.set(title="order within a pipeline", xlabel="Spearman's rank correlation", ylabel="pipelines")
 
 
@@ -56,8 +56,8 @@ def _draw_regret(axes: Any, p: Predictions) -> None:
     most = 20
     curves = []
     for number in np.unique(p.pipeline):
-        own = p.pipeline == number
-        measured = p.measured[own][np.argsort(p.predicted[own], kind="stable")]
+        of_pipeline = p.pipeline == number
+        measured = p.measured[of_pipeline][np.argsort(p.predicted[of_pipeline], kind="stable")]
         best = np.minimum.accumulate(measured)[:most] / measured.min() - 1
         curves.append(np.pad(best, (0, most - len(best))))
     mean = 100 * np.mean(curves, axis=0)

@@ -13,7 +13,7 @@ class TensorboardLog:
     """Writes the terms of the loss after each pass.
 
     Args:
-        directory: Where event files go; ``tensorboard --logdir`` reads them.
+        directory: Directory of the event files, for ``tensorboard --logdir``.
 
     Raises:
         InputError: TensorBoard is missing.
@@ -33,7 +33,7 @@ class TensorboardLog:
         self._writer.close()
 
     def write(self, report: EpochReport) -> None:
-        """Write what one pass came to."""
+        """Write the report of one pass."""
         for part, terms in (("training", report.training), ("validation", report.validation)):
             for name, value in terms.items():
                 self._writer.add_scalar(f"{part}/{name}", value, report.epoch)

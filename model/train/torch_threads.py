@@ -1,4 +1,4 @@
-"""How many threads PyTorch uses."""
+"""Number of threads of PyTorch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let PyTorch use so many threads, and as many as before afterwards.
+    """Set the number of PyTorch's threads, and restore it afterwards.
 
-    Batches are small here: on a busy machine threads wait for one another longer than they work.
+    Batches are small, so on a busy machine synchronisation of threads would cost more than it saves.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""One training run from data to weights, figures and plots in a directory."""
+"""A training run, from data to a directory with weights, figures and plots."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PLOTS_FILE = "figures.png"
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """What came of a run.
+    """Result of a training run.
 
     Attributes:
         weights: The file of weights.
-        provenance: Where they come from, with figures.
-        summaries: Figures on the pipelines that were held out (on those of validation if none were), by model.
-        predictions: What they follow from.
+        provenance: Provenance of the weights, with figures.
+        summaries: Figures on held-out pipelines (without any, on those of validation), by model.
+        predictions: Predictions that the figures follow from.
     """
 
     weights: Path
@@ -53,17 +53,17 @@ def train(
     dataset: Dataset, split: HoldoutSplit, settings: TrainSettings, directory: Path, *, resume: bool = False,
     curves: bool = False, plots: bool = False, report: Callable[[EpochReport], None] | None = None,
 ) -> TrainOutcome:  # fmt: skip
-    """Train a network, judge it on pipelines it has not seen, and write everything into a directory.
+    """Train a network, evaluate it on held-out pipelines, and write all results into a directory.
 
     Args:
         dataset: The data.
-        split: Which pipelines are for what.
+        split: Pipelines of training, validation and test.
         settings: Network, loss, optimiser.
-        directory: Where weights, state, figures, curves and plots go.
-        resume: Whether to go on from the state there, if there is one.
+        directory: Directory of weights, state, figures, curves and plots.
+        resume: Whether to resume from the state in the directory, if there is one.
         curves: Whether to write curves for TensorBoard.
-        plots: Whether to draw predictions beside labels.
-        report: Told after each pass.
+        plots: Whether to plot predictions and labels.
+        report: Called after each pass.
 
     Raises:
         InputError: The state belongs to another run, a file cannot be written, or an extra is missing.
@@ -75,18 +75,18 @@ def train(
     members = []
     for k, training in enumerate(trainings):
         with ExitStack() as stack:
-            tell = [report] if report is not None else []
+            callbacks = [report] if report is not None else []
             if curves:
                 from autosched.model.train.tensorboard import TensorboardLog
 
-                tell.append(stack.enter_context(TensorboardLog(_of(directory, k) / "curves")).write)
-            members.append(training.run(partial(_told, tell)))
+                callbacks.append(stack.enter_context(TensorboardLog(_of(directory, k) / "curves")).write)
+            members.append(training.run(partial(_report_to, callbacks)))
     network: Network = members[0] if len(members) == 1 else Ensemble.of(members, dataset.target)
-    judged = split.held_out if len(split.held_out) else split.validation
-    predictions = predict(network, dataset, judged, settings.model.trust)
+    test = split.held_out if len(split.held_out) else split.validation
+    predictions = predict(network, dataset, test, settings.model.trust)
     summaries = {
         "learned": predictions.summary(),
-        "analytical": predict_analytically(dataset, judged).summary(),
+        "analytical": predict_analytically(dataset, test).summary(),
     }
     least = min_analytical_ratio(dataset, np.intersect1d(split.training, dataset.own_pipelines))
     provenance = replace(trainings[0].provenance, metrics=summaries["learned"].metrics(), least_share=least)
@@ -108,18 +108,18 @@ def train(
     return outcome
 
 
-def _told(tell: Sequence[Callable[[EpochReport], None]], found: EpochReport) -> None:
-    for one in tell:
-        one(found)
+def _report_to(callbacks: Sequence[Callable[[EpochReport], None]], report: EpochReport) -> None:
+    for callback in callbacks:
+        callback(report)
 
 
 def _of(directory: Path, member: int) -> Path:
-    """Return where the state of a network of several goes."""
+    """Return the directory of an ensemble member's state."""
     return directory if member == 0 else directory / f"member{member}"
 
 
 def _of_member(settings: TrainSettings, number: int) -> TrainSettings:
-    """Return the settings with which one network of several is trained: those of a network, with a seed of its own."""
+    """Return the training settings of an ensemble member: one network with a seed of its own."""
     optimiser = replace(settings.optimiser, seed=settings.optimiser.seed + number)
     return replace(settings, model=replace(settings.model, members=1), optimiser=optimiser)
 

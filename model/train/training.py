@@ -1,4 +1,4 @@
-"""Fits a network to a data set: Adam, early stopping, checkpoints from which it goes on as if it had not stopped."""
+"""Training of a network: Adam, early stopping, and checkpoints that resume exactly."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from autosched.schedule.io.strict_json import Node
 MOST_EPOCHS = 10**9
 STATE_FILE = "last.safetensors"
 RANDOM = "random "
-"""How the families of random pipelines begin; all others are apps."""
+"""Prefix of the families of random pipelines; all other families are apps."""
 SMALL_GRADIENT = 1.0
-"""Longest gradient; longer ones are shortened, as one odd sample is not to throw the weights away."""
+"""Largest norm of a gradient, which limits the effect of an outlier."""
 
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What one pass over the training set came to.
+    """Report of one pass over the training set.
 
     Attributes:
         epoch: Number of the pass, from 1.
-        epochs: Passes at most.
+        epochs: Most passes.
         training: Mean of each term of the loss over the steps.
         validation: The terms over the validation set.
-        error: The weighted sum over the validation set, by which training stops.
-        best: The least of these so far.
-        learning_rate: Adam's step in this pass.
+        error: Their weighted sum over the validation set, for early stopping.
+        best: The least such error so far.
+        learning_rate: Adam's step size in this pass.
     """
 
     epoch: int
@@ -59,13 +59,13 @@ class EpochReport:
 
 @dataclass
 class Progress:
-    """Where training stands.
+    """Progress of a training.
 
     Attributes:
-        epoch: Passes done.
+        epoch: Finished passes.
         best: Least validation error.
-        best_epoch: The pass that gave it.
-        weights: The weights then.
+        best_epoch: The pass with that error.
+        weights: The weights after that pass.
     """
 
     epoch: int = 0
@@ -79,13 +79,13 @@ class Training:
 
     Args:
         dataset: The data.
-        split: Which pipelines are for what.
+        split: Pipelines of training, validation and test.
         settings: Network, loss, optimiser.
-        directory: Where the state is kept after each pass, to go on from; nothing is written without one.
-        resume: Whether to go on from the state in the directory, if there is one.
+        directory: Directory of the state after each pass; None writes no state.
+        resume: Whether to resume from the state in the directory, if there is one.
 
     Raises:
-        InputError: The state belongs to other data or settings, or its file cannot be used.
+        InputError: The state has other data or settings, or its file cannot be used.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Training:
 
     @property
     def provenance(self) -> WeightsProvenance:
-        """Where the weights come from, without figures."""
+        """Provenance of the weights, without figures."""
         families = self.dataset.families
         held_out = sorted({families[p] for p in self.split.held_out})
         others = {families[p] for p in (*self.split.training, *self.split.validation)}
@@ -121,10 +121,10 @@ class Training:
         return WeightsProvenance(data.target, data.source, data.summary(), tuple(held_out), tuple(apps))
 
     def run(self, report: Callable[[EpochReport], None] | None = None) -> CostNetwork:
-        """Train until nothing gets better or all passes are done.
+        """Train until early stopping or the last pass.
 
         Args:
-            report: Told after each pass.
+            report: Called after each pass.
 
         Returns:
             The network with the weights of the least validation error.
@@ -132,16 +132,16 @@ class Training:
         o = self.settings.optimiser
         while self.progress.epoch < o.epochs and self.progress.epoch - self.progress.best_epoch < o.patience:
             with torch_threads(o.threads):
-                found = self._epoch()
+                epoch_report = self._epoch()
             self._save()
             if report is not None:
-                report(found)
+                report(epoch_report)
         self.network.load_state_dict(self.progress.weights)
         return self.network.eval()
 
     def _epoch(self) -> EpochReport:
         o, epoch = self.settings.optimiser, self.progress.epoch
-        rng = np.random.default_rng([o.seed, epoch])  # the order of a pass does not depend on passes before it
+        rng = np.random.default_rng([o.seed, epoch])  # independent of earlier passes, for exact resumption
         rate = o.learning_rate * (1 + math.cos(math.pi * epoch / o.epochs)) / 2
         for group in self.adam.param_groups:
             group["lr"] = rate
@@ -164,7 +164,7 @@ class Training:
         return EpochReport(epoch + 1, o.epochs, training, validation, error, self.progress.best, rate)
 
     def pipelines_of_a_pass(self) -> Ints:
-        """Return the pipelines of a pass, apps as often as asked for."""
+        """Return the pipelines of a pass, with apps repeated."""
         pipelines, families = self.split.training, self.dataset.families
         apps = [p for p in pipelines.tolist() if not families[p].startswith(RANDOM)]
         return np.concatenate([pipelines, np.repeat(np.array(apps, np.int64), self.settings.optimiser.apps - 1)])
@@ -181,27 +181,27 @@ class Training:
             total, weight = total + float(error) * n, weight + n
             sums = {name: sums.get(name, 0.0) + value * n for name, value in terms.items()}
         if not math.isfinite(total):
-            raise InputError("training diverged: the validation error is no number; choose a smaller learning_rate")
+            raise InputError("training diverged: the validation error is not finite; choose a smaller learning_rate")
         return total / weight, {name: value / weight for name, value in sums.items()}
 
     def _parts(self, pipelines: Any) -> list[tuple[KernelBatch, LossLabels]]:
         rng = np.random.default_rng(0)
-        found = steps(self.dataset, pipelines, self.settings.optimiser.schedules, 16, rng)
-        return [self.batches.batch(torch.from_numpy(samples)) for samples in found]
+        groups = steps(self.dataset, pipelines, self.settings.optimiser.schedules, 16, rng)
+        return [self.batches.batch(torch.from_numpy(samples)) for samples in groups]
 
     def _kernels_of(self, pipelines: Any) -> KernelBatch:
         return self.batches.batch(torch.from_numpy(self.dataset.samples_of(pipelines)))[0]
 
     def _fingerprint(self) -> str:
-        """Return a hash of what a state can be continued with: data, split, settings but for the number of passes."""
+        """Return a hash of data, split and settings, without settings that may change between calls."""
         settings = asdict(self.settings)
         for name in ("patience", "threads"):
             settings["optimiser"].pop(name)
         text = json.dumps([self.dataset.summary(), self.dataset.pipelines, settings], sort_keys=True)
-        found = hashlib.sha256(text.encode())
+        digest = hashlib.sha256(text.encode())
         for array in (self.split.training, self.split.validation, self.dataset.seconds):
-            found.update(array.tobytes())
-        return found.hexdigest()
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     def _save(self) -> None:
         if self._path is None:
@@ -246,10 +246,10 @@ class Training:
 
 
 def _moments_of(parameter: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return what Adam keeps of a parameter, as it was saved.
+    """Return the saved state of Adam for a parameter.
 
     Raises:
-        KeyError: If something is missing, or of another shape.
+        KeyError: If a tensor is missing or has another shape.
     """
     if not state:  # it has had no gradient yet
         return state

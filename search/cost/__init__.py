@@ -1,4 +1,4 @@
-"""Cost models of kernels. `protocol` says what a search asks of one.
+"""Cost models of kernels. `protocol` is their interface.
 
 Begin with `gpu_analytical` for GPUs, and with `cpu.analytical` for CPUs.
 """

@@ -1,4 +1,4 @@
-"""Where boundary conditions act: dimensions in which a stage is computed beyond what it reads."""
+"""Dimensions in which boundary conditions act: a stage is computed beyond the array that it reads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Boundary:
     """A dimension in which a boundary condition acts.
 
     Attributes:
-        dim: Its name.
-        below: Points before the first that is read.
-        above: Points after the last.
+        dim: Name of the dimension.
+        below: Points before the array.
+        above: Points after the array.
         last: The last point, counted from 0.
-        remainder: Whether indices stay remainders of a division: where points may lie on both sides, or far off.
-        folds: Whether there are no remainders as all points lie a little above the last of a mirrored array.
+        remainder: Whether indices are remainders of a division, as points lie on both sides of the array, or far off.
+        folds: Whether a mirrored array needs no remainder, as points lie within one length above it.
     """
 
     dim: str
@@ -30,7 +30,7 @@ class Boundary:
 
 
 def boundaries(func: BoundFunc) -> Iterator[Boundary]:
-    """Yield where the boundary condition of a Func acts; nothing where it is none."""
+    """Yield the dimensions in which the boundary condition of a Func acts; none if the Func has no such condition."""
     if func.boundary is None:
         return
     mirrored = func.boundary in ("mirrored", "mirrored_without_edge")
@@ -39,7 +39,7 @@ def boundaries(func: BoundFunc) -> Iterator[Boundary]:
             continue
         below, above = max(within[0] - first, 0), max(last - within[1], 0)
         if below + above:
-            length = within[1] - within[0] + 1  # what lies as far above is mirrored once, without the edge but for two
+            length = within[1] - within[0] + 1  # mirrored once within this distance; less two without the edge
             once = length if func.boundary == "mirrored" else length - 2
             folds = mirrored and not below and above <= once
             remainder = func.boundary == "wrapped" or (mirrored and not folds)

@@ -1,19 +1,22 @@
-"""A timing model that is not learned: what each unit of the device needs for a kernel's work, from the features.
+"""Analytical timing model of GPUs: the time of each unit of the device for a kernel's work, from the features.
 
-Assumptions. A kernel's units work side by side, and the busiest one counts most (a 4-norm of their times): DRAM moves
-every different byte once at seven tenths of its peak rate; the second-level cache moves every sector, four times as
-fast as that peak; each multiprocessor starts four warp instructions a cycle, a request to memory in 1.4 cycles, and
-passes one wavefront of shared memory; arithmetic runs at the target's peak rates, a product and a sum of floats being
-one instruction, divisions and elementary functions at an eighth of them. Rates are reached with `WARPS_FOR_FULL_RATE`
-warps on a multiprocessor, and fall off in proportion below. Blocks are dealt out whole, so that a grid that does not
-divide by the number of multiprocessors waits for its last blocks. Work is that of the middle block times the points of
-the whole over its points. Meanwhile every wave of blocks waits (a 2-norm of both): for memory, step after step, and
-for the instructions of each stage, which its own warps start one after the other, so a stage that has work for one
-warp of a block keeps the others waiting. Every kernel waits for its launch. Caches do not keep anything from one
-kernel to the next. For the CPU there is `autosched.search.cost.cpu.analytical`.
+Assumptions:
 
-The share of DRAM's rate, cycles of requests, instructions and latency, and the launch were fitted to 6,734 schedules
-that were measured on an H200 (`scripts/fit_gpu_model.py` tells how well all of them do), and rounded.
+* Units overlap, and the busiest one dominates (a 4-norm of their times). DRAM transfers every distinct byte once, at
+  seven tenths of its peak rate. The second-level cache transfers every sector, at four times that peak.
+* Each multiprocessor issues four warp instructions a cycle and one memory request in 1.4 cycles, and transfers one
+  wavefront of shared memory a cycle. Arithmetic runs at the target's peak rates, with a fused multiply-add as one
+  instruction; divisions and elementary functions run at an eighth of these.
+* `WARPS_FOR_FULL_RATE` warps on a multiprocessor reach these rates; fewer warps get a proportional share.
+* A grid that is no multiple of the number of multiprocessors waits for its last blocks.
+* Work is that of the middle block, scaled by the points of the whole over its points.
+* Every wave of blocks has a latency (a 2-norm of both): memory, step by step, and the instructions of each stage, which
+  its active warps issue one after the other. A stage with work for one warp of a block thus delays the whole block.
+* Every kernel has launch overhead. Caches keep no data between kernels.
+
+The share of DRAM's rate, the cycles of requests, instructions and latency, and the launch overhead are fitted to times
+of an H200 (`scripts/fit_gpu_model.py` reports the accuracy), and rounded. For CPUs see
+`autosched.search.cost.cpu.analytical`.
 """
 
 from __future__ import annotations
@@ -33,17 +36,17 @@ Floats = NDArray[np.float64]
 
 LAUNCH_SECONDS = 1.4e-6
 STEP_INSTRUCTIONS = 12
-"""What every warp of a block runs at the beginning of a step: indices of its threads, guards, the barrier."""
+"""Instructions of every warp at the beginning of a step: thread indices, guards, the barrier."""
 ADDRESSED = 1.5
-"""Instructions of a request to memory, its share of the addresses included."""
+"""Instructions of a memory request, address arithmetic included."""
 GLOBAL_LATENCY_CYCLES = 900
 STEP_LATENCY_CYCLES = 120
 INSTRUCTION_CYCLES = 12.0
-"""From one instruction of a warp to the next, its share of indices and of waiting included."""
+"""Cycles from one instruction of a warp to the next, with index arithmetic and stalls."""
 WARPS_FOR_FULL_RATE = 16
 REQUEST_CYCLES = 1.4
 DRAM_SHARE = 0.7
-"""Of the peak rate, what kernels get."""
+"""Attainable share of the peak rate."""
 L2_OVER_DRAM = 4.0
 SPECIAL_RATE = 1 / 8
 SECTOR_BYTES = 32
@@ -51,10 +54,10 @@ LANES_OF_MULTIPROCESSOR = 128
 LANES_OF_WARP = 32
 REGISTER_BYTES = 4
 FREE_REGISTERS = 64
-"""Registers that addresses and temporaries take beside what is kept in registers on purpose."""
+"""Registers of addresses and temporaries, beside register tiles."""
 
 OPERATIONS = ("double", "integer", "special")
-"""Units whose work is counted in operations."""
+"""Units with work in operations."""
 READS = frozenset(
     {
         "num_blocks", "num_warps_per_block", "num_active_warps_per_block", "resident_blocks", "working_set_at_thread",
@@ -69,11 +72,11 @@ READS = frozenset(
 BUSY = ("dram", "l2", "issue", "memory_requests", "shared", "float", "double", "special")
 WAITING = ("latency", "stages")
 COMPONENTS = (*BUSY, *WAITING, "launch")
-"""Names of the parts of a predicted time, in the order `AnalyticalModel.components` gives them."""
+"""Names of the parts of a predicted time, in the order of `AnalyticalModel.components`."""
 
 
 def analytical_model(target: Target) -> AnalyticalModel | CpuModel:
-    """Return the model that predicts times for a target without having learned from it."""
+    """Return the analytical model of a target."""
     return CpuModel(target) if target.kind == "cpu" else AnalyticalModel(target)
 
 
@@ -89,7 +92,7 @@ class AnalyticalModel:
 
     @property
     def name(self) -> str:
-        """Name, as reports show it."""
+        """Name, for reports."""
         return f"analytical model for {self.target.name}"
 
     @property
@@ -97,70 +100,51 @@ class AnalyticalModel:
         """Names of the features it reads."""
         return READS
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        return self.combined(self.components(found.features))
+        return self.combined(self.components(evaluation.features))
 
-    def parts(self, found: BatchEvaluation) -> dict[str, Floats]:
-        """Return the seconds each unit needs, ``float64[M]`` by the names of `COMPONENTS`."""
-        seconds = self.components(found.features)
+    def parts(self, evaluation: BatchEvaluation) -> dict[str, Floats]:
+        """Return the seconds of each unit, ``float64[M]`` by the names of `COMPONENTS`."""
+        seconds = self.components(evaluation.features)
         return {name: seconds[:, k] for k, name in enumerate(COMPONENTS)}
 
     @staticmethod
     def combined(parts: Floats) -> Floats:
-        """Return the seconds of kernels, ``float64[N]``, from those of their parts, ``float64[N, 11]``."""
+        """Return the seconds of kernels, ``float64[N]``, from their parts, ``float64[N, 11]``."""
         units = len(BUSY)
         busy = np.sqrt((parts[:, :units] ** 4).sum(axis=1))
         total: Floats = np.sqrt(busy + parts[:, units:-1].sum(axis=1) ** 2) + parts[:, -1]
         return total
 
     def components(self, features: Floats) -> Floats:
-        """Return the seconds each unit needs, ``float64[N, 11]``, in the order of `COMPONENTS`."""
+        """Return the seconds of each unit, ``float64[N, 11]``, in the order of `COMPONENTS`.
+
+        Args:
+            features: ``float64[N, rows, F]``.
+        """
         t = self.target
-
-        def summed(name: str) -> Floats:
-            total: Floats = features[:, :, INDEX[name]].sum(axis=1)
-            return total
-
-        def root(name: str) -> Floats:
-            values: Floats = features[:, 0, INDEX[name]]
-            return values
-
+        kernels = _KernelFeatures(features)
         sms = t.multiprocessors
         clock = t.peak_fp32_flops / (2 * LANES_OF_MULTIPROCESSOR * sms)
         lanes = LANES_OF_MULTIPROCESSOR
-        blocks = root("num_blocks")
-        warps = root("num_warps_per_block")
-        resident = np.maximum(root("resident_blocks"), 1)
-        per_sm = np.ceil(blocks / sms)
-        waiting = per_sm * sms / np.maximum(blocks, 1)
-        running = np.minimum(resident, per_sm) * warps
-        slow = waiting / np.minimum(running / WARPS_FOR_FULL_RATE, 1.0)
-        spilled = np.maximum(
-            root("working_set_at_thread") / REGISTER_BYTES + FREE_REGISTERS - t.max_registers_per_thread, 0
+        blocks, work = kernels.root("num_blocks"), _equivalent_blocks(kernels)
+        resident = np.maximum(kernels.root("resident_blocks"), 1)
+        imbalance, slow = self._slowdown(kernels, resident)
+        sectors = kernels.summed("num_global_mem_loads_per_block") + kernels.summed("num_global_mem_stores_per_block")
+        wavefronts = kernels.summed("num_shared_mem_loads_per_block") + kernels.summed(
+            "num_shared_mem_stores_per_block"
         )
-        slow = slow * (1 + spilled / FREE_REGISTERS)
-        # Border blocks do less than the middle one, by which work is counted: as many whole ones as the points fill.
-        written = root("global_bytes_at_task")
-        share = root("global_bytes_written_by_kernel") / np.maximum(written, 1)
-        work = np.where(written > 0, np.minimum(share, blocks), blocks)
-        sectors = summed("num_global_mem_loads_per_block") + summed("num_global_mem_stores_per_block")
-        wavefronts = summed("num_shared_mem_loads_per_block") + summed("num_shared_mem_stores_per_block")
-        requests = summed("global_requests_per_block") + summed("shared_requests_per_block")
-        started = STEP_INSTRUCTIONS * root("steps_per_block") * warps
-        used = features[:, :, INDEX["warp_lane_utilization"]]
-        used = np.where(used > 0, used, 1.0)
-
-        # Lanes that wait count, as they do in instructions of warps, in which a product and a sum are one.
-        counted = {unit: features[:, :, INDEX[f"{unit}_operations_per_block"]] / used for unit in OPERATIONS}
-        counted["float"] = features[:, :, INDEX["float_instructions_per_block"]] * LANES_OF_WARP
-        single, double, whole, special = (counted[u].sum(axis=1) * work for u in ("float", *OPERATIONS))
-        moved = summed("unique_global_bytes_read_by_kernel") + summed("global_bytes_written_by_kernel")
+        requests = kernels.summed("global_requests_per_block") + kernels.summed("shared_requests_per_block")
+        started = STEP_INSTRUCTIONS * kernels.root("steps_per_block") * kernels.root("num_warps_per_block")
+        operations = _operations(features)
+        single, double, whole, special = (operations[u].sum(axis=1) * work for u in ("float", *OPERATIONS))
+        moved = kernels.summed("unique_global_bytes_read_by_kernel") + kernels.summed("global_bytes_written_by_kernel")
         waves = np.ceil(blocks / (sms * resident))
         double_rate = t.peak_fp64_flops / 2
-        parts = np.stack(
+        parts: Floats = np.stack(
             [
-                moved / (DRAM_SHARE * t.dram_bytes_per_s) * np.maximum(slow / waiting, 1.0),
+                moved / (DRAM_SHARE * t.dram_bytes_per_s) * np.maximum(slow / imbalance, 1.0),
                 work * sectors * SECTOR_BYTES / (L2_OVER_DRAM * t.dram_bytes_per_s) * slow,
                 ((single + double + whole + special) / lanes + work * (ADDRESSED * requests + started) / 4)
                 / (sms * clock)
@@ -170,22 +154,80 @@ class AnalyticalModel:
                 single / (lanes * sms * clock) * slow,
                 double / double_rate * slow,
                 special / (SPECIAL_RATE * lanes * sms * clock) * slow,
-                waves * (GLOBAL_LATENCY_CYCLES + STEP_LATENCY_CYCLES * root("steps_per_block")) / clock,
-                waves * INSTRUCTION_CYCLES * _instructions_of_warps(features, counted).sum(axis=1) / clock,
+                waves * (GLOBAL_LATENCY_CYCLES + STEP_LATENCY_CYCLES * kernels.root("steps_per_block")) / clock,
+                waves * INSTRUCTION_CYCLES * _instructions_of_warps(features, operations).sum(axis=1) / clock,
                 np.full(len(features), LAUNCH_SECONDS),
             ],
             axis=1,
         )
-        result: Floats = parts
-        return result
+        return parts
+
+    def _slowdown(self, kernels: _KernelFeatures, resident: Floats) -> tuple[Floats, Floats]:
+        """Return the load imbalance of multiprocessors, and the factor by which all units are slower; ``float64[N]``.
+
+        Args:
+            kernels: The kernels.
+            resident: ``float64[N]``, resident blocks of a multiprocessor, at least 1.
+        """
+        sms, blocks = self.target.multiprocessors, kernels.root("num_blocks")
+        per_sm = np.ceil(blocks / sms)
+        imbalance = per_sm * sms / np.maximum(blocks, 1)
+        warps = np.minimum(resident, per_sm) * kernels.root("num_warps_per_block")
+        registers = kernels.root("working_set_at_thread") / REGISTER_BYTES + FREE_REGISTERS
+        spilled = np.maximum(registers - self.target.max_registers_per_thread, 0)
+        slow = imbalance / np.minimum(warps / WARPS_FOR_FULL_RATE, 1.0)
+        return imbalance, slow * (1 + spilled / FREE_REGISTERS)
+
+
+@dataclass(frozen=True)
+class _KernelFeatures:
+    """Features of N kernels by name.
+
+    Attributes:
+        values: ``float64[N, rows, F]``.
+    """
+
+    values: Floats
+
+    def summed(self, name: str) -> Floats:
+        """Return the sum of a feature over a kernel's stages, ``float64[N]``."""
+        total: Floats = self.values[:, :, INDEX[name]].sum(axis=1)
+        return total
+
+    def root(self, name: str) -> Floats:
+        """Return a feature of the root stage, ``float64[N]``."""
+        values: Floats = self.values[:, 0, INDEX[name]]
+        return values
+
+
+def _equivalent_blocks(kernels: _KernelFeatures) -> Floats:
+    """Return the number of middle blocks with as many points as all blocks, ``float64[N]``.
+
+    Work is counted for the middle block, and boundary blocks do less.
+    """
+    blocks, written = kernels.root("num_blocks"), kernels.root("global_bytes_at_task")
+    equivalent = kernels.root("global_bytes_written_by_kernel") / np.maximum(written, 1)
+    return np.where(written > 0, np.minimum(equivalent, blocks), blocks)
+
+
+def _operations(features: Floats) -> dict[str, Floats]:
+    """Return the operations of each unit, ``float64[N, rows]``.
+
+    Idle lanes of a warp count, as in warp instructions; a fused multiply-add is one operation.
+    """
+    used = features[:, :, INDEX["warp_lane_utilization"]]
+    used = np.where(used > 0, used, 1.0)
+    operations = {unit: features[:, :, INDEX[f"{unit}_operations_per_block"]] / used for unit in OPERATIONS}
+    operations["float"] = features[:, :, INDEX["float_instructions_per_block"]] * LANES_OF_WARP
+    return operations
 
 
 def _instructions_of_warps(features: Floats, operations: Mapping[str, Floats]) -> Floats:
-    """Return the instructions that a warp with work runs in each stage of a block, ``float64[N, rows]``.
+    """Return the instructions of an active warp in each stage of a block, ``float64[N, rows]``.
 
     Args:
         features: ``float64[N, rows, F]``.
-        operations: Of each unit, ``float64[N, rows]``, lanes that do nothing counted.
+        operations: Operations of each unit, ``float64[N, rows]``, idle lanes included.
     """
     requests = features[:, :, INDEX["global_requests_per_block"]] + features[:, :, INDEX["shared_requests_per_block"]]
     active = features[:, :, INDEX["num_active_warps_per_block"]]

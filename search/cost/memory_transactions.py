@@ -1,4 +1,4 @@
-"""Transactions of kernels with global memory, which copies in shared memory save."""
+"""Global memory transactions of kernels, which cache reads save."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOADS, STORES = INDEX["num_global_mem_loads_per_block"], INDEX["num_global_mem_s
 
 
 def sectors_moved(evaluator: KernelEvaluator, structure: KernelSketch, params: Params) -> float:
-    """Return the sectors that all requests of a kernel move, those that a block loads again among them."""
+    """Return the sectors of all requests of a kernel, reloads within a block included."""
     model = evaluator.kernel_model(structure)
     (rows,) = model.tables.evaluate([model], [np.array([params], np.int64)]).features
     return float(rows[0, INDEX["num_blocks"]] * rows[:, [LOADS, STORES]].sum())

@@ -1,4 +1,4 @@
-"""What a search minimises: the predicted time of a kernel, from its features."""
+"""The objective of a search: the predicted time of a kernel, from its features."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 Floats = NDArray[np.float64]
 
 DIGITS = 5
-"""Significant digits by which costs are told apart."""
+"""Significant digits of costs in comparisons."""
 NEAR_HALF = 1e-6
 SMALLEST, LARGEST = 1e-17, 1e22
 POWERS = np.array([float(f"1e{k}") for k in range(23)])
 
 
 class CostModel(Protocol):
-    """Predicts how long kernels take.
+    """Predicts times of kernels.
 
-    A model that does not read all features may name those it reads in an attribute ``reads``, a set; others may then be
-    zero where it is asked.
+    A model that reads a subset of the features may name it in an attribute ``reads``, a set; other features may then
+    be zero.
     """
 
     @property
     def name(self) -> str:
-        """Name and version, as reports and caches show them."""
+        """Name and version, for reports and caches."""
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted time in seconds, ``float64[M]``, of candidates of several structures.
 
         Args:
-            found: What is known of them; ``found.features`` is ``float64[M, rows, features]``, with zeros in rows
-                that a candidate does not have.
+            evaluation: Features and geometry of the candidates. Its ``features`` are ``float64[M, rows, features]``,
+                with zeros in rows that a candidate does not have.
         """
 
 
 @dataclass(frozen=True)
 class CostModelWrapper:
-    """What models that change another one's predictions have in common.
+    """Base of models that modify the predictions of another model.
 
     Args:
-        model: The other one.
+        model: The wrapped model.
     """
 
     model: CostModel
 
     also_reads: ClassVar[frozenset[str]] = frozenset()
-    """Features that are read besides those of the other model."""
+    """Features that are read in addition to those of the wrapped model."""
 
     @property
     def name(self) -> str:
-        """Name of the other model."""
+        """Name of the wrapped model."""
         return self.model.name
 
     @property
@@ -66,8 +66,8 @@ class CostModelWrapper:
 
 def features_read(model: CostModel) -> frozenset[str] | None:
     """Return the names of the features that a model reads; None for all."""
-    found: frozenset[str] | None = getattr(model, "reads", None)
-    return found
+    reads: frozenset[str] | None = getattr(model, "reads", None)
+    return reads
 
 
 def rounded_cost(cost: float) -> float:
@@ -76,15 +76,15 @@ def rounded_cost(cost: float) -> float:
 
 
 def all_comparable(costs: Floats) -> Floats:
-    """Return what `rounded_cost` does for each of some costs, ``float64[N]``."""
+    """Return the `rounded_cost` of each cost, ``float64[N]``."""
     usual = (np.abs(costs) > SMALLEST) & (np.abs(costs) < LARGEST)  # powers of ten are exact for these
     safe = np.where(usual, costs, 1.0)
     digits = DIGITS - 1 - np.floor(np.log10(np.abs(safe))).astype(np.int64)
     up, down = POWERS[np.clip(digits, 0, None)], POWERS[np.clip(-digits, 0, None)]
     scaled = safe * up / down
     whole = np.rint(scaled)
-    found: Floats = whole / up * down
-    halves = np.abs(np.abs(scaled - whole) - 0.5) < NEAR_HALF  # the last bits decide which way these go
+    rounded: Floats = whole / up * down
+    halves = np.abs(np.abs(scaled - whole) - 0.5) < NEAR_HALF  # rounding of these depends on the last bits
     for k in np.flatnonzero(halves | ~usual).tolist():
-        found[k] = rounded_cost(costs[k])
-    return found
+        rounded[k] = rounded_cost(costs[k])
+    return rounded

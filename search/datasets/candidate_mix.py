@@ -1,8 +1,8 @@
-"""Schedules worth measuring, of many kinds: a model trained on the best alone would know nothing of the others.
+"""Mix of schedules to measure as training data: good and bad ones, as a model of the best alone does not generalise.
 
-Most of them share kernels with others, so that a pipeline's time tells something of each kernel: a mutation changes one
-kernel of a schedule and leaves the rest as it is. Where there is shared memory, tiles in it are aligned, sources copied
-to it and terms shared by lanes in some random schedules, the first two in some mutations.
+Most schedules share kernels with others, so that times of a pipeline determine times of its kernels: a mutation changes
+one kernel of a schedule. On devices with shared memory, some random schedules have tile alignments, cache reads and
+warp reductions; some mutations have the first two.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 
 GREEDY = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0, dropout=0.01)
-"""One of the many different samples of a tuning round: one state, one pass, states dropped at random."""
+"""A sample of a tuning batch: one state, one pass, states dropped at random."""
 BEAM = SearchSettings(beam_size=8, passes=2, refine=0)
 REFINED = SearchSettings(beam_size=8, passes=2)
-VIEWS = SearchSettings(rfactor=True, warp_reductions=True, atomics="all", horizontal_fusion=True)
-"""All ways to rewrite a pipeline."""
+REWRITES = SearchSettings(rfactor=True, warp_reductions=True, atomics="all", horizontal_fusion=True)
+"""All rewrites of a pipeline."""
 
 _FAILURES = 30
-"""Schedules one after the other that have no mutation, after which no more are looked for."""
+"""Consecutive schedules without a mutation after which mutating stops."""
 _SEARCH_SECONDS = 60.0
-"""A search that takes longer is cut short; its result then depends on the machine."""
+"""Time limit of a search; the result of a search that reaches it depends on the machine."""
 _GREEDY_RNG = 16
-"""Numbers of generators from here on are the greedy searches'."""
+"""First generator number of the greedy searches."""
 
 
 @dataclass(frozen=True)
 class CandidateMix:
-    """How many schedules of each kind a pipeline is measured with, besides the baseline.
+    """Number of schedules of each kind for a pipeline, besides the baseline.
 
     Attributes:
         beam: The best of a beam search.
-        greedy: Each the result of a greedy search that drops states at random.
-        states: Random states of the search: what it might look at, good or bad.
+        greedy: Results of greedy searches that drop states at random.
+        states: Random states of the search space, good or bad.
         legal: Random legal schedules, most of them slow.
-        mutations: Schedules of the kinds above, and mutations of these, with one other kernel.
-        steps: Schedules of the kinds above but for mutations, with reductions in steps or windows that slide.
-        views: Greedy ones and random states of what else a search looks at: reductions in pieces, by atomic operations
-            or shared by lanes, outputs together.
-        refined: The best of a beam search with refinement, which finds what a model is most wrong about.
+        mutations: Mutations, in one kernel, of schedules of the kinds above and of other mutations.
+        steps: Schedules of the kinds above, except mutations, with mainloops or sliding windows.
+        views: Greedy results and random states of rewrites: rfactor, atomic updates, warp reductions, horizontal
+            fusion.
+        refined: The best of a beam search with refinement, which exploits errors of the model.
     """
 
     beam: int = 2
@@ -79,7 +79,7 @@ class CandidateMix:
     def __post_init__(self) -> None:
         for f in fields(self):
             if getattr(self, f.name) < 0:
-                raise InputError(f"{f.name} is {getattr(self, f.name)}: give a number of schedules")
+                raise InputError(f"{f.name} is {getattr(self, f.name)}: give a number of schedules of at least 0")
 
     @property
     def total(self) -> int:
@@ -95,11 +95,11 @@ class CandidateGenerator:
         bound: The pipeline with its shapes.
         target: Device limits.
         seed: Source of randomness; the same seed draws the same schedules.
-        model: What the searches minimise; the analytical model by default.
-        deadline: Time by `time.perf_counter` at which searches are cut short, or None.
+        model: Cost model of the searches; the analytical model by default.
+        deadline: End of all searches by `time.perf_counter`, or None.
 
     Attributes:
-        mutator: Makes the mutations.
+        mutator: The mutator.
     """
 
     bound: BoundPipeline
@@ -110,7 +110,7 @@ class CandidateGenerator:
     mutator: Mutator = field(init=False)
     _evaluator: KernelEvaluator = field(init=False)
     _decider: OptionEnumerator = field(init=False)
-    """Of all searches, whose settings agree in what it looks at."""
+    """Shared by all searches, whose settings agree in the option space."""
 
     def __post_init__(self) -> None:
         model = self.model or analytical_model(self.target)
@@ -121,7 +121,7 @@ class CandidateGenerator:
     def draw(self, mix: CandidateMix) -> Iterator[tuple[str, Schedule]]:
         """Yield distinct legal schedules with their kind, the baseline first.
 
-        There are fewer than asked for where a pipeline does not have as many.
+        A pipeline with a small search space yields fewer than the mix has.
         """
         seen: dict[Schedule, None] = {}
         beam = [(BEAM, 0)] if mix.beam else []
@@ -136,7 +136,7 @@ class CandidateGenerator:
             "legal": (mix.legal, self._legal),
             "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
             "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
-            "view": (mix.views, self._of_views),
+            "view": (mix.views, self._of_rewrites),
         }
         for kind, (count, make) in kinds.items():
             drawn = itertools.islice(make(), 2 * count) if count else ()
@@ -153,21 +153,21 @@ class CandidateGenerator:
         return np.random.default_rng([self.seed, number])
 
     def _searched(self, searches: Sequence[tuple[SearchSettings, int]]) -> list[Iterator[Schedule]]:
-        """Return the legal schedules of searches that go on side by side, of each the best first.
+        """Return the legal schedules of batched searches, for each search the best first.
 
         Args:
-            searches: Settings of each and the number of its generator.
+            searches: Settings and generator number of each search.
         """
         evaluator, decider = self._evaluator, self._decider
         evaluator.settings = SearchSettings()
         deadline = time.perf_counter() + _SEARCH_SECONDS * len(searches)
         deadline = min(deadline, self.deadline or deadline)
-        asking = [BeamSearch(evaluator, self._rng(n), deadline, decider, own).steps() for own, n in searches]
-        found = run_batched(evaluator, asking)
-        return [(schedule for schedule, _ in legal_schedules(evaluator, states)) for states in found]
+        steps = [BeamSearch(evaluator, self._rng(n), deadline, decider, beam).steps() for beam, n in searches]
+        results = run_batched(evaluator, steps)
+        return [(schedule for schedule, _ in legal_schedules(evaluator, states)) for states in results]
 
     def _greedy(self, first: int) -> Iterator[Schedule]:
-        """Yield the results of greedy searches, one after the other, from a number on."""
+        """Yield the results of greedy searches, starting at a search number."""
         for number in itertools.count(_GREEDY_RNG + first):
             yield from _best_of(self._searched([(GREEDY, number)]))
 
@@ -184,31 +184,31 @@ class CandidateGenerator:
         while True:
             yield sample_schedule(self.bound, self.target, rng, varied=self._has_shared_memory, lanes=lanes)
 
-    def _with_steps(self, of: list[Schedule]) -> Iterator[Schedule]:
+    def _with_steps(self, schedules: list[Schedule]) -> Iterator[Schedule]:
         self._evaluator.settings = SearchSettings()
-        return with_steps(self._evaluator, of, self._rng(4), self._is_late)
+        return with_steps(self._evaluator, schedules, self._rng(4), self._is_late)
 
-    def _of_views(self) -> Iterator[Schedule]:
-        """Yield schedules of the pipeline's other views in turns, of each a greedy one, then a random state."""
-        views = fusion_rewrites(self.bound, self.target, VIEWS)[1:]
-        drawers = (CandidateGenerator(v, self.target, self.seed, self.model, self.deadline) for v in views)
-        drawn = [source for d in drawers for source in (d._greedy(0), d._states())]
-        while drawn:
-            still = []
-            for source in drawn:
+    def _of_rewrites(self) -> Iterator[Schedule]:
+        """Yield schedules of the pipeline's rewrites in rotation, alternating greedy results and random states."""
+        rewrites = fusion_rewrites(self.bound, self.target, REWRITES)[1:]
+        generators = (CandidateGenerator(r, self.target, self.seed, self.model, self.deadline) for r in rewrites)
+        sources = [source for g in generators for source in (g._greedy(0), g._states())]
+        while sources:
+            remaining = []
+            for source in sources:
                 schedule = next(source, None)
                 if schedule is not None:
-                    still.append(source)
+                    remaining.append(source)
                     yield schedule
-            drawn = still
+            sources = remaining
 
     def _is_late(self) -> bool:
         return self.deadline is not None and time.perf_counter() > self.deadline
 
-    def _mutations(self, of: list[Schedule]) -> Iterator[Schedule]:
-        """Yield schedules with one other kernel, each made of one drawn before or of another mutation."""
+    def _mutations(self, schedules: list[Schedule]) -> Iterator[Schedule]:
+        """Yield mutations of schedules and of earlier mutations."""
         rng = self._rng(3)
-        pool = list(of)
+        pool = list(schedules)
         failures = 0
         while failures < _FAILURES:
             mutated = self.mutator.mutated(pool[int(rng.integers(len(pool)))], rng)
@@ -220,7 +220,7 @@ class CandidateGenerator:
                 yield mutated
 
 
-def _best_of(searched: Iterable[Iterator[Schedule]]) -> Iterator[Schedule]:
-    """Yield what each search found best."""
-    for schedules in searched:
+def _best_of(searches: Iterable[Iterator[Schedule]]) -> Iterator[Schedule]:
+    """Yield the best schedule of each search."""
+    for schedules in searches:
         yield from itertools.islice(schedules, 1)

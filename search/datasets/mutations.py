@@ -1,4 +1,4 @@
-"""Schedules that differ from known ones in one kernel: other tiles, or another use of shared memory."""
+"""Mutations: schedules that differ from given ones in one kernel's tiles or use of shared memory."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.space.option_enumeration import OptionEnumerator
 
 SHARED = 0.3
-"""Share of the mutations that change what a kernel has in shared memory, where the device has such memory."""
+"""Share of mutations of a kernel's use of shared memory, on devices with such memory."""
 
 _TRIES = 8
 
 
 @dataclass
 class Mutator:
-    """Changes one kernel of a schedule and leaves the others as they are.
+    """Mutates one kernel of a schedule.
 
     Args:
-        evaluator: Knows pipeline and target.
-        decider: Of searches with the same evaluator; a new one if left out.
+        evaluator: Evaluator of the pipeline and target.
+        decider: Option enumerator of searches with the same evaluator; by default a new one.
     """
 
     evaluator: KernelEvaluator
     decider: InitVar[OptionEnumerator | None] = None
     _decider: OptionEnumerator = field(init=False)
-    _stager: CacheReadSearch = field(init=False)
+    _cache_reads: CacheReadSearch = field(init=False)
 
     def __post_init__(self, decider: OptionEnumerator | None) -> None:
         self._decider = decider or OptionEnumerator(self.evaluator)
-        self._stager = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        self._cache_reads = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
 
     def mutated(self, schedule: Schedule, rng: np.random.Generator) -> Schedule | None:
-        """Return a legal schedule with one other kernel, or None if some tries find none.
+        """Return a legal schedule with one mutated kernel, or None if `_TRIES` mutations are illegal.
 
         Args:
             schedule: Any legal schedule of the pipeline.
@@ -54,27 +54,27 @@ class Mutator:
         bound, target = self.evaluator.bound, self.evaluator.target
         for _ in range(_TRIES):
             k = int(rng.integers(len(schedule.kernels)))
-            kernel = self._other(schedule.kernels[k], rng)
+            kernel = self._mutated_kernel(schedule.kernels[k], rng)
             if kernel is None or kernel == schedule.kernels[k] or kernel_violations(bound, kernel, target):
                 continue
-            found = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
-            if not violations(bound, found, target):
-                return found
+            mutation = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
+            if not violations(bound, mutation, target):
+                return mutation
         return None
 
-    def _other(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
-        """Return a kernel that differs in one respect, its Members keeping their threads as far as regions allow."""
+    def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
+        """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""
         try:
             structure, params = describe_kernel(self.evaluator.bound, kernel)
             if structure.lanes:
-                return None  # tiles here are those of threads that have points of their own
+                return None  # tilings of warp reductions are not enumerated here
             structure = self._decider.places.one(structure)
             if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
-                found = self._with_other_memory(structure, params, rng)
+                mutated = self._with_other_memory(structure, params, rng)
             else:
-                found = self._with_other_tiles(structure, params, rng)
-            return None if found is None else self._built(*found)
-        except AutoschedError:  # a kernel of a kind that the search does not make
+                mutated = self._with_other_tiles(structure, params, rng)
+            return None if mutated is None else self._built(*mutated)
+        except AutoschedError:  # a kernel outside of the search space
             return None
 
     def _with_other_tiles(
@@ -89,26 +89,26 @@ class Mutator:
     def _with_other_memory(
         self, structure: KernelSketch, params: Params, rng: np.random.Generator
     ) -> tuple[KernelSketch, Params] | None:
-        """Return a kernel with a tile in shared memory that begins elsewhere, or a copy of a source more or less."""
+        """Return a kernel with another tile alignment in shared memory, or with one cache read more or less."""
         blocks = [s.func for s in structure.spots if s.level is Level.BLOCK]
-        ways = [("align", func) for func in blocks]
-        ways += [("drop", func) for func in blocks if cached_source(func) is not None]
-        ways += [("copy", source) for source in self._stager.sources(structure)]
-        if not ways:
+        changes = [("align", func) for func in blocks]
+        changes += [("drop", func) for func in blocks if cached_source(func) is not None]
+        changes += [("copy", source) for source in self._cache_reads.sources(structure)]
+        if not changes:
             return None
-        way, name = ways[int(rng.integers(len(ways)))]
-        if way == "drop":
-            left = KernelSketch(
+        change, name = changes[int(rng.integers(len(changes)))]
+        if change == "drop":
+            rest = KernelSketch(
                 structure.stages, tuple(s for s in structure.spots if s.func != name), structure.inlined
             )
-            return left, self._decider.with_threads(PartialKernel(structure, params, tiled=True), left, name, ())
-        found = self._aligned(structure, params, name)
-        if way == "copy":
-            found = self._stager.variants((structure, params), name)
-        return found[int(rng.integers(len(found)))] if found else None
+            return rest, self._decider.with_threads(PartialKernel(structure, params, tiled=True), rest, name, ())
+        variants = self._aligned(structure, params, name)
+        if change == "copy":
+            variants = self._cache_reads.variants((structure, params), name)
+        return variants[int(rng.integers(len(variants)))] if variants else None
 
     def _aligned(self, structure: KernelSketch, params: Params, func: str) -> list[tuple[KernelSketch, Params]]:
-        """Return a kernel with all other alignments of a Member that are worth a try."""
+        """Return a kernel with each other useful alignment of a fused producer."""
         spot = structure.spot(func)
         if spot is None:
             return []
@@ -117,7 +117,7 @@ class Mutator:
         return [(self._decider.places.one(with_alignment(structure, func, a)), params) for a in ordered]
 
     def _built(self, structure: KernelSketch, params: Params) -> Kernel:
-        """Return the kernel of a structure, no Member with more threads than it has points."""
+        """Return the kernel of a sketch; fused producers have at most as many threads as points."""
         model = self.evaluator.kernel_model(structure)
         row = np.array([params], np.int64)
         extents = model.member_extents(row) if model.layout.members else {}

@@ -1,4 +1,4 @@
-"""Candidates of many problems, drawn in processes of their own: on many cores one process would be too slow."""
+"""Parallel generation of many problems' candidates, in worker processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GeneratedCandidates:
 
     Attributes:
         schedules: Kind and JSON of each, the baseline first.
-        note: Why there are not as many as asked for, if drawing failed.
+        note: Error that ended drawing early, or empty.
     """
 
     schedules: tuple[tuple[str, str], ...]
@@ -38,11 +38,11 @@ class CandidateWorker:
     """Draws schedules of problems.
 
     Attributes:
-        target: What for.
-        mix: How many of each kind.
+        target: The device to schedule for.
+        mix: Number of schedules of each kind.
         seed: Source of randomness.
-        cost: What the searches minimise, by name, or a file of weights (`search.modes.models`).
-        most_seconds: Time for one problem; searches are cut short when it is over.
+        cost: Name of the searches' cost model, or a file of weights (`autosched.search.tune.cost_models`).
+        most_seconds: Time limit for one problem, at which its searches end.
     """
 
     target: Target
@@ -54,17 +54,17 @@ class CandidateWorker:
     @reduced_gc()
     def draw(self, problem: Problem) -> GeneratedCandidates:
         """Return the schedules of a problem."""
-        found: list[tuple[str, str]] = []
+        schedules: list[tuple[str, str]] = []
         deadline = time.perf_counter() + self.most_seconds
         try:
             bound = problem.bind()
             model = cost_model(self.cost, self.target)
             for kind, schedule in CandidateGenerator(bound, self.target, self.seed, model, deadline).draw(self.mix):
-                found.append((kind, schedule_text(bound, schedule)))
+                schedules.append((kind, schedule_text(bound, schedule)))
         except AutoschedError as error:
-            return GeneratedCandidates(tuple(found), str(error))
-        bound.facts.clear()  # nobody asks again, and the problem stays bound for long: the collector would look at all
-        return GeneratedCandidates(tuple(found))
+            return GeneratedCandidates(tuple(schedules), str(error))
+        bound.facts.clear()  # the problem stays bound for long, and the garbage collector would traverse its facts
+        return GeneratedCandidates(tuple(schedules))
 
 
 def generate_in_processes(
@@ -72,14 +72,14 @@ def generate_in_processes(
 ) -> Generator[tuple[Problem, GeneratedCandidates], None, None]:
     """Yield problems with their schedules, in order.
 
-    A process that dies or takes much too long costs its problem's schedules and nothing else.
+    The failure or timeout of a process affects the schedules of its current problem only.
 
     Args:
-        drawer: Draws them.
-        problems: Taken as there is room for them.
-        processes: How many draw at a time.
-        ahead: Problems that are drawn, or being drawn, before they are asked for; with 0, nothing is drawn in between.
-        deadline: Time by `time.monotonic` at which to end, or None.
+        drawer: The worker, copied to each process.
+        problems: Problems, consumed lazily.
+        processes: Number of processes.
+        ahead: Number of problems generated in advance; with 0, no process runs while the caller has control.
+        deadline: End by `time.monotonic`, or None.
 
     Raises:
         MeasureError: If no process can be started.
@@ -92,12 +92,12 @@ def generate_in_processes(
     def draw(problem: Problem) -> GeneratedCandidates:
         worker = idle.get()
         try:
-            found: GeneratedCandidates = worker.call("draw", problem, timeout_s=4 * drawer.most_seconds)
+            candidates: GeneratedCandidates = worker.call("draw", problem, timeout_s=4 * drawer.most_seconds)
         except (WorkerDied, WorkerTimedOut) as error:
             return GeneratedCandidates((), f"the process that drew its schedules is lost: {error}")
         finally:
             idle.put(worker)
-        return found
+        return candidates
 
     todo = iter(problems)
     pending: deque[tuple[Problem, Future[GeneratedCandidates]]] = deque()

@@ -1,4 +1,4 @@
-"""Schedules that were measured elsewhere, to be measured here: no search is needed, and devices can be compared."""
+"""Schedules from existing labels, to be measured on another device without a search."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from autosched.search.datasets.parallel_generation import GeneratedCandidates
 
 
 class ReplayedSchedules:
-    """The schedules of labels by problem, those of all sources together.
+    """The schedules of labels by problem, merged over all sources.
 
     Args:
-        labels: The labels; failures are left out.
+        labels: The labels; failed measurements are skipped.
 
     Attributes:
-        problems: Those that have schedules, in the order of the labels, apps evenly among the others.
+        problems: Problems with schedules in the order of the labels, with apps evenly interleaved.
 
     Raises:
         InputError: If there are no schedules.
     """
 
     def __init__(self, labels: LabelTable) -> None:
-        found: defaultdict[Problem, dict[str, str]] = defaultdict(dict)
+        schedules: defaultdict[Problem, dict[str, str]] = defaultdict(dict)
         for row in labels.rows():
-            found[row.problem].setdefault(row.schedule, row.origin)
-        if not found:
+            schedules[row.problem].setdefault(row.schedule, row.origin)
+        if not schedules:
             raise InputError(f"{labels.path} holds no times, so there are no schedules to measure here")
-        self._schedules = dict(found)
-        apps = [p for p in found if p.kind == "app"]
-        self.problems = interleave_evenly([p for p in found if p.kind != "app"], apps)
+        self._schedules = dict(schedules)
+        apps = [p for p in schedules if p.kind == "app"]
+        self.problems = interleave_evenly([p for p in schedules if p.kind != "app"], apps)
 
     @classmethod
     def read(cls, paths: Sequence[str | os.PathLike[str]]) -> Self:
         """Return the schedules of a results database, or of one or several Parquet files.
 
         Raises:
-            DatabaseError: If a file is missing, damaged or something else.
-            InputError: If there are no schedules, or the files are not of one kind.
+            DatabaseError: If a file is missing, damaged or of another format.
+            InputError: If there are no schedules, or the files have different kinds.
         """
         with closing(open_labels(paths)) as labels:
             return cls(labels)
@@ -55,7 +55,7 @@ class ReplayedSchedules:
         return sum(map(len, self._schedules.values()))
 
     def key(self, problem: Problem) -> str:
-        """Return digits that tell a problem's schedules from others."""
+        """Return a hash of a problem's schedules."""
         return digest(*self._schedules[problem])
 
     def draw(self, problems: Iterable[Problem]) -> Generator[tuple[Problem, GeneratedCandidates], None, None]:

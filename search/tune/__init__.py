@@ -1,4 +1,4 @@
-"""From a pipeline to the schedule that a user gets: one-shot, top-k, and autotuning.
+"""The modes of scheduling: one-shot, top-k, and autotuning.
 
-Begin with `one_shot`; `autotune` holds the tuning loop.
+Begin with `one_shot`; `autotune` is the tuning loop.
 """

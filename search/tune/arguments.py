@@ -1,4 +1,4 @@
-"""Numbers that callers give to the modes: of any type, and checked before anything is done with them."""
+"""Checks of numeric arguments of any type from callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 def check_seconds(seconds: object) -> None:
-    """Refuse a time budget that is none.
+    """Check a time budget.
 
     Raises:
         InputError: If it is neither None nor a finite number of at least 0.
@@ -25,10 +25,10 @@ def check_seconds(seconds: object) -> None:
 
 
 def check_whole(name: str, value: object, low: int, high: int = MOST) -> None:
-    """Refuse what is no whole number from `low` to `high`.
+    """Check an integer argument.
 
     Raises:
-        InputError: If it is not.
+        InputError: If it is no integer from `low` to `high`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InputError(f"{name} is {shortened(value)}: give a whole number from {low} to {high}")

@@ -1,4 +1,4 @@
-"""Which cost model a search minimises, by name."""
+"""Choice of a search's cost model by name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from autosched.target import Target
 
 ANALYTICAL, LEARNED = "analytical", "learned"
 Choice = CostModel | str | os.PathLike[str] | None
-"""A model, `ANALYTICAL`, `LEARNED`, or a file of weights; None for the best that there is for a target."""
+"""A model, `ANALYTICAL`, `LEARNED`, or a file of weights; None for the best available model of a target."""
 
 
 def cost_model(choice: Choice, target: Target) -> CostModel:
-    """Return the model that a choice names.
+    """Return the model of a choice.
 
     Args:
-        choice: None takes the learned model if weights for the target come with the package, else the analytical one.
+        choice: None is the learned model if the package has weights for the target, else the analytical model.
         target: The device to predict for.
 
     Raises:
@@ -30,7 +30,7 @@ def cost_model(choice: Choice, target: Target) -> CostModel:
     if choice == ANALYTICAL:
         return analytical_model(target)
     if isinstance(choice, str | os.PathLike):
-        from autosched.model.predict.learned import load_model  # which imports PyTorch
+        from autosched.model.predict.learned import load_model  # imports PyTorch
 
         if choice == LEARNED:
             return load_model(target)

@@ -1,4 +1,4 @@
-"""A schedule where the usual search fails: what another strategy finds, a warning, and a file for a report."""
+"""Fallback for a failed search: the schedule of another strategy, a warning, and a file for a bug report."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from autosched.search.strategies.protocol import STRATEGIES
 from autosched.settings import settings
 from autosched.target import Target
 
-OTHERWISE = ("beam", "sioutas", "roots")
-"""Strategies that are tried in place of the usual search, the best one first."""
+FALLBACKS = ("beam", "sioutas", "roots")
+"""Strategies that replace the usual search, in order of preference."""
 DIRECTORY = "failed-searches"
-"""Where the files lie, in the user's cache directory."""
+"""Directory of the files, in the user's cache directory."""
 
 
-def find_otherwise(
+def search_fallbacks(
     bound: BoundPipeline, target: Target, seed: int, seconds: float | None = None
 ) -> tuple[str, SearchResult]:
-    """Return the first strategy that finds a legal schedule, and what it found.
+    """Return the first strategy that finds a legal schedule, and its result.
 
     Args:
         bound: The pipeline.
@@ -37,42 +37,42 @@ def find_otherwise(
         seed: Source of randomness.
         seconds: Time budget of each strategy.
     """
-    for name in OTHERWISE[:-1]:
+    for name in FALLBACKS[:-1]:
         try:
-            found = STRATEGIES[name].search(bound, target, seed=seed, seconds=seconds)
-            if not violations(bound, found.best, target):
-                return name, found
+            result = STRATEGIES[name].search(bound, target, seed=seed, seconds=seconds)
+            if not violations(bound, result.best, target):
+                return name, result
         except MemoryError:
             raise
-        except Exception:  # the warning tells of the first failure; the next strategy is simpler
+        except Exception:  # the warning reports the first failure; the next strategy is simpler
             continue
-    return OTHERWISE[-1], STRATEGIES[OTHERWISE[-1]].search(bound, target, seed=seed)
+    return FALLBACKS[-1], STRATEGIES[FALLBACKS[-1]].search(bound, target, seed=seed)
 
 
 def warn_of_failure(
     error: Exception, bound: BoundPipeline, target: Target, seed: int, params: Mapping[str, Scalar] | None, used: str
 ) -> None:
-    """Warn that a search failed, once, with all that a report needs.
+    """Warn of a failed search, and write a file for a bug report.
 
     Args:
-        error: What the search raised.
+        error: The exception of the search.
         bound: The pipeline.
         target: Device limits.
         seed: Seed of the search.
         params: Values of run-time parameters.
-        used: The strategy whose schedule is taken instead.
+        used: The strategy that found the schedule instead.
 
     Raises:
-        SearchWarning: Where the filters of `warnings` turn it into an error.
+        SearchWarning: If the filters of `warnings` turn it into an error.
     """
-    path = _kept(_document(error, bound, target, seed, params))
-    warnings.warn(SearchWarning(error, seed, path, used), stacklevel=6)  # who called `autosched.schedule`
+    path = _save(_document(error, bound, target, seed, params))
+    warnings.warn(SearchWarning(error, seed, path, used), stacklevel=6)  # the caller of `autosched.schedule`
 
 
 def _document(
     error: Exception, bound: BoundPipeline, target: Target, seed: int, params: Mapping[str, Scalar] | None
 ) -> str:
-    """Return the pipeline with its shapes, and how its search failed, as JSON."""
+    """Return the pipeline, its shapes and the failure as JSON."""
     content = {
         "problem": json.loads(Problem.of(bound, params).text()),
         "target": target.name,
@@ -83,16 +83,16 @@ def _document(
     return json.dumps(content, indent=1)
 
 
-def _kept(document: str) -> Path:
-    """Write a document into the user's cache directory, or the system's for temporary files if that cannot be."""
+def _save(document: str) -> Path:
+    """Write a document into the user's cache directory or, if that fails, the system's temporary directory."""
     name = f"{hashlib.sha256(document.encode()).hexdigest()[:16]}.json"
     try:
-        return _written(settings().require_cache_dir() / DIRECTORY / name, document)
+        return _write(settings().require_cache_dir() / DIRECTORY / name, document)
     except (OSError, CacheError):
-        return _written(Path(tempfile.mkdtemp(prefix="autosched-")) / name, document)
+        return _write(Path(tempfile.mkdtemp(prefix="autosched-")) / name, document)
 
 
-def _written(path: Path, document: str) -> Path:
+def _write(path: Path, document: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(document, encoding="utf-8")
     return path

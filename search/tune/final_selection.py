@@ -1,7 +1,8 @@
-"""Which of several timed schedules to take: the shortest of many single times is short by luck.
+"""Choice of the fastest of several timed schedules.
 
-Those that may be the fastest are timed again, in turns, and a challenger replaces what is held only where it is really
-ahead. On a device that gives the same time each time there is nothing to repeat.
+The minimum of many single times is biased by noise. So schedules whose times overlap with the fastest one are timed
+again, interleaved, and a challenger replaces the incumbent only if it is faster beyond noise. A deterministic device
+needs no repetition.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from autosched.measure.job import Job
 from autosched.runtime.timing.interleaved import RoundsRule
 
 NOISE = 0.05
-"""How far a time may be off at least, from one run of a program to the next, as a fraction of it."""
+"""Least relative noise of a time, from one run of a program to the next."""
 MOST = 6
-"""Schedules that may be the fastest are timed again: so many at most, the fastest."""
+"""Most schedules that are timed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedSchedule:
-    """A schedule with the time it was first measured with.
+    """A schedule with the time of its first measurement.
 
     Attributes:
         job: The schedule.
-        seconds: Its time.
-        spread: Distance between the quartiles of the samples, as a fraction of it.
+        seconds: The time.
+        spread: Interquartile range of the samples, relative to the time.
     """
 
     job: Job
@@ -36,20 +37,20 @@ class TimedSchedule:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between what its time may really lie."""
+        """Lower and upper bound of the time, considering noise."""
         noise = max(self.spread, NOISE)
         return self.seconds * (1 - noise), self.seconds * (1 + noise)
 
 
 @dataclass(frozen=True)
 class FinalSelection:
-    """What was chosen.
+    """The chosen schedule.
 
     Attributes:
         chosen: The schedule.
-        seconds: Its time: the median over the rounds, or what it was first measured with.
-        again: Median time of each schedule that was timed again, by its JSON text; empty if none was.
-        note: What a user should know, or empty.
+        seconds: The median time over the rounds or, without any, the time of the first measurement.
+        again: Median time of each schedule that was timed again, by its JSON text.
+        note: Note for users, or empty.
     """
 
     chosen: TimedSchedule
@@ -59,7 +60,7 @@ class FinalSelection:
 
 
 def contenders(timed: Sequence[TimedSchedule]) -> list[TimedSchedule]:
-    """Return the schedules that may be the fastest for all that their first times say, the fastest first."""
+    """Return the schedules whose first times overlap with the fastest one, in the order of these times."""
     ranked = sorted(timed, key=_order)
     if not ranked:
         return []
@@ -68,40 +69,40 @@ def contenders(timed: Sequence[TimedSchedule]) -> list[TimedSchedule]:
 
 
 def select_fastest(
-    holder: TimedSchedule,
+    incumbent: TimedSchedule,
     groups: Sequence[Sequence[TimedSchedule]],
-    comparer: InterleavedComparison,
-    beside: Sequence[TimedSchedule] = (),
+    comparison: InterleavedComparison,
+    references: Sequence[TimedSchedule] = (),
     seconds: float | None = None,
 ) -> FinalSelection:
     """Choose between a schedule and its challengers.
 
     Args:
-        holder: What is taken unless another one is really ahead of it.
-        groups: Challengers: the winner among the first group and the holder is the holder for the next, so that no
-            later group can lead to a worse choice.
-        comparer: Times them in turns.
-        beside: What is timed again in any case, to be compared with.
-        seconds: Time that is left, if not all that the comparer takes.
+        incumbent: The choice, unless a challenger is faster beyond noise.
+        groups: Groups of challengers. The winner of each group is the incumbent of the next, so that a later group
+            cannot lead to a worse choice.
+        comparison: Times schedules interleaved.
+        references: Schedules that are always timed again, for reports.
+        seconds: Time budget; by default that of the comparison.
     """
-    everything = _distinct([holder, *(t for g in groups for t in g), *beside])
-    if not comparer.is_needed:
-        best = min(everything, key=_order)
+    candidates = _distinct([incumbent, *(t for g in groups for t in g), *references])
+    if not comparison.is_needed:
+        best = min(candidates, key=_order)
         return FinalSelection(best, best.seconds)
-    seen = [holder]
-    finalists = [holder]
+    seen = [incumbent]
+    finalists = [incumbent]
     for group in groups:
         seen += group
         finalists += contenders(seen)
     finalists = _distinct(finalists)
     if len(finalists) == 1:
-        return FinalSelection(holder, holder.seconds)
-    finalists = _distinct([*finalists, *beside])
+        return FinalSelection(incumbent, incumbent.seconds)
+    finalists = _distinct([*finalists, *references])
     column = {t.job.schedule: k for k, t in enumerate(finalists)}
     try:
-        rounds = comparer.compare([t.job for t in finalists], _rule(comparer.rule, seconds))
+        rounds = comparison.compare([t.job for t in finalists], _rule(comparison.rule, seconds))
     except MeasureError as error:
-        best = min(everything, key=_order)
+        best = min(candidates, key=_order)
         return FinalSelection(best, best.seconds, note=f"chosen by single times: {str(error).splitlines()[0]}")
     winner = 0
     for group in groups:

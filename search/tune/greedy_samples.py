@@ -1,4 +1,4 @@
-"""Many schedules of one pipeline, ranked by the model: a beam search's and greedy ones (Anderson, section 8.1)."""
+"""Schedules of a beam search and of many greedy searches, ranked by the model (Anderson, section 8.1)."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ from autosched.search.strategies.prefer_baseline import prefer_baseline, simples
 from autosched.target import Target
 
 BEAM_SHARE = 0.7
-"""Share of a time budget that the beam search may take; the greedy ones are many and short."""
+"""Largest share of a time budget for the beam search."""
 CONCURRENT_SEARCHES = 20
-"""Greedy searches that go on at the same time; more would end half-done together when a time budget ends."""
+"""Greedy searches with batched evaluations. A time budget may end all of them unfinished, so there are no more."""
 STOP_RATIO = 1.15
-"""Where the best of `CONCURRENT_SEARCHES` greedy samples is predicted to take longer than the best schedule by more
-than this, others are unlikely to be better than it: the best of so many differs by up to 14 % from one lot to the
-next."""
+"""Drawing stops if the best of `CONCURRENT_SEARCHES` greedy samples is slower than the best schedule by this factor.
+
+It is fitted to the variation of the best sample between groups of that size.
+"""
 BEAM_RANKED = 8
-"""Schedules of the beam search that are kept: its best ones are often better than any greedy sample."""
+"""Schedules of the beam search in the ranking; its best ones often beat all greedy samples."""
 Progress = Callable[[int, int], None]
-"""Told how many schedules of how many are drawn."""
+"""Receives the number of drawn schedules and of all."""
 
 
 @dataclass
 class GreedySampler:
-    """Draws schedules of one pipeline; what was costed for one sample is known to the next.
+    """Draws schedules of one pipeline; all samples share one cache of kernel costs.
 
     Args:
         bound: The pipeline with its shapes.
         target: Device limits.
-        model: Predicts times.
+        model: The cost model.
         beam: Settings of the beam search.
     """
 
@@ -61,45 +62,44 @@ class GreedySampler:
     beam: SearchSettings = field(default_factory=SearchSettings)
     evaluator: KernelEvaluator = field(init=False)
     _decider: OptionEnumerator = field(init=False)
-    """The greedy searches', which have their settings in common."""
+    """Shared by all greedy searches, which have equal settings."""
 
     def __post_init__(self) -> None:
         self.evaluator = KernelEvaluator(self.bound, self.target, self.model, self.beam)
         self._decider = OptionEnumerator(self.evaluator)
 
     def search(self, *seed: int, deadline: float | None = None) -> tuple[list[RankedSchedule], bool]:
-        """Return the best schedules of a beam search, and whether the deadline cut it short."""
+        """Return the best schedules of a beam search, and whether the deadline ended it early."""
         self.evaluator.settings = self.beam
         search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
         return self._ranked(search.run(), BEAM_RANKED), search.cut_short
 
     def greedy(self, *seed: int, deadline: float | None = None) -> RankedSchedule | None:
-        """Return the schedule of a greedy search that drops states at random; None if none of its states was legal."""
+        """Return the schedule of a greedy search that drops states at random; None if no state is legal."""
         return self.greedy_batch([seed], deadline=deadline)[0]
 
     def greedy_batch(
         self, seeds: Sequence[tuple[int, ...]], deadline: float | None = None
     ) -> list[RankedSchedule | None]:
-        """Return the schedules of several greedy searches, as `greedy` does; they go on side by side."""
+        """Return the schedules of several greedy searches, as `greedy` does, with batched evaluations."""
         self.evaluator.settings = GREEDY
         rngs = map(np.random.default_rng, seeds)
         searches = [BeamSearch(self.evaluator, rng, deadline, self._decider).steps() for rng in rngs]
-        found = run_batched(self.evaluator, searches)
-        return [next(iter(self._ranked(states, 1)), None) for states in found]
+        results = run_batched(self.evaluator, searches)
+        return [next(iter(self._ranked(states, 1)), None) for states in results]
 
     def _ranked(self, states: list[State], count: int) -> list[RankedSchedule]:
-        found = itertools.islice(legal_schedules(self.evaluator, states), count)
-        return [RankedSchedule(schedule, state.cost, state, self.evaluator) for schedule, state in found]
+        legal = itertools.islice(legal_schedules(self.evaluator, states), count)
+        return [RankedSchedule(schedule, state.cost, state, self.evaluator) for schedule, state in legal]
 
 
 def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[GreedySampler]:
-    """Return a sampler for each way of computing a pipeline: as it is, and rewritten where that may pay."""
-    settings = affordable(
-        beam or SearchSettings(horizontal_fusion=True), bound
-    )  # modes that draw ask the compiler what spills
-    return [GreedySampler(view, target, model, settings) for view in fusion_rewrites(bound, target, settings)]
+    """Return a sampler of the pipeline and of each rewrite that may be faster."""
+    # Horizontal fusion may spill registers; modes with samplers check that with the compiler.
+    settings = affordable(beam or SearchSettings(horizontal_fusion=True), bound)
+    return [GreedySampler(rewrite, target, model, settings) for rewrite in fusion_rewrites(bound, target, settings)]
 
 
 @reduced_gc()
@@ -112,71 +112,101 @@ def draw_samples(
     promising: float = math.inf,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Return distinct legal schedules, the one predicted to be fastest first.
+    """Return distinct legal schedules in the order of their predicted times.
 
     Args:
-        samplers: Draw them; of several, each has a beam search, and greedy searches take turns.
-        samples: Searches to run at most: beam searches, and greedy ones.
+        samplers: Samplers of the schedules. Each runs a beam search; greedy searches use them in rotation.
+        samples: Most beam and greedy searches.
         seed: Source of randomness.
-        seconds: Time budget: when it ends, what is running is finished the shortest way, and no more is drawn.
-        promising: No more are drawn after `CONCURRENT_SEARCHES` greedy searches of which the best result is predicted
-            to take more than so many times as long as the best of all.
-        progress: Told after each search.
+        seconds: Time budget. At its end, running searches take the shortest way to a schedule, and drawing stops.
+        promising: Drawing stops after `CONCURRENT_SEARCHES` greedy searches whose best predicted time exceeds the best
+            of all by this factor.
+        progress: Called after each search.
 
     Raises:
-        InputError: If fewer than one sample is asked for.
+        InputError: If ``samples`` is less than 1.
     """
     if samples < 1:
         raise InputError(f"samples is {samples}: give at least 1")
-    given = samplers[0].bound
-    if is_too_long(given):
-        return baseline_alone(given, samplers[0].target, TOO_LONG)
-    samples = fewer_samples(samples, given)
+    first = samplers[0]
+    if is_too_long(first.bound):
+        return baseline_alone(first.bound, first.target, TOO_LONG)
+    samples = fewer_samples(samples, first.bound)
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
-    found: list[RankedSchedule] = []
-    cut_short, drawn = False, len(samplers)
-    for number, sampler in enumerate(samplers):
-        share = BEAM_SHARE * (number + 1) / len(samplers) if samples > len(samplers) else 1.0
-        beam_end = None if seconds is None else started + share * seconds
-        best, was_cut = sampler.search(seed, 0, deadline=beam_end)
-        found += best
-        cut_short |= was_cut
-        if progress is not None:
-            progress(min(number + 1, samples), samples)
-    whole, most = samplers[0].evaluator, samplers[0].beam.baseline_tolerance
-    simple = simplest_within(whole, most, deadline)
-    for first in range(len(samplers), samples, CONCURRENT_SEARCHES):
-        if deadline is not None and time.perf_counter() > deadline:
-            cut_short = True
-            break
-        numbers = range(first, min(first + CONCURRENT_SEARCHES, samples))
-        lot: list[RankedSchedule] = []
-        for which, sampler in enumerate(samplers):
-            seeds = [(seed, n) for n in numbers if n % len(samplers) == which]
-            lot += [sample for sample in sampler.greedy_batch(seeds, deadline) if sample is not None]
-        found += lot
-        drawn = numbers.stop
-        if progress is not None:
-            for number in numbers:
-                progress(number + 1, samples)
-        if len(numbers) == CONCURRENT_SEARCHES and _least(lot) > promising * _least(found):
-            break
-    if progress is not None and drawn < samples:
-        progress(samples, samples)
-    walking = MainloopImprover(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
-    best_first = list(_distinct(walking.with_improved(sorted(found, key=lambda r: rounded_cost(r.seconds)))))
-    ranked, note = tuple(prefer_baseline(best_first, simple, len(best_first), most)), ""
+    draw = _Draw(samplers, seed, samples, progress)
+    draw.beam_searches(started, seconds)
+    tolerance = first.beam.baseline_tolerance
+    simple = simplest_within(first.evaluator, tolerance, deadline)
+    draw.greedy_searches(deadline, promising)
+    improver = MainloopImprover(first.beam, lambda: deadline is not None and time.perf_counter() > deadline)
+    best_first = list(_distinct(improver.with_improved(sorted(draw.ranked, key=lambda r: rounded_cost(r.seconds)))))
+    ranked, note = tuple(prefer_baseline(best_first, simple, len(best_first), tolerance)), ""
     if not ranked:
-        ranked = (RankedSchedule(schedule_roots(samplers[0].bound, samplers[0].target), float("nan")),)
+        ranked = (RankedSchedule(schedule_roots(first.bound, first.target), float("nan")),)
         note = "no state of the search was legal in the end; this is the baseline schedule"
-    evaluator = ranked[0].evaluator or samplers[0].evaluator
-    seconds = time.perf_counter() - started
-    return SearchResult(ranked, evaluator.counts, seconds, cut_short, note, evaluator, drawn)
+    evaluator = ranked[0].evaluator or first.evaluator
+    took = time.perf_counter() - started
+    return SearchResult(ranked, evaluator.counts, took, draw.cut_short, note, evaluator, draw.drawn)
 
 
-def _least(found: Sequence[RankedSchedule]) -> float:
-    return min((r.seconds for r in found), default=math.inf)
+@dataclass
+class _Draw:
+    """The searches of one `draw_samples`.
+
+    Attributes:
+        ranked: Schedules so far, unordered.
+        drawn: Number of searches so far.
+        cut_short: Whether a deadline ended a search early.
+    """
+
+    samplers: Sequence[GreedySampler]
+    seed: int
+    samples: int
+    progress: Progress | None
+    ranked: list[RankedSchedule] = field(default_factory=list)
+    drawn: int = 0
+    cut_short: bool = False
+
+    def beam_searches(self, started: float, seconds: float | None) -> None:
+        """Run one beam search of each sampler, within a share of the time budget."""
+        samplers = self.samplers
+        for number, sampler in enumerate(samplers):
+            share = BEAM_SHARE * (number + 1) / len(samplers) if self.samples > len(samplers) else 1.0
+            deadline = None if seconds is None else started + share * seconds
+            best, was_cut = sampler.search(self.seed, 0, deadline=deadline)
+            self.ranked += best
+            self.cut_short |= was_cut
+            self._report(min(number + 1, self.samples))
+        self.drawn = len(samplers)
+
+    def greedy_searches(self, deadline: float | None, stop_ratio: float) -> None:
+        """Run greedy searches in groups, until all are drawn, the deadline, or a group that is too slow."""
+        for first in range(len(self.samplers), self.samples, CONCURRENT_SEARCHES):
+            if deadline is not None and time.perf_counter() > deadline:
+                self.cut_short = True
+                break
+            numbers = range(first, min(first + CONCURRENT_SEARCHES, self.samples))
+            group: list[RankedSchedule] = []
+            for which, sampler in enumerate(self.samplers):
+                seeds = [(self.seed, n) for n in numbers if n % len(self.samplers) == which]
+                group += [sample for sample in sampler.greedy_batch(seeds, deadline) if sample is not None]
+            self.ranked += group
+            self.drawn = numbers.stop
+            for number in numbers:
+                self._report(number + 1)
+            if len(numbers) == CONCURRENT_SEARCHES and _least(group) > stop_ratio * _least(self.ranked):
+                break
+        if self.drawn < self.samples:
+            self._report(self.samples)
+
+    def _report(self, number: int) -> None:
+        if self.progress is not None:
+            self.progress(number, self.samples)
+
+
+def _least(ranked: Sequence[RankedSchedule]) -> float:
+    return min((r.seconds for r in ranked), default=math.inf)
 
 
 def _distinct(ranked: list[RankedSchedule]) -> Iterator[RankedSchedule]:

@@ -1,4 +1,4 @@
-"""One schedule without measuring, and the best of a few measured ones: the first two modes (Anderson, section 8)."""
+"""One-shot mode: a schedule without measuring; also top-k, the best of a few measured ones (Anderson, section 8)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, Choice, cost_model
-from autosched.search.tune.fallback import find_otherwise, warn_of_failure
+from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
 from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched
@@ -37,17 +37,17 @@ _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for.
+    """Settings of one-shot and top-k mode.
 
     Attributes:
-        strategy: Name of a strategy, or one; None for samples of which the model chooses.
-        samples: Searches without a strategy, at most: a beam search and greedy ones.
-        top_k: Above 1, so many of the best are measured and the fastest is taken.
-        cost: The cost model, as `cost_model` takes it.
-        measure: Where: ``device`` or ``simulated``.
+        strategy: A strategy or its name; None for samples, ranked by the model.
+        samples: Most searches without a strategy: a beam search and greedy ones.
+        top_k: Number of the best schedules that are measured, to choose the fastest; with 1, nothing is measured.
+        cost: The cost model, see `cost_model`.
+        measure: Where to measure: ``device`` or ``simulated``.
         seed: Source of randomness.
         seconds: Time budget of the search.
-        reuse: Whether schedules found before are taken from the user's cache, and new ones kept there.
+        reuse: Whether to use the user's cache of schedules.
     """
 
     strategy: str | Strategy | None = None
@@ -70,13 +70,13 @@ class Request:
 
 @dataclass(frozen=True)
 class OneShotAnswer:
-    """A schedule and how it came about.
+    """A schedule and its provenance.
 
     Attributes:
         schedule: The schedule.
-        origin: Where it comes from.
-        found: The search; None if the schedule was found in the user's cache.
-        trials: What was measured, if anything was.
+        provenance: Its provenance.
+        search_result: The search; None if the schedule comes from the user's cache.
+        trials: Measured schedules; None without measurements.
     """
 
     schedule: Schedule
@@ -96,51 +96,44 @@ def find_schedule(
 
     Args:
         bound: The pipeline.
-        target: What for.
-        request: What is asked for.
-        params: Values of run-time parameters, with which schedules are measured.
-        progress: Told after each search.
+        target: The device to schedule for.
+        request: Settings.
+        params: Values of run-time parameters in measurements.
+        progress: Called after each search.
 
     Raises:
         InputError: If a model or a device is missing.
         MeasureError: If no schedule could be measured.
         CacheError: If the cache directory cannot be written.
     """
-    question = _question(request, target)
-    if question is not None:
-        known = find_tuned(bound, target) or find_searched(bound, target, question)
-        if known is None and target.kind == "cuda" and compiler_problem(target):
-            question |= _UNCHECKED  # what is found without a compiler is not taken for checked once there is one
-            known = find_searched(bound, target, question)
-            if known is not None:
-                _warn(known[1].note)
-        if known is not None:
-            schedule, origin, trials = known
-            return OneShotAnswer(schedule, origin, trials=trials)
+    key = _cache_key(request, target)
+    if key is not None:
+        cached = find_tuned(bound, target) or find_searched(bound, target, key)
+        if cached is None and target.kind == "cuda" and compiler_problem(target):
+            key |= _UNCHECKED  # a schedule without spill check does not count as checked once there is a compiler
+            cached = find_searched(bound, target, key)
+            if cached is not None:
+                _warn(cached[1].note)
+        if cached is not None:
+            schedule, provenance, trials = cached
+            return OneShotAnswer(schedule, provenance, trials=trials)
     started = time.perf_counter()
-    model, found, failed = _search(bound, target, request, params, progress)
-    notes = [found.note] if found.note else []
+    model, result, failed = _search(bound, target, request, params, progress)
+    notes = [result.note] if result.note else []
     trials = None
     if request.strategy is None:
-        spills = SpillTable(bound, target)
-        found = replace(found, ranked=with_repaired(found.ranked, spills, request.top_k))
-        filtered = without_spills(found.ranked, spills, request.top_k)
-        left = tuple(r for r in found.ranked if all(r is not k for k in filtered.kept))
-        found = replace(found, ranked=filtered.kept + left)
-        notes += [filtered.note] if filtered.note else []
-        if filtered.unchecked:
-            _warn(filtered.unchecked)
-    kept = found.ranked[: request.top_k]
+        result, note = _prefer_without_spills(bound, target, request, result)
+        notes += [note] if note else []
     if request.top_k > 1:
-        trials = _measured(bound, target, request, found, params)
-        found = trials.reordered(found)
+        trials = _measure(bound, target, request, result, params)
+        result = trials.reordered(result)
         if trials.wrong:
             notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
         notes += [trials.note] if trials.note else []
-    best = found.ranked[0] if trials is not None else kept[0]
-    origin = Provenance(
+    best = result.ranked[0]
+    provenance = Provenance(
         strategy=_name(request.strategy),
-        samples=found.samples,
+        samples=result.samples,
         seed=request.seed,
         model="" if model is None or math.isnan(best.seconds) else model.name,
         predicted_s=None if math.isnan(best.seconds) else best.seconds,
@@ -149,13 +142,26 @@ def find_schedule(
         took_s=time.perf_counter() - started,
         note="; ".join(notes),
     )
-    if question is not None and not failed:
-        keep_searched(bound, target, question, best.schedule, origin, trials)
-    return OneShotAnswer(best.schedule, origin, found, trials)
+    if key is not None and not failed:
+        keep_searched(bound, target, key, best.schedule, provenance, trials)
+    return OneShotAnswer(best.schedule, provenance, result, trials)
+
+
+def _prefer_without_spills(
+    bound: BoundPipeline, target: Target, request: Request, result: SearchResult
+) -> tuple[SearchResult, str]:
+    """Return a search result with schedules that do not spill first, repaired if necessary, and a note for users."""
+    spills = SpillTable(bound, target)
+    ranked = with_repaired(result.ranked, spills, request.top_k)
+    filtered = without_spills(ranked, spills, request.top_k)
+    rest = tuple(r for r in ranked if all(r is not k for k in filtered.kept))
+    if filtered.unchecked:
+        _warn(filtered.unchecked)
+    return replace(result, ranked=filtered.kept + rest), filtered.note
 
 
 def _warn(text: str) -> None:
-    """Warn at the line outside of this package that asked for a schedule."""
+    """Warn at the line of the caller outside of this package."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "autosched":
         level, frame = level + 1, frame.f_back
@@ -166,30 +172,30 @@ def _search(
     bound: BoundPipeline, target: Target, request: Request, params: Mapping[str, Scalar] | None,
     progress: Progress | None,
 ) -> tuple[CostModel | None, SearchResult, bool]:  # fmt: skip
-    """Return the cost model, what was found, and whether the search failed and another strategy found it."""
+    """Return the cost model, the result, and whether the search failed and a fallback found the result."""
     r = request
     if r.strategy is None:
         model = cost_model(r.cost, target)
-        told = None if progress is None else _Told(progress)
+        callback = None if progress is None else _ProgressCallback(progress)
         try:
-            return model, _drawn(bound, target, model, r, told), False
+            return model, _draw(bound, target, model, r, callback), False
         except MemoryError:
             raise
         except Exception as error:
-            if (told is not None and told.failed) or not isinstance(r.cost, str | os.PathLike | None):
-                raise  # what the caller gave, the model or who is told, may be at fault
-            used, found = find_otherwise(bound, target, r.seed, r.seconds)
+            if (callback is not None and callback.failed) or not isinstance(r.cost, str | os.PathLike | None):
+                raise  # the caller's model or callback may be the cause
+            used, result = search_fallbacks(bound, target, r.seed, r.seconds)
             warn_of_failure(error, bound, target, r.seed, params, used)
-            return model, replace(found, note=f"the search failed with {type(error).__name__}"), True
+            return model, replace(result, note=f"the search failed with {type(error).__name__}"), True
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
-    found = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
-    return chosen or (found.evaluator.model if found.evaluator else None), found, False
+    result = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
+    return chosen or (result.evaluator.model if result.evaluator else None), result, False
 
 
 @dataclass
-class _Told:
-    """Calls what the caller gave to be told how far a search is; ``failed`` says that it raised."""
+class _ProgressCallback:
+    """The caller's progress callback; ``failed`` is set if it raised."""
 
     progress: Progress
     failed: bool = False
@@ -202,7 +208,7 @@ class _Told:
             raise
 
 
-def _drawn(
+def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None
 ) -> SearchResult:  # fmt: skip
     return draw_samples(
@@ -211,25 +217,26 @@ def _drawn(
     )  # fmt: skip
 
 
-def _measured(
-    bound: BoundPipeline, target: Target, request: Request, found: SearchResult, params: Mapping[str, Scalar] | None
+def _measure(
+    bound: BoundPipeline, target: Target, request: Request, result: SearchResult, params: Mapping[str, Scalar] | None
 ) -> Trials:
     from autosched.measure.backends.selection import backend_for
     from autosched.measure.problem import Problem
     from autosched.search.tune.top_k import measure_ranked
 
     backend = backend_for(target, request.measure)
-    return measure_ranked(Problem.of(bound, params), found.ranked[: request.top_k], target, backend)
+    return measure_ranked(Problem.of(bound, params), result.ranked[: request.top_k], target, backend)
 
 
 def _name(strategy: str | Strategy | None) -> str:
     return ONE_SHOT if strategy is None else strategy if isinstance(strategy, str) else type(strategy).__name__.lower()
 
 
-def _question(request: Request, target: Target) -> dict[str, object] | None:
-    """Return everything that the answer depends on besides pipeline and target; None if it is not kept.
+def _cache_key(request: Request, target: Target) -> dict[str, object] | None:
+    """Return all inputs of a search besides pipeline and target; None if its schedule is not cached.
 
-    Single strategies are asked for by those who want their result now, and models that are objects have no identity.
+    Schedules of single strategies are not cached, as these are fast. Neither are those of model objects, which have no
+    identity.
     """
     if not request.reuse or request.strategy is not None:
         return None
@@ -239,7 +246,7 @@ def _question(request: Request, target: Target) -> dict[str, object] | None:
     if not isinstance(cost, str | os.PathLike):
         return None
     if cost not in (ANALYTICAL, LEARNED) and not os.fspath(cost).endswith(SUFFIX):
-        cost_model(cost, target)  # refuses it
+        cost_model(cost, target)  # raises an error
     return {
         "samples": request.samples,
         "top_k": request.top_k,

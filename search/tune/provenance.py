@@ -1,4 +1,4 @@
-"""Where a schedule comes from: what reports say about it, and what is kept beside it."""
+"""Provenance of a schedule, for reports and in files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ SEARCHED, TUNED = "searched", "tuned"
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a schedule was found.
+    """Provenance of a schedule.
 
     Attributes:
         how: ``searched`` or ``tuned``.
         strategy: Name of the strategy, or ``one-shot``.
-        samples: Schedules that were drawn.
+        samples: Number of drawn schedules.
         seed: Source of randomness.
-        model: Name of the cost model, which says where its labels come from; empty if none was asked.
-        predicted_s: Seconds by the model, None where it was not asked.
-        measured_s: Measured or simulated seconds, None where nothing was timed.
-        source: Where these come from: ``measured:<device>`` or ``simulated:<target>``; empty where nothing was timed.
-        took_s: Seconds that finding it took.
-        note: What a user should know, or empty.
-        reused: Whether it was found in the user's cache.
+        model: Name of the cost model, with the source of its labels; empty without a model.
+        predicted_s: Predicted seconds; None without a prediction.
+        measured_s: Measured or simulated seconds; None without a timing.
+        source: Source of the times: ``measured:<device>`` or ``simulated:<target>``; empty without a timing.
+        took_s: Seconds of the search.
+        note: Note for users, or empty.
+        reused: Whether the schedule comes from the user's cache.
     """
 
     how: str = SEARCHED
@@ -39,5 +39,5 @@ class Provenance:
     reused: bool = False
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as data that `json` can write."""
+        """Return data for `json`."""
         return asdict(self)

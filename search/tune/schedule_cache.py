@@ -1,7 +1,7 @@
-"""Schedules found before, in the user's cache directory: the same question has the same answer at once.
+"""Cache of schedules in the user's cache directory, so that an equal request gets its schedule at once.
 
-Searched schedules are a cache like compiled kernels. Tuned ones cost minutes or hours and a device, so they are files
-of their own that clearing the cache leaves alone.
+Searched schedules are cached like compiled kernels. Tuned schedules cost minutes or hours and a device, so they are
+separate files that clearing the cache does not delete.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ logger = logging.getLogger(__name__)
 
 _SEARCHED = DiskCache("schedule", suffix=".json")
 _KINDS = ("measured", "simulated")
-"""Sources of tuned schedules' times, the preferred one first."""
+"""Kinds of sources of tuned schedules' times, in order of preference."""
 
 TUNED_DIRECTORY = "tuned"
-"""In the cache directory, beside the kinds that are a cache and may be cleared."""
+"""Directory of tuned schedules in the cache directory; clearing the cache does not delete it."""
 
 Entry = tuple[Schedule, Provenance, Trials | None]
-"""A schedule, where it comes from, and what was timed to choose it, if anything was."""
+"""A schedule, its provenance, and the trials it was chosen from, if any."""
 
 
-def find_searched(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> Entry | None:
-    """Return what the same search found before, or None."""
-    content = _SEARCHED.get_bytes(_key(bound, target, question))
+def find_searched(bound: BoundPipeline, target: Target, request: Mapping[str, object]) -> Entry | None:
+    """Return the cached schedule of an equal search, or None."""
+    content = _SEARCHED.get_bytes(_key(bound, target, request))
     return None if content is None else _read(content, bound, target, "the cache of schedules")
 
 
 def keep_searched(
-    bound: BoundPipeline, target: Target, question: Mapping[str, object], schedule: Schedule, origin: Provenance,
+    bound: BoundPipeline, target: Target, request: Mapping[str, object], schedule: Schedule, provenance: Provenance,
     trials: Trials | None = None,
 ) -> None:  # fmt: skip
-    """Keep what a search found.
+    """Cache the schedule of a search.
 
     Raises:
         CacheError: If the cache directory cannot be written.
     """
-    _SEARCHED.put(_key(bound, target, question), _written(bound, schedule, origin, trials).encode())
+    _SEARCHED.put(_key(bound, target, request), _to_json(bound, schedule, provenance, trials).encode())
 
 
 def find_tuned(bound: BoundPipeline, target: Target) -> Entry | None:
-    """Return the schedule that was tuned for a pipeline, its shapes and a target, or None.
+    """Return the tuned schedule of a pipeline, its shapes and a target, or None.
 
-    One whose times were measured is preferred to one whose times were simulated.
+    A schedule with measured times has priority over one with simulated times.
     """
     for kind in _KINDS:
         path = _tuned_path(bound, target, kind)
         try:
             content = path.read_bytes()
-        except OSError:  # none, or not ours to read
+        except OSError:  # missing or not readable
             continue
-        found = _read(content, bound, target, str(path))
-        if found is not None:
-            return found
+        entry = _read(content, bound, target, str(path))
+        if entry is not None:
+            return entry
     return None
 
 
@@ -80,29 +80,33 @@ def keep_tuned(
     bound: BoundPipeline,
     target: Target,
     schedule: Schedule,
-    origin: Provenance,
+    provenance: Provenance,
     trials: Trials | None = None,
-    is_ahead: Callable[[Schedule], bool] | None = None,
+    is_cached_faster: Callable[[Schedule], bool] | None = None,
 ) -> Path:
-    """Keep a tuned schedule, unless a faster one of the same source is there; return its file.
+    """Cache a tuned schedule, unless a faster one of the same source is cached; return its file.
 
     Args:
         bound: The pipeline.
-        target: What it was tuned for.
+        target: The device that it was tuned for.
         schedule: The schedule.
-        origin: Where it comes from.
-        trials: What was timed to choose it.
-        is_ahead: Returns whether a schedule that is there is faster than this one; by the times of both, which were
-            measured at different moments, when left out.
+        provenance: Its provenance.
+        trials: The trials it was chosen from.
+        is_cached_faster: Returns whether a cached schedule is faster than this one. By default their times decide,
+            which were measured at different moments.
 
     Raises:
         CacheError: If the cache directory cannot be written.
     """
-    path = _tuned_path(bound, target, origin.source.partition(":")[0])
+    path = _tuned_path(bound, target, provenance.source.partition(":")[0])
     try:
-        known = _read(path.read_bytes(), bound, target, str(path)) if path.exists() else None
-        if known is None or known[1].source != origin.source or not _is_faster(known, schedule, origin, is_ahead):
-            replace_file(path, lambda beside: _write(beside, _written(bound, schedule, origin, trials)))
+        cached = _read(path.read_bytes(), bound, target, str(path)) if path.exists() else None
+        if (
+            cached is None
+            or cached[1].source != provenance.source
+            or not _is_faster(cached, schedule, provenance, is_cached_faster)
+        ):
+            replace_file(path, lambda beside: _write(beside, _to_json(bound, schedule, provenance, trials)))
     except OSError as error:
         raise CacheError(
             f"cannot keep the tuned schedule in {path} ({error.strerror or error}): set AUTOSCHED_CACHE_DIR to a "
@@ -112,14 +116,16 @@ def keep_tuned(
 
 
 def tuned_files() -> list[Path]:
-    """Return the files of all tuned schedules that are kept."""
+    """Return the files of all tuned schedules."""
     return sorted((settings().require_cache_dir() / TUNED_DIRECTORY).glob("*.json"))
 
 
-def _is_faster(known: Entry, schedule: Schedule, new: Provenance, is_ahead: Callable[[Schedule], bool] | None) -> bool:
-    there, old, _ = known
-    if is_ahead is not None and there != schedule:
-        return is_ahead(there)
+def _is_faster(
+    cached: Entry, schedule: Schedule, new: Provenance, is_cached_faster: Callable[[Schedule], bool] | None
+) -> bool:
+    cached_schedule, old, _ = cached
+    if is_cached_faster is not None and cached_schedule != schedule:
+        return is_cached_faster(cached_schedule)
     return old.measured_s is not None and new.measured_s is not None and old.measured_s <= new.measured_s
 
 
@@ -133,16 +139,16 @@ def _identity(bound: BoundPipeline) -> tuple[str, str, str]:
     return bound.pipeline.hash, json.dumps(shapes), json.dumps({k: repr(v) for k, v in bound.specialised.items()})
 
 
-def _key(bound: BoundPipeline, target: Target, question: Mapping[str, object]) -> str:
+def _key(bound: BoundPipeline, target: Target, request: Mapping[str, object]) -> str:
     return cache_key(
         pipeline=_identity(bound), names=[*bound.funcs, *bound.inputs], target=repr(target), sources=features_digest(),
-        **question,
+        **request,
     )  # fmt: skip
 
 
-def _written(bound: BoundPipeline, schedule: Schedule, origin: Provenance, trials: Trials | None) -> str:
+def _to_json(bound: BoundPipeline, schedule: Schedule, provenance: Provenance, trials: Trials | None) -> str:
     document = {
-        "origin": origin.to_data(),
+        "origin": provenance.to_data(),
         "schedule": to_json(bound, schedule),
         "trials": None if trials is None else trials.to_data(bound),
     }
@@ -150,14 +156,14 @@ def _written(bound: BoundPipeline, schedule: Schedule, origin: Provenance, trial
 
 
 def _read(text: bytes, bound: BoundPipeline, target: Target, where: str) -> Entry | None:
-    """Return a kept schedule; one that is damaged or does not fit any more counts as none."""
+    """Return a cached schedule; None if the file is damaged or does not fit the pipeline."""
     try:
-        given = parse(text, where, InputError).fields("origin", "schedule", "trials")
-        origin = read_as(given[0], Provenance, newer=True)
-        schedule = from_json(given[1].text(), bound)
+        origin, schedule_node, trials_node = parse(text, where, InputError).fields("origin", "schedule", "trials")
+        provenance = read_as(origin, Provenance, newer=True)
+        schedule = from_json(schedule_node.text(), bound)
         validate(bound, schedule, target)
-        trials = None if given[2].value is None else Trials.from_data(given[2], bound)
-        return schedule, replace(origin, reused=True), trials
+        trials = None if trials_node.value is None else Trials.from_data(trials_node, bound)
+        return schedule, replace(provenance, reused=True), trials
     except AutoschedError as error:
         logger.warning("a schedule in %s cannot be used and is searched for again: %s", where, error)
         return None

@@ -1,4 +1,4 @@
-"""Schedules whose kernels spill registers are left out once the compiler has said so (Anderson, section 8.1)."""
+"""Filter of schedules whose kernels spill registers, as the compiler reports (Anderson, section 8.1)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from autosched.target import Target
 Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 WITHIN = 1.5
-"""Where all schedules spill, those that spill at most so much times the least are kept."""
+"""Largest spill size, relative to the least, that is accepted if all schedules spill."""
 
 
 @dataclass(frozen=True)
 class Filtered:
-    """What the compiler left of a ranking.
+    """A filtered ranking.
 
     Attributes:
-        kept: Schedules that do not spill, or little where all do; in the order they were given.
-        compiled: How many were compiled.
-        spilling: Bytes spilled by a thread, all kernels together, of the schedules that spill.
-        refused: What the compiler said of those that it refused.
-        note: What a user should know, or empty.
-        unchecked: Why nothing is known of registers, or empty.
+        kept: Schedules that do not spill or, if all do, spill little; in the given order.
+        compiled: Number of compiled schedules.
+        spilling: Bytes spilled per thread, summed over kernels, by position of the spilling schedules.
+        refused: Compiler errors by position of the schedules.
+        note: Note for users, or empty.
+        unchecked: Reason why spills are unknown, or empty.
     """
 
     kept: tuple[RankedSchedule, ...]
@@ -44,7 +44,7 @@ class Filtered:
 
 @dataclass
 class SpillTable:
-    """What kernels of one pipeline spill, each compiled once.
+    """Spilled bytes of one pipeline's kernels; each kernel is compiled once.
 
     Args:
         bound: The pipeline.
@@ -53,16 +53,16 @@ class SpillTable:
 
     bound: BoundPipeline
     target: Target
-    _known: dict[tuple[Rewrites, Kernel], int] = field(init=False, default_factory=dict)
+    _cache: dict[tuple[Rewrites, Kernel], int] = field(init=False, default_factory=dict)
 
     def of(self, schedule: Schedule) -> tuple[int, ...]:
-        """Return the bytes of registers that a thread of each kernel stores to and loads from local memory.
+        """Return the bytes of registers that a thread of each kernel spills to local memory.
 
         Raises:
             CompileError: If NVRTC is missing or refuses a kernel.
         """
         keys = [(schedule.rewrites, k) for k in schedule.kernels]
-        fresh = [k for k, key in enumerate(keys) if key not in self._known]
+        fresh = [k for k, key in enumerate(keys) if key not in self._cache]
         if fresh:
             lowered = lower(self.bound, schedule).kernels
             printed = [print_cuda(lowered[k]) for k in fresh]
@@ -70,23 +70,23 @@ class SpillTable:
             for k, cubin in zip(fresh, compiled, strict=True):
                 if isinstance(cubin, CompileError):
                     raise cubin
-                self._known[keys[k]] = cubin.spill_bytes
-        return tuple(self._known[key] for key in keys)
+                self._cache[keys[k]] = cubin.spill_bytes
+        return tuple(self._cache[key] for key in keys)
 
     def is_known_to_spill(self, schedule: Schedule) -> bool:
-        """Return whether a schedule has a kernel that was found to spill."""
-        return any(self._known.get((schedule.rewrites, k)) for k in schedule.kernels)
+        """Return whether a compiled kernel of a schedule spills."""
+        return any(self._cache.get((schedule.rewrites, k)) for k in schedule.kernels)
 
 
 def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: int = 1) -> Filtered:
     """Return the best schedules that do not spill.
 
-    They are compiled in order, until as many as wanted do not spill: where the best ones are good, little is compiled.
+    Schedules are compiled in order, until enough of them do not spill.
 
     Args:
         ranked: Schedules of one pipeline, the best first; at least one.
-        table: Knows what they spill; for a processor nothing is left out.
-        count: How many are wanted.
+        table: Spilled bytes of kernels; for a CPU nothing is filtered.
+        count: Number of schedules to return.
 
     Returns:
         At least one schedule.
@@ -121,7 +121,7 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
 
 
 def compiler_problem(target: Target) -> str:
-    """Return why kernels for a GPU cannot be compiled here, with what to install; empty where they can."""
+    """Return why kernels for a GPU cannot be compiled here, with a way out; empty if they can."""
     try:
         check_compiler(target.arch)
     except CompileError as error:

@@ -1,9 +1,8 @@
-"""Kernels that spill, with tiles that leave a thread more registers.
+"""Repair of kernels that spill: tiles that need fewer registers, or leave more of them to each thread.
 
-No feature says how many registers a thread needs: compilers order instructions as they see fit. So kernels of the best
-schedules that are found to spill get the tiles that are predicted to be fastest among those with fewer threads in a
-block, each of which then has more registers, and among those with fewer points in a thread, until the compiler spills
-no longer.
+No feature predicts the registers of a thread, as these depend on the compiler's instruction order. So spilling kernels
+of the best schedules are retiled: first with fewer threads per block, so that each has more registers, then with fewer
+points per thread, until the compiler reports no spills.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ from autosched.search.tune.spill_filter import SpillTable, compiler_problem
 Floats = NDArray[np.float64]
 
 LIMITS = ((512, 16), (256, 16), (256, 8), (256, 4), (256, 2), (256, 1), (128, 1))
-"""Threads of a block and points of a thread that are allowed, tried in order."""
+"""Limits of threads per block and points per thread, in the order of trial."""
 WARP_FEATURE, POINTS_FEATURE = "num_warps_per_block", "points_computed_per_thread"
 
 
 @dataclass(frozen=True)
 class RegisterLimitedModel(CostModelWrapper):
-    """A cost model for which kernels beyond a limit take forever.
+    """A cost model with infinite cost for kernels beyond a limit.
 
     Attributes:
-        model: Predicts the others.
-        threads: Threads of a block at most.
-        points: Points of a root stage that a thread computes at most.
+        model: The model for all other kernels.
+        threads: Most threads of a block.
+        points: Most points of a root stage in a thread.
         warp_size: Threads of a warp.
     """
 
@@ -56,53 +55,53 @@ class RegisterLimitedModel(CostModelWrapper):
     warp_size: int
     also_reads = frozenset({WARP_FEATURE, POINTS_FEATURE})
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds, ``float64[M]``, infinite beyond the limits."""
-        root = found.features[:, 0]
+        root = evaluation.features[:, 0]
         over = root[:, INDEX[WARP_FEATURE]] * self.warp_size > self.threads
         over |= root[:, INDEX[POINTS_FEATURE]] > self.points
-        return np.where(over, np.inf, self.model.cost(found))
+        return np.where(over, np.inf, self.model.cost(evaluation))
 
 
 def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: int = 1) -> tuple[RankedSchedule, ...]:
-    """Return schedules, the one predicted to be fastest first, with mended ones where the best spill.
+    """Return schedules in the order of their predicted times, with repaired variants of those that spill.
 
     Args:
         ranked: Schedules of one pipeline, the best first.
-        table: Knows what they spill; for a processor, and where there is no compiler, nothing is mended.
-        count: How many of the best are looked at; the best of each way of rewriting the pipeline always is.
+        table: Spilled bytes; for a CPU, and without a compiler, nothing is repaired.
+        count: Number of the best schedules to check; the best schedule of each rewrite is always checked.
     """
     if table.target.kind != "cuda" or compiler_problem(table.target):
         return tuple(ranked)
-    mender = SpillRepair(table)
+    repair = SpillRepair(table)
     firsts = {r.schedule.rewrites: r for r in reversed(ranked)}
-    found = list(ranked)
+    result = list(ranked)
     for k, r in enumerate(ranked):
         if k >= count and firsts[r.schedule.rewrites] is not r:
             continue
         try:
-            mended = mender.mended(r)
-        except CompileError:  # of this schedule, which whoever compiles all will say
+            repaired = repair.repaired(r)
+        except CompileError:  # of this schedule; the caller's own compilation reports it
             continue
-        if mended is not None:
-            found.append(mended)
-    return tuple(sorted(found, key=lambda r: (isnan(r.seconds), rounded_cost(r.seconds))))
+        if repaired is not None:
+            result.append(repaired)
+    return tuple(sorted(result, key=lambda r: (isnan(r.seconds), rounded_cost(r.seconds))))
 
 
 @dataclass
 class SpillRepair:
-    """Gives kernels that spill other tiles; what was found for one kernel is known for the next schedule.
+    """Retiles kernels that spill; results are cached by kernel, for all schedules.
 
     Args:
-        table: Knows what kernels spill.
+        table: Spilled bytes of kernels.
     """
 
     table: SpillTable
-    _mended: dict[Kernel, tuple[Kernel, float] | None] = field(init=False, default_factory=dict)
+    _cache: dict[Kernel, tuple[Kernel, float] | None] = field(init=False, default_factory=dict)
     _limited: dict[tuple[int, int, int], KernelEvaluator] = field(init=False, default_factory=dict)
 
-    def mended(self, ranked: RankedSchedule) -> RankedSchedule | None:
-        """Return a schedule with other tiles where its kernels spill, with its predicted time.
+    def repaired(self, ranked: RankedSchedule) -> RankedSchedule | None:
+        """Return a schedule with retiled kernels in place of spilling ones, and its predicted time.
 
         Returns:
             None if nothing spills, or nothing spills less.
@@ -118,45 +117,45 @@ class SpillRepair:
             kernel = kernels[k]
             if not bytes_ or kernel.mainloop_at is not None:
                 continue
-            if kernel not in self._mended:
-                self._mended[kernel] = self._of_kernel(ranked.schedule, evaluator, k, bytes_)
-            found = self._mended[kernel]
-            if found is not None:
-                kernels[k] = found[0]
-                seconds += found[1]
-        changed = replace(ranked.schedule, kernels=tuple(kernels))
-        return None if changed == ranked.schedule else replace(ranked, schedule=changed, seconds=seconds, state=None)
+            if kernel not in self._cache:
+                self._cache[kernel] = self._repair_kernel(ranked.schedule, evaluator, k, bytes_)
+            replacement = self._cache[kernel]
+            if replacement is not None:
+                kernels[k] = replacement[0]
+                seconds += replacement[1]
+        schedule = replace(ranked.schedule, kernels=tuple(kernels))
+        return None if schedule == ranked.schedule else replace(ranked, schedule=schedule, seconds=seconds, state=None)
 
-    def _of_kernel(
+    def _repair_kernel(
         self, schedule: Schedule, evaluator: KernelEvaluator, k: int, bytes_: int
     ) -> tuple[Kernel, float] | None:
-        """Return the first kernel that does not spill, or the one that spills least, and what that is said to cost."""
+        """Return the first variant that does not spill, or the one that spills least, and its extra predicted time."""
         kernels = schedule.kernels
         best: tuple[Kernel, float] | None = None
-        for found in self._others(evaluator, kernels[k]):
-            other = replace(schedule, kernels=(*kernels[:k], found[0], *kernels[k + 1 :]))
-            left = self.table.of(other)[k]
-            if left < bytes_:
-                best, bytes_ = found, left
+        for variant in self._variants(evaluator, kernels[k]):
+            changed = replace(schedule, kernels=(*kernels[:k], variant[0], *kernels[k + 1 :]))
+            spilled = self.table.of(changed)[k]
+            if spilled < bytes_:
+                best, bytes_ = variant, spilled
             if not bytes_:
                 break
         return best
 
-    def _others(self, evaluator: KernelEvaluator, kernel: Kernel) -> Iterator[tuple[Kernel, float]]:
-        """Yield kernels within tighter and tighter limits, with what they are predicted to take longer.
+    def _variants(self, evaluator: KernelEvaluator, kernel: Kernel) -> Iterator[tuple[Kernel, float]]:
+        """Yield variants of a kernel within tighter and tighter limits, with their extra predicted time.
 
-        A kernel then does without copies of what it reads, whose addresses take registers, too; and without Members
-        that the baseline schedule inlines, which may ask for large tiles.
+        Variants without cache reads, whose addresses need registers, come next, then variants without fused producers
+        that the baseline inlines, which may need large tiles.
         """
         try:
             structure, params = describe_kernel(evaluator.bound, kernel)
         except AutoschedError:
             return
         if structure.lanes:
-            return  # other lanes than those that the evaluator's pipeline has, if any
+            return  # lane loops that the evaluator's pipeline does not have
         evaluator.evaluate([(structure, params)])
         before = evaluator.known(structure, params).cost
-        starts = [(structure, params), *_lighter_variant(evaluator, kernel, structure, params)]
+        starts = [(structure, params), *_lighter_variants(evaluator, kernel, structure, params)]
         for start in starts:
             for threads, points in LIMITS:
                 limited = self._evaluator(evaluator, threads, points)
@@ -164,7 +163,7 @@ class SpillRepair:
                 first = decider.places.one(start[0]), start[1]
                 limited.evaluate([first])
                 if start is starts[0] and np.isfinite(limited.known(*first).cost):
-                    continue  # it is within these limits, and spills
+                    continue  # the kernel is within these limits, and spills
                 (best,) = run_batched(limited, [Retiler(limited, decider).descend(*first, far=True)])
                 cost = limited.known(*best).cost
                 if np.isfinite(cost):
@@ -178,18 +177,18 @@ class SpillRepair:
         return self._limited[key]
 
 
-def _lighter_variant(
+def _lighter_variants(
     evaluator: KernelEvaluator, kernel: Kernel, structure: KernelSketch, params: Params
 ) -> Iterator[tuple[KernelSketch, Params]]:  # fmt: skip
-    """Yield kernels that compute the same with fewer Members: none but copies, and none that the baseline inlines."""
-    inside = {m.func for m in kernel.fused if cached_source(m.func) is None}
-    if kernel.fused and not inside:
-        bare = replace(structure, spots=())
-        yield bare, params[: OptionEnumerator(evaluator).places.layout(bare).root_serial.stop]
-    inside |= {i.func for i in kernel.inlined}
-    for other in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():
-        same = [r.tiling.stage for r in other.roots] == [r.tiling.stage for r in kernel.roots]
-        if same and not other.fused and {i.func for i in other.inlined} == inside:
-            plain = describe_kernel(evaluator.bound, other)
-            if not plain[0].lanes:
-                yield plain
+    """Yield equivalent kernels without cache reads, if all fused producers are such, and with producers inlined."""
+    computed = {m.func for m in kernel.fused if cached_source(m.func) is None}
+    if kernel.fused and not computed:
+        uncached = replace(structure, spots=())
+        yield uncached, params[: OptionEnumerator(evaluator).places.layout(uncached).root_serial.stop]
+    computed |= {i.func for i in kernel.inlined}
+    for baseline in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():
+        same_roots = [r.tiling.stage for r in baseline.roots] == [r.tiling.stage for r in kernel.roots]
+        if same_roots and not baseline.fused and {i.func for i in baseline.inlined} == computed:
+            inlined = describe_kernel(evaluator.bound, baseline)
+            if not inlined[0].lanes:
+                yield inlined

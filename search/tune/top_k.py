@@ -1,4 +1,4 @@
-"""The best few schedules by the model, compiled and measured (Anderson, section 8: the mode called top-5)."""
+"""Top-k mode: the best schedules by the model are compiled and measured (Anderson, section 8: top-5)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ ROOTS = "roots"
 
 @dataclass(frozen=True)
 class Trial:
-    """A schedule that was to be measured.
+    """A schedule in a measurement.
 
     Attributes:
         schedule: The schedule.
-        origin: ``roots`` for the baseline, else where the schedule comes from.
-        predicted: Seconds by the model; NaN where it was not asked.
-        first_s: Seconds that it was first measured with; NaN if it has no time.
-        again_s: Seconds when it was timed once more, in turns with others; None if it was not.
+        origin: ``roots`` for the baseline, else the part of the search that found it.
+        predicted: Seconds by the model; NaN without a prediction.
+        first_s: Seconds of the first measurement; NaN without one.
+        again_s: Seconds of an interleaved timing with other schedules; None without one.
         kernel_seconds: Seconds of each kernel; they add up to `seconds`.
-        problem: Why it has no time, or empty.
+        problem: Reason for a missing time, or empty.
         ranked: The entry of the search, if it comes from one.
     """
 
@@ -55,18 +55,18 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Seconds that are known best; NaN if it has no time."""
+        """Seconds of the last timing; NaN without one."""
         return self.first_s if self.again_s is None else self.again_s
 
     @property
     def note(self) -> str:
-        """What to tell people of it."""
+        """Note for users, or empty."""
         parts = ["baseline"] if self.origin == ROOTS else []
         parts += [] if self.again_s is None else ["timed again"]
         return ", ".join(parts)
 
     def timed_again(self, seconds: float) -> Trial:
-        """Return it with the time of a comparison; its kernels keep their shares."""
+        """Return the trial with the time of an interleaved timing; kernels keep their shares."""
         scale = seconds / self.first_s
         return replace(self, again_s=seconds, kernel_seconds=tuple(scale * s for s in self.kernel_seconds))
 
@@ -76,10 +76,10 @@ class Trials:
     """Measured schedules.
 
     Attributes:
-        source: Where the times come from: ``measured:<device>`` or ``simulated:<target>``.
-        trials: The one that was chosen, the others by their times, and those without one.
-        wrong: How many computed a wrong result.
-        note: What a user should know of how it was chosen, or empty.
+        source: Source of the times: ``measured:<device>`` or ``simulated:<target>``.
+        trials: The chosen schedule, then the rest by their times, and those without a time.
+        wrong: Number of schedules with a wrong result.
+        note: Note for users on the choice, or empty.
     """
 
     source: str
@@ -89,11 +89,11 @@ class Trials:
 
     @property
     def best(self) -> Trial:
-        """The one that was chosen."""
+        """The chosen schedule."""
         return self.trials[0]
 
     def __str__(self) -> str:
-        """Return predicted beside measured times as a table."""
+        """Return predicted and measured times as a table."""
         rows = [("predicted", "measured", "again", "")]
         rows += [
             (
@@ -109,21 +109,21 @@ class Trials:
 
     @property
     def verdict(self) -> str:
-        """Where the times come from, and which is taken, for people."""
+        """Source of the times and the choice, for users."""
         text = f"{self.source}; the first is taken"
         if any(t.seconds < self.best.seconds for t in self.trials):
             text += ": no other is faster beyond what chance explains"
         return text
 
-    def reordered(self, found: SearchResult) -> SearchResult:
-        """Return a search's result with its schedules in the order of their measured times."""
+    def reordered(self, result: SearchResult) -> SearchResult:
+        """Return a search result with its schedules in the order of their measured times."""
         by_trial = [t.ranked or RankedSchedule(t.schedule, t.predicted) for t in self.trials if not t.problem]
-        rest = [r for r in found.ranked if all(r is not t.ranked for t in self.trials)]
-        evaluator = by_trial[0].evaluator or found.evaluator
-        return replace(found, ranked=tuple(by_trial + rest), evaluator=evaluator)
+        rest = [r for r in result.ranked if all(r is not t.ranked for t in self.trials)]
+        evaluator = by_trial[0].evaluator or result.evaluator
+        return replace(result, ranked=tuple(by_trial + rest), evaluator=evaluator)
 
     def to_data(self, bound: BoundPipeline) -> dict[str, Any]:
-        """Return them as data that `json` can write."""
+        """Return data for `json`."""
         return {
             "source": self.source,
             "wrong": self.wrong,
@@ -144,14 +144,14 @@ class Trials:
 
     @classmethod
     def from_data(cls, node: Node, bound: BoundPipeline) -> Trials:
-        """Return the trials of data that `to_data` returned, as they were read.
+        """Return the trials of parsed `to_data`.
 
         Raises:
-            AutoschedError: If the data are something else, or a schedule is none of the pipeline.
+            AutoschedError: If the data have another form, or a schedule does not fit the pipeline.
         """
-        kept = read_as(node, _KeptTrials)
-        if not kept.trials:
-            raise node.error("has no trials, of which the first was chosen")
+        stored = read_as(node, _StoredTrials)
+        if not stored.trials:
+            raise node.error("has no trials: at least the chosen schedule is required")
         trials = tuple(
             Trial(
                 from_json(t.schedule, bound),
@@ -162,14 +162,14 @@ class Trials:
                 t.kernel_seconds,
                 t.problem,
             )
-            for t in kept.trials
+            for t in stored.trials
         )
-        return cls(kept.source, trials, kept.wrong, kept.note)
+        return cls(stored.source, trials, stored.wrong, stored.note)
 
 
 @dataclass(frozen=True)
-class _KeptTrial:
-    """A `Trial` as it is written; None where there is no time."""
+class _StoredTrial:
+    """Serialised form of a `Trial`; None for a missing time."""
 
     schedule: str
     origin: str
@@ -181,13 +181,13 @@ class _KeptTrial:
 
 
 @dataclass(frozen=True)
-class _KeptTrials:
-    """`Trials` as they are written."""
+class _StoredTrials:
+    """Serialised form of `Trials`."""
 
     source: str
     wrong: int
     note: str
-    trials: tuple[_KeptTrial, ...]
+    trials: tuple[_StoredTrial, ...]
 
 
 def measure_ranked(
@@ -199,32 +199,32 @@ def measure_ranked(
     settings: MeasureSettings | None = None,
     seed: int = 0,
 ) -> Trials:
-    """Measure schedules and the baseline beside them, and choose.
+    """Measure schedules and the baseline, and choose one.
 
-    What the model ranks first is taken, unless another one is really ahead of it when both are timed again in turns.
+    The model's first choice wins, unless another schedule is faster in an interleaved timing of both.
 
     Args:
         problem: The pipeline.
         ranked: Its schedules, the best by the model first.
-        target: What they are for.
-        backend: What measures them.
+        target: The device of the schedules.
+        backend: Backend of the measurements.
         settings: Processes and time limits.
-        seed: Of the inputs.
+        seed: Seed of the inputs.
 
     Raises:
-        MeasureError: If no schedule has a time, naming the first failure.
+        MeasureError: If no schedule has a time; the message has the first failure.
         InputError: As `Measurer.run`.
         CompileError: As `Measurer.run`.
     """
     bound = problem.bind()
     baseline = schedule_roots(bound, target)
-    wanted = [(r.schedule, "search", r.seconds, r) for r in ranked if r.schedule != baseline]
-    jobs = [Job.of(problem, s, target, seed=seed, origin=o) for s, o, _, _ in wanted]
+    searched = [(r.schedule, "search", r.seconds, r) for r in ranked if r.schedule != baseline]
+    jobs = [Job.of(problem, s, target, seed=seed, origin=o) for s, o, _, _ in searched]
     roots = Job.of(problem, baseline, target, seed=seed, origin=ROOTS)
     measurer = Measurer(backend, lambda _: roots, settings=settings)
     results = {r.job.schedule_hash: r for r in measurer.run([roots, *jobs])}
     of_roots = next((r for r in ranked if r.schedule == baseline), None)
-    entries = [(baseline, ROOTS, math.nan if of_roots is None else of_roots.seconds, of_roots), *wanted]
+    entries = [(baseline, ROOTS, math.nan if of_roots is None else of_roots.seconds, of_roots), *searched]
     trials = {
         job.schedule: _trial(entry, results.get(job.schedule_hash))
         for entry, job in zip(entries, [roots, *jobs], strict=True)
@@ -237,15 +237,15 @@ def measure_ranked(
     if not timed:
         raise MeasureError(f"no schedule of {problem.title} has a time: {next(iter(trials.values())).problem}")
     by_model = [t for r in ranked if (t := timed.get(schedule_text(bound, r.schedule)))]
-    everything = list(timed.values())
-    beside = [timed[roots.schedule]] if roots.schedule in timed else []
-    with InterleavedComparison(backend, settings) as comparer:
-        verdict = select_fastest((by_model or everything)[0], [everything], comparer, beside)
-    trials |= {text: trials[text].timed_again(seconds) for text, seconds in verdict.again.items()}
-    chosen = trials.pop(verdict.chosen.job.schedule)
+    all_timed = list(timed.values())
+    reference = [timed[roots.schedule]] if roots.schedule in timed else []
+    with InterleavedComparison(backend, settings) as comparison:
+        selection = select_fastest((by_model or all_timed)[0], [all_timed], comparison, reference)
+    trials |= {text: trials[text].timed_again(seconds) for text, seconds in selection.again.items()}
+    chosen = trials.pop(selection.chosen.job.schedule)
     others = sorted(trials.values(), key=lambda t: math.inf if t.problem else t.seconds)
     wrong = sum(r.status is Status.WRONG_RESULT for r in results.values())
-    return Trials(backend.source, (chosen, *others), wrong, verdict.note)
+    return Trials(backend.source, (chosen, *others), wrong, selection.note)
 
 
 def _trial(entry: tuple[Schedule, str, float, RankedSchedule | None], result: Result | None) -> Trial:

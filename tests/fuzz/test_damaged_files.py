@@ -27,7 +27,7 @@ from autosched.search.tune import schedule_cache
 from autosched.search.tune.autotune.state import TuningFiles
 from autosched.search.tune.provenance import Provenance
 from tests.fuzz.damage import WRONG, damaged_bytes, damaged_json, each_value
-from tests.search.modes.quick import PROBLEM, TARGET, tuned
+from tests.search.tune.fast_settings import PROBLEM, TARGET, tuned
 
 FEW = 60
 MANY = 1000

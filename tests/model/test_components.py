@@ -1,4 +1,4 @@
-"""Every coefficient multiplies what Anderson's Appendix B says, told once more here as plain arithmetic."""
+"""Every coefficient multiplies its quantity of Anderson's Appendix B, given here as plain arithmetic."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ def test_stage_cost_is_the_sum_of_its_components() -> None:
     torch.testing.assert_close(stage_cost(f, c), sum(parts[1:], parts[0]))
 
 
-def test_nothing_used_is_no_division_by_zero() -> None:
+def test_zero_efficiency_is_no_division_by_zero() -> None:
     row = dict.fromkeys(schema.NAMES, 0.0)  # efficiencies of 0, no blocks
     assert torch.isfinite(stage_cost(features_of([row]), torch.ones(1, COEFFICIENTS, dtype=torch.float64))).all()

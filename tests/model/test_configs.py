@@ -1,4 +1,4 @@
-"""Hydra's groups say what the settings' own defaults say, and the entry point reads them all."""
+"""Hydra's groups agree with the defaults of the settings, and the entry point reads all of them."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def test_groups(override: str, expected: TrainSettings) -> None:
         ("+optimiser.momentum=1", "optimiser.momentum is not known"),
     ],
 )
-def test_settings_of_a_wrong_kind_are_refused_with_their_place(override: str, message: str) -> None:
+def test_settings_of_wrong_types_are_refused(override: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         settings_of(composed(override))

@@ -25,7 +25,7 @@ from autosched.schedule.types import Level, StageId, TileAlignment
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
-from tests.model.labelled import H200, SOURCE, samples
+from tests.model.labelled_samples import H200, SOURCE, samples
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def store(tmp_path: Path) -> FeatureStore:
     return FeatureStore(tmp_path / "features", H200)
 
 
-def test_labels_and_features_belong_together(store: FeatureStore) -> None:
-    """Everything about every kernel is found again, sample by sample."""
+def test_labels_match_features(store: FeatureStore) -> None:
+    """Compares features and labels of every kernel, sample by sample."""
     given = list(samples())
     d = build_dataset(given, H200, store)
     assert (d.source, d.count, d.left_out) == (SOURCE, len(given), {})
@@ -57,13 +57,13 @@ def test_labels_and_features_belong_together(store: FeatureStore) -> None:
             np.testing.assert_allclose(d.schedule[rows], expected, rtol=1e-6)
 
 
-def test_kernels_with_copies_and_aligned_tiles_are_among_them() -> None:
+def test_samples_have_cache_reads_and_tile_alignments() -> None:
     found = [k for s in samples() for k in from_json(s.schedule, s.problem.bind()).kernels]
     assert any(k.cache_reads for k in found)
     assert any(m.aligned for k in found for m in k.fused)
 
 
-def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore) -> None:
+def test_features_of_mainloops_count_all_steps(store: FeatureStore) -> None:
     problem = Problem.app("sgemm", small=True)
     bound = problem.bind()
     drawn = CandidateGenerator(bound, H200, 0).draw(
@@ -88,8 +88,8 @@ def test_reductions_in_steps_have_the_features_of_all_steps(store: FeatureStore)
     assert seen >= 3
 
 
-def test_kernels_that_differ_in_a_tile_alone_are_told_apart() -> None:
-    """One that begins at aligned columns is wider and loads other sectors; one that is stored, too, stores more."""
+def test_kernels_that_differ_in_a_tile_are_distinct() -> None:
+    """An aligned tile is wider and loads other sectors; a materialised tile has more stores."""
     bound = samples()[0].problem.bind()
     func, root = next(iter(bound.funcs)), StageId(list(bound.funcs)[-1])
     plain = KernelSketch((root,), (ComputeLocation(func, Level.BLOCK, root),))
@@ -98,7 +98,7 @@ def test_kernels_that_differ_in_a_tile_alone_are_told_apart() -> None:
     assert len({kernel_key(s, (1, 2)) for s in (plain, aligned, stored)}) == 3
 
 
-def test_stages_of_pipelines_with_copies_are_there_once(store: FeatureStore) -> None:
+def test_stages_of_rewrites_with_cache_reads_are_shared(store: FeatureStore) -> None:
     copies = next(s for s in samples() if any(k.cache_reads for k in from_json(s.schedule, s.problem.bind()).kernels))
     alike = [s for s in samples() if s.problem == copies.problem]
     found = store.features(copies.problem, texts(alike))
@@ -121,13 +121,13 @@ def test_algorithm_features_are_the_pipelines_own(store: FeatureStore) -> None:
     assert (d.algorithm.sum(axis=1) > 0).all()
 
 
-def test_a_kernel_of_several_schedules_is_there_once(store: FeatureStore) -> None:
+def test_kernels_of_several_schedules_are_shared(store: FeatureStore) -> None:
     d = build_dataset(samples(), H200, store)
     assert d.kernels < len(d.entry_kernel)
     assert set(d.entry_kernel.tolist()) == set(range(d.kernels))
 
 
-def test_what_is_left_out(store: FeatureStore) -> None:
+def test_skipped_samples(store: FeatureStore) -> None:
     given = list(samples()[:6])
     slower = dataclasses.replace(given[0], seconds=2 * given[0].seconds)
     wrong = [dataclasses.replace(given[1], seconds=x) for x in (float("nan"), 0.0, 1e9)]
@@ -175,9 +175,7 @@ def test_features_come_back_from_the_file(store: FeatureStore) -> None:
             np.testing.assert_array_equal(getattr(again.kernels[key], name), getattr(kernel, name))
 
 
-def test_new_schedules_are_added_and_known_ones_not_made_again(
-    store: FeatureStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_schedules_are_added_to_stored_features(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     given = list(samples()[:6])
     problem = given[0].problem
     store.features(problem, texts(given[:3]))
@@ -187,16 +185,14 @@ def test_new_schedules_are_added_and_known_ones_not_made_again(
     assert store.features(problem, texts(given[2:4])).schedules == grown.schedules
 
 
-def test_file_carries_its_versions_and_others_are_not_read(
-    store: FeatureStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_versions_are_refused(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     given = list(samples()[:3])
     store.features(given[0].problem, texts(given))
     path = store.path(given[0].problem)
     assert f'"versions": ["{schema.SCHEMA_VERSION}", '.encode() in pq.read_schema(path).metadata[b"autosched"]
     monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
     assert store.path(given[0].problem) != path
-    with pytest.raises(CacheError, match=rf"{path.name} holds no features .* of version"):
+    with pytest.raises(CacheError, match=rf"{path.name} has no usable features .* of version"):
         read_features(path)
 
 
@@ -207,7 +203,7 @@ def test_damaged_file_is_named(store: FeatureStore, damage: str) -> None:
     path = store.path(given[0].problem)
     content = path.read_bytes()
     path.write_bytes({"truncated": content[: len(content) // 2], "garbage": b"PAR1" * 99, "empty": b""}[damage])
-    with pytest.raises(CacheError, match=f"{path.name} holds no features that can be used .*delete it"):
+    with pytest.raises(CacheError, match=f"{path.name} has no usable features .*delete it"):
         store.features(given[0].problem, texts(given))
 
 
@@ -218,13 +214,13 @@ def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
         FeatureStore(tmp_path / "file", H200).features(given[0].problem, texts(given))
 
 
-def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None:
-    """Each schedule has the kernels, the features and the times that it has by itself."""
+def test_data_of_another_device_is_appended(store: FeatureStore) -> None:
+    """Each schedule has equal kernels, features and times as in its own data set."""
     given = [dataclasses.replace(s, source="simulated:another") for s in samples()[::-1]]
     one, other = build_dataset(list(samples()), H200, store), build_dataset(given, H200, store)
     both = one.joined(other)
     assert both.summary().endswith("labels simulated:formula, simulated:another")
-    assert (both.source, both.beside) == (one.source, (other.source,))
+    assert (both.source, both.extra_sources) == (one.source, (other.source,))
     assert both.own_pipelines.tolist() == list(range(len(one.pipelines)))
     assert both.count == one.count + other.count
     for part, first in ((one, 0), (other, one.count)):
@@ -243,7 +239,7 @@ def test_data_of_another_device_comes_after_its_own(store: FeatureStore) -> None
                 np.testing.assert_array_equal(both.algorithm[both.stage[rows]], part.algorithm[part.stage[own]])
 
 
-def test_no_figures_are_of_another_device(store: FeatureStore) -> None:
+def test_evaluation_excludes_another_device(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
     both = one.joined(
         build_dataset([dataclasses.replace(s, source="simulated:another") for s in samples()], H200, store)
@@ -258,7 +254,7 @@ def test_no_figures_are_of_another_device(store: FeatureStore) -> None:
     assert len(parts.training) == 2 * len(alone.training)
 
 
-def test_families_of_other_sources_are_not_its_own(store: FeatureStore) -> None:
+def test_families_of_other_sources_are_excluded(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
     given = [dataclasses.replace(s, source="simulated:another", family=f"other {s.family}") for s in samples()]
     both = one.joined(build_dataset(given, H200, store))
@@ -270,7 +266,7 @@ def test_families_of_other_sources_are_not_its_own(store: FeatureStore) -> None:
 def test_data_of_another_kind_of_device_is_refused(store: FeatureStore) -> None:
     one = build_dataset(list(samples()), H200, store)
     other = dataclasses.replace(one, source="measured:cpu", target=get_target("cpu"))
-    with pytest.raises(InputError, match=r"labels measured:cpu are of no device like H200"):
+    with pytest.raises(InputError, match=r"labels measured:cpu are of a cpu device, not cuda like H200"):
         one.joined(other)
 
 

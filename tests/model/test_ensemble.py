@@ -1,4 +1,4 @@
-"""Several networks as one."""
+"""Ensembles of networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosched.model.predict.holdout_predictions import predict
 from autosched.model.predict.learned import load_model
 from autosched.model.settings import ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.train.train_run import train
-from tests.model.labelled import H200, samples
+from tests.model.labelled_samples import H200, samples
 from tests.model.test_network import random_batch
 
 SHAPE = ModelSettings(algorithm_width=4, schedule_width=6, hidden=8)
@@ -53,7 +53,7 @@ def test_predictions_are_means_of_those_of_the_members() -> None:
     assert not torch.allclose(own[0].seconds, own[1].seconds)
 
 
-def test_all_members_learn_when_it_is_trained_on() -> None:
+def test_fine_tuning_trains_all_members() -> None:
     _, together = ensemble()
     together.double()(random_batch()).seconds.log().sum().backward()
     for name, parameter in together.trunk.named_parameters():
@@ -81,7 +81,7 @@ def test_members_of_other_data_are_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"members": 0}, {"members": 17}, {"members": 2, "form": "paper"}])
-def test_numbers_of_members_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_invalid_numbers_of_members_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match="members"):
         ModelSettings(**wrong)  # type: ignore[arg-type]
 

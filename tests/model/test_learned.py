@@ -30,11 +30,11 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
-from tests.model.labelled import H200, samples
+from tests.model.labelled_samples import H200, samples
 
 
 def weights(path: Path, form: Form = "timed", trust: float = 1.0) -> Path:
-    """Write weights that are not trained, but not nothing either."""
+    """Write random weights."""
     torch.manual_seed(5)
     settings = ModelSettings(form=form, trust=trust)
     network = CostNetwork(settings, H200)
@@ -49,7 +49,7 @@ def model(tmp_path: Path) -> LearnedModel:
 
 
 def batches(model: LearnedModel) -> list[BatchEvaluation]:
-    """Return batches of several structures that a search might ask for."""
+    """Return batches of several sketches, as in a search."""
     found: list[BatchEvaluation] = []
 
     class Spy:
@@ -88,7 +88,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
 
 
 def test_no_prediction_is_far_below_the_analytical_time(tmp_path: Path) -> None:
-    """But where a network says more than the bound, it is as it was."""
+    """Predictions above the bound do not change."""
     model = load_model(weights(tmp_path / "w.safetensors"))
     found = max(batches(model), key=lambda b: len(b.features))
     free, analytical = model.cost(found), AnalyticalModel(H200).cost(found)
@@ -101,7 +101,7 @@ def test_no_prediction_is_far_below_the_analytical_time(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bounded[~raised], free[~raised])
 
 
-def test_costs_do_not_depend_on_what_is_costed_together(model: LearnedModel) -> None:
+def test_costs_do_not_depend_on_the_batch(model: LearnedModel) -> None:
     several = [b for b in batches(model) if len(b.models) > 1]
     assert several
     for found in several[:4]:
@@ -159,7 +159,7 @@ def test_every_shipped_file_can_be_used() -> None:
         assert found.provenance.metrics["spearman"] > 0.5
 
 
-def test_a_prediction_that_is_half_believed_lies_between(tmp_path: Path) -> None:
+def test_half_trust_is_the_geometric_mean(tmp_path: Path) -> None:
     all_of_it, half = (load_model(weights(tmp_path / f"w{t}.safetensors", trust=t)) for t in (1.0, 0.5))
     analytical = AnalyticalModel(H200)
     for batch in batches(all_of_it):
@@ -170,11 +170,11 @@ def test_a_prediction_that_is_half_believed_lies_between(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("trust", [0.0, -1.0, 1.5])
 def test_trust_beyond_its_range_is_refused(trust: float) -> None:
-    with pytest.raises(InputError, match=r"trust is .*: give the network's share of a prediction"):
+    with pytest.raises(InputError, match=r"trust is .*: give the network's weight in a prediction"):
         ModelSettings(trust=trust)
 
 
-def test_weights_of_before_there_was_trust_are_believed(tmp_path: Path) -> None:
+def test_weights_without_trust_have_full_trust(tmp_path: Path) -> None:
     path = weights(tmp_path / "w.safetensors")
     tensors, document = read_tensors(path)
     del document["settings"]["trust"]

@@ -42,7 +42,7 @@ def test_schedules_are_sums_of_kernels() -> None:
     assert schedule_seconds(TRUE, LABELS).tolist() == [3.0, 5.0, 7.0]
 
 
-def test_the_truth_costs_nothing() -> None:
+def test_loss_of_the_labels_is_zero() -> None:
     loss, terms = total_loss(predicted(TRUE), LABELS, LossSettings(order=0.0))
     assert float(loss) == pytest.approx(0.0, abs=1e-10)
     assert set(terms) == {"throughput", "time", "order", "kernel", "resources", "negative"}
@@ -54,7 +54,7 @@ def test_throughput_is_relative_to_the_best_of_the_pipeline() -> None:
     assert float(found) == pytest.approx(((3 / 6 - 3 / 3) ** 2) / 3)
 
 
-def test_errors_about_slow_schedules_hardly_matter() -> None:
+def test_throughput_loss_neglects_slow_schedules() -> None:
     labels = LossLabels(
         torch.tensor([1.0, 100.0]), torch.tensor([0, 0]), 1, *(torch.zeros(0, dtype=torch.int64),) * 2,
         *(torch.zeros(0),) * 3,
@@ -64,21 +64,21 @@ def test_errors_about_slow_schedules_hardly_matter() -> None:
     assert of_slow < of_fast / 1000
 
 
-def test_much_too_fast_still_pulls() -> None:
+def test_gradient_of_much_too_fast_predictions() -> None:
     seconds = torch.tensor([1e-6, 5.0, 7.0], requires_grad=True)
     throughput_loss(seconds, LABELS).backward()
     assert seconds.grad is not None
     assert seconds.grad[0] < 0  # a longer time would be better
 
 
-def test_order_counts_within_a_pipeline_alone() -> None:
+def test_order_loss_is_within_a_pipeline() -> None:
     right, alike, wrong = (float(order_loss(torch.tensor([3.0, t, 7.0]), LABELS)) for t in (5.0, 3.0, 2.0))
     assert right < alike < wrong
     assert alike == pytest.approx(math.log(2))
     assert float(order_loss(torch.tensor([3.0, 5.0, 0.1]), LABELS)) == pytest.approx(right)
 
 
-def test_pairs_that_noise_can_turn_around_do_not_count() -> None:
+def test_pairs_within_noise_do_not_count() -> None:
     alike = replace(LABELS, seconds=torch.tensor([3.0, 3.01, 7.0]))
     assert float(order_loss(torch.tensor([5.0, 3.0, 7.0]), alike)) == 0.0
 

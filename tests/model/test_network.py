@@ -49,7 +49,7 @@ def network(form: Form, *, random: bool = True) -> CostNetwork:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_kernel_costs_the_same_alone(form: Form) -> None:
+def test_predictions_do_not_depend_on_the_batch(form: Form) -> None:
     batch, net = random_batch(), network(form)
     together = net(batch)
     for k in range(batch.count):
@@ -92,7 +92,7 @@ def test_times_are_positive_and_have_derivatives(form: Form) -> None:
     assert net.encoder.schedule.weight.grad is not None
 
 
-def test_features_that_never_change_are_passed_over() -> None:
+def test_constant_features_become_zero() -> None:
     batch, net = random_batch(40, seed=1), network("timed", random=False)
     reserved = schema.INDEX["shuffles_per_block"]
     constant = batch.schedule.clone()

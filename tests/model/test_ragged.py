@@ -18,7 +18,7 @@ def test_sum_of_vectors() -> None:
     assert segment_sum(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1, 0, 1]), 2).tolist() == [2.0, 5.0]
 
 
-def test_runs_one_after_the_other() -> None:
+def test_concatenated_runs() -> None:
     assert concatenated(torch.tensor([7, 0, 3]), torch.tensor([2, 0, 3])).tolist() == [7, 8, 3, 4, 5]
 
 

@@ -12,7 +12,7 @@ from experiments import regret
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.search.cost.gpu_analytical import analytical_model
-from tests.model.labelled import H200
+from tests.model.labelled_samples import H200
 
 ROWS = [
     {"app": "one", "roots": [8.0], "analytical": [4.0, 2.0], "learned": [3.0, 5.0]},
@@ -50,7 +50,7 @@ def test_row_of_equal_models(script: ModuleType, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(not have_nvrtc(), reason="needs NVRTC")
-def test_what_spills_is_mended_if_asked_for(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spill_repair_is_optional(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     taken = script.without_spills
     monkeypatch.setattr(script, "simulated", lambda _, schedules, __: [1.0 + k for k in range(len(schedules))])
@@ -61,9 +61,7 @@ def test_what_spills_is_mended_if_asked_for(script: ModuleType, monkeypatch: pyt
     assert len(asked) == len(models) and 0 < len(row["learned"]) <= asked[0]
 
 
-def test_each_app_has_a_model_that_was_trained_without_it(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_app_has_a_held_out_model(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
     monkeypatch.setattr(script, "load_model", lambda *a: asked.append(a))
     for app in ("unsharp", "blur_forma"):

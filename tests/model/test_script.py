@@ -18,7 +18,7 @@ from autosched.measure.store.parquet_export import export_parquet
 from autosched.model.data.samples import Sample
 from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.target import Target, cpu_target, get_target
-from tests.model.labelled import H200, samples
+from tests.model.labelled_samples import H200, samples
 from tests.model.test_configs import composed, script
 
 
@@ -70,7 +70,7 @@ def test_a_model_for_some_apps(database: Path, tmp_path: Path) -> None:
     assert list(rows) == ["unsharp, learned", "unsharp, analytical"]
 
 
-def test_cross_validation_judges_every_pipeline(database: Path, tmp_path: Path) -> None:
+def test_cross_validation_covers_every_pipeline(database: Path, tmp_path: Path) -> None:
     module, config = script(), composed(*overrides(database, tmp_path), "folds=2")
     dataset = module.load_data(config)
     found = module.cross_validated(config, dataset, tmp_path)
@@ -88,7 +88,7 @@ def test_labels_of_one_thread_are_of_a_processor_with_one_core(tmp_path: Path) -
     assert dataset.target == cpu_target(read_host(cores=1))
 
 
-def test_labels_of_another_processor_are_learned_from_as_well(tmp_path: Path) -> None:
+def test_labels_of_another_processor_extend_training(tmp_path: Path) -> None:
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     described = "measured:cpu {} [Maker {}, 16 lanes, 2048 and 32768 KiB of cache] x1"
     for path, name, count in ((here, "1", 4), (there, "2", 3)):
@@ -97,7 +97,7 @@ def test_labels_of_another_processor_are_learned_from_as_well(tmp_path: Path) ->
     module, config = script(), composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "folds=2")
     dataset = module.load_data(config)
     assert dataset.target.processor == "Maker 1"
-    assert dataset.beside == (described.format("2", "2"),)
+    assert dataset.extra_sources == (described.format("2", "2"),)
     found = module.cross_validated(config, dataset, tmp_path)
     assert {s.pipelines for s in found.values()} == {len(dataset.own_pipelines)}
     one = module.load_data(composed(*overrides(here, tmp_path), "target=cpu", f"data.beside={there}"))

@@ -18,7 +18,7 @@ from autosched.model.predict.prediction_trust import min_analytical_ratio
 from autosched.model.settings import Form, LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.train.train_run import train
 from autosched.model.train.training import EpochReport, Training
-from tests.model.labelled import H200, samples
+from tests.model.labelled_samples import H200, samples
 
 SHORT = TrainSettings(ModelSettings(hidden=16), optimiser=OptimiserSettings(2e-3, epochs=6, pipelines=2))
 
@@ -42,7 +42,7 @@ def assert_same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_what_is_trained_with_is_learned(dataset: Dataset, parts: HoldoutSplit) -> None:
+def test_training_data_is_fitted(dataset: Dataset, parts: HoldoutSplit) -> None:
     model = replace(SHORT.model, correction=30.0)  # the formula behind these labels is far from any device
     optimiser = OptimiserSettings(epochs=40, pipelines=2, learning_rate=5e-3)
     settings = replace(SHORT, model=model, loss=LossSettings(resources=0.1), optimiser=optimiser)
@@ -79,7 +79,7 @@ class StoppedError(Exception):
     pass
 
 
-def test_going_on_is_as_if_it_had_not_stopped(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
+def test_resumed_training_equals_uninterrupted_training(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     whole = weights_of(Training(dataset, parts, SHORT).run())
 
     def stop(report: EpochReport) -> None:
@@ -95,7 +95,7 @@ def test_going_on_is_as_if_it_had_not_stopped(dataset: Dataset, parts: HoldoutSp
     assert [r.epoch for r in rest] == [4, 5, 6]
 
 
-def test_a_finished_run_has_nothing_left_to_do(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
+def test_finished_training_does_no_more_passes(dataset: Dataset, parts: HoldoutSplit, tmp_path: Path) -> None:
     done = weights_of(Training(dataset, parts, SHORT, directory=tmp_path).run())
     reports: list[EpochReport] = []
     again = Training(dataset, parts, SHORT, directory=tmp_path, resume=True).run(reports.append)
@@ -118,14 +118,14 @@ def test_damaged_state_is_refused(dataset: Dataset, parts: HoldoutSplit, tmp_pat
         Training(dataset, parts, SHORT, directory=tmp_path, resume=True)
 
 
-def test_it_stops_when_nothing_gets_better(dataset: Dataset, parts: HoldoutSplit) -> None:
+def test_early_stopping(dataset: Dataset, parts: HoldoutSplit) -> None:
     wild = replace(SHORT.optimiser, epochs=50, patience=2, learning_rate=0.0)
     reports: list[EpochReport] = []
     Training(dataset, parts, replace(SHORT, optimiser=wild)).run(reports.append)
     assert len(reports) == 3  # the first is the best, as no step changes anything
 
 
-def test_a_pass_takes_apps_as_often_as_asked_for(dataset: Dataset, parts: HoldoutSplit) -> None:
+def test_apps_are_repeated_in_a_pass(dataset: Dataset, parts: HoldoutSplit) -> None:
     trained = np.arange(len(dataset.pipelines))
     whole = HoldoutSplit(trained, parts.validation, parts.held_out)
     for often in (1, 3):

@@ -1,4 +1,4 @@
 """The analytical cost model of CPUs.
 
-Begin with `analytical`, which adds up the components that the other modules work out.
+Begin with `analytical`, which combines the components of the other modules.
 """

@@ -1,6 +1,6 @@
-"""How long each kind of work takes that the CPU's timing model counts, by processor.
+"""Coefficients of the CPU timing model: the time of one unit of each component, by processor.
 
-`scripts/fit_cpu_model.py` says how well they order schedules on another machine, and fits rates for it.
+`scripts/fit_cpu_model.py` evaluates them on another machine, and fits coefficients for it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ CPU_RATES: dict[str, float] = {
     "forks": 32000e-9,
     "steps": 1.0,
 }
-"""Seconds of one core for one of each thing that is counted.
+"""Seconds of one core for one unit of each component, for processors without coefficients of their own.
 
-They stand for processors that were not measured. Of an AMD EPYC of the fourth generation (gcc 12, a virtual machine):
-fitted to kernels of random pipelines that were timed on two busy cores, then rounded and scaled so that they agree with
-those of suite apps on a core of their own, before what neighbouring blocks share was worked out. To wake a sleeping
-thread takes long in virtual machines (``forks``).
+Fitted to kernels of random pipelines on an AMD EPYC of the fourth generation (gcc 12, a virtual machine with two busy
+cores), rounded, and scaled to suite apps on a single core. Waking a thread is slow in virtual machines (``forks``).
 """
 
 CPU_COMPONENTS = tuple(CPU_RATES)
@@ -73,10 +71,10 @@ ZEN4_RATES: Mapping[str, float] = {
     "forks": 32000e-9,
     "steps": 0.89,
 }
-"""The same of an AMD EPYC of the fourth generation (vectors of 16 float32 in two halves, 1 MB of L2 a core, gcc 12, a
-virtual machine): fitted to 6,924 schedules of 463 random pipelines and 602 of 16 suite apps, timed in turns on one
-core, the other one busy. Rates of one half of the pipelines order the schedules of the other half better than
-`CPU_RATES` do (rank correlation 0.719 and 0.697 of random pipelines, 0.70 and 0.62 of apps)."""
+"""Coefficients of an AMD EPYC of the fourth generation (vectors of 16 float32 in two halves, 1 MB of L2 per core).
+
+Fitted to schedules of random pipelines and suite apps, timed interleaved on one core (gcc 12, a virtual machine).
+"""
 
 ZEN5_RATES: Mapping[str, float] = {
     "vector_arithmetic": 0.11e-9,
@@ -106,13 +104,12 @@ ZEN5_RATES: Mapping[str, float] = {
     "forks": 32000e-9,
     "steps": 0.44,
 }
-"""The same of an AMD EPYC of the fifth generation (vectors of 16 float32 in one piece, 1 MB of L2 a core, gcc 12, a
-virtual machine): fitted to 1,262 schedules of 27 suite apps, each kernel timed on one core, the other one busy. Chosen
-by hand were ``sums``, ``chosen_lines`` and ``streams``, which order these schedules a little better; ``memory_bytes``
-and ``memory_writes`` are what loops over 64 to 512 MB take beyond those over 8 MB: 0.029 and 0.011 ns for a byte
-that is read, 0.037 and 0.015 for one that is written; ``gathered_accesses`` is what orders 6,000 schedules of random
-pipelines best. These would have larger ``rows`` (0.3 ns) and ``scattered_accesses`` (0.12 ns) and smaller ``sums``
-(0.2 ns), with which searches of suite apps find slower schedules, camera_pipe's and standardize's most."""
+"""Coefficients of an AMD EPYC of the fifth generation (vectors of 16 float32 in one piece, 1 MB of L2 per core).
+
+Fitted to schedules of suite apps, timed on one core (gcc 12, a virtual machine), except: ``sums``, ``chosen_lines`` and
+``streams`` are set by hand, for the order of these schedules; ``memory_bytes`` and ``memory_writes`` are fitted to
+loops over arrays beyond the caches; ``gathered_accesses`` is fitted to random pipelines.
+"""
 
 AMX_RATES: Mapping[str, float] = {
     "vector_arithmetic": 0.097e-9,
@@ -142,19 +139,19 @@ AMX_RATES: Mapping[str, float] = {
     "forks": 32000e-9,
     "steps": 0.81,
 }
-"""The same of an Intel Xeon with AMX (vectors of 16 float32, 2 MB of L2 a core, gcc 12, a virtual machine): fitted to
-1,338 schedules of 90 random pipelines and 392 of 16 suite apps, timed on one core, the other one busy. Those fitted to
-the random pipelines alone order the apps' schedules almost as well (rank correlation 0.624, with these 0.639, with
-`CPU_RATES` 0.499)."""
+"""Coefficients of an Intel Xeon with AMX (vectors of 16 float32, 2 MB of L2 per core).
+
+Fitted to schedules of random pipelines and suite apps, timed on one core (gcc 12, a virtual machine).
+"""
 
 RATES: Mapping[str, Mapping[str, float]] = {
     "AuthenticAMD 25 avx512": ZEN4_RATES,
     "AuthenticAMD 26": ZEN5_RATES,
     "GenuineIntel 6 amx": AMX_RATES,
 }
-"""Rates by kind of processor, as `autosched.host.Host.processor` has them."""
+"""Coefficients by kind of processor, see `autosched.host.Host.processor`."""
 
 
 def rates_of(processor: str) -> Mapping[str, float]:
-    """Return the rates of a processor; of one that was not measured, `CPU_RATES`."""
+    """Return the coefficients of a processor; by default `CPU_RATES`."""
     return RATES.get(processor, CPU_RATES)

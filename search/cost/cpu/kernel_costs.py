@@ -1,9 +1,8 @@
-"""What is known of the nests of a kernel on a CPU before tile sizes are: work, arrays, what moves with what."""
+"""Costs of a kernel's nests on a CPU that do not depend on tile sizes: work, arrays, dependences of dimensions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import astuple, fields
 from functools import cached_property
 from math import prod
 
@@ -14,172 +13,179 @@ from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.sketch.sketch import inner_order
 from autosched.schedule.policy import array_strides
 from autosched.search.cost.cpu.l1_conflicts import associativity, conflict_misses, may_conflict
-from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
-from autosched.search.cost.cpu.stage_costs import KnownWork
+from autosched.search.cost.cpu.lane_costs import COLUMNS, LaneWorks
+from autosched.search.cost.cpu.stage_costs import StageCostCache
 from autosched.search.cost.cpu.unroll_and_jam_savings import saved_loads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FIELD = {f.name: k for k, f in enumerate(fields(LaneCosts))}
+FIELD = {name: k for k, name in enumerate(COLUMNS)}
 """Column of each field of a `LaneCosts` in arrays."""
 
 
 class CpuKernelCosts:
-    """What is known of the nests of a structure on a CPU without tile sizes.
+    """Costs of the nests of a sketch on a CPU, without tile sizes. Nests and dimensions are given by number.
 
     Args:
-        model: The structure.
-        known: See `LaneWorks`.
+        model: The sketch.
+        cache: See `LaneWorks`.
     """
 
-    def __init__(self, model: SketchFeaturizer, known: KnownWork):
+    def __init__(self, model: SketchFeaturizer, cache: StageCostCache) -> None:
         self._model = model
-        self._works = LaneWorks(model, known)
+        self._works = LaneWorks(model, cache)
         self._facts = model.facts
         self._carriers = [self._carrier(k) for k in range(len(model.rows))]
-        self._vectors: dict[tuple[int, int], Floats] = {}
+        self._costs: dict[tuple[int, int], Floats] = {}
         self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
-        self._spared: dict[tuple[int, int, int], Floats | None] = {}
-        self._lost: dict[tuple[int, int, int, int], float] = {}
+        self._savings: dict[tuple[int, int, int], Floats | None] = {}
+        self._conflicts: dict[tuple[int, int, int, int], float] = {}
 
     def work(self, row: int, lane: int) -> Floats:
-        """Return the fields of the `LaneCosts` of a nest whose carrier's lanes walk the dimension of that number."""
+        """Return the `LaneCosts` of a nest, ``float64[COLUMNS]``, for lanes along a dimension of its carrier."""
         key = row, lane
-        if key not in self._vectors:
+        if key not in self._costs:
             dims = self._facts.dims[self._carriers[row]]
-            found = self._works.of(self._facts.rows[row], dims[lane] if dims else None)
-            self._vectors[key] = np.array(astuple(found), np.float64)
-        return self._vectors[key]
+            costs = self._works.of(self._facts.rows[row], dims[lane] if dims else None)
+            self._costs[key] = np.array(costs.to_row(), np.float64)
+        return self._costs[key]
 
     def evenly_far(self, row: int, lane: int) -> tuple[Ints, Bools]:
-        """Return loads of lanes evenly far apart, ``int64[G]`` of G arrays.
+        """Return the loads of a nest whose lanes lie at a constant distance that is too far for vectors.
 
-        Beside it, ``bool[G, D]``: along which dimensions of the nest they are the same.
+        Returns:
+            ``int64[G]``, loads of G arrays, and ``bool[G, D]``, whether they are uniform along each dimension of the
+            nest.
         """
         key = row, lane
         if key not in self._evenly_far:
-            dims, own = self._facts.dims[self._carriers[row]], self._facts.dims[row]
-            found = []
+            dims, nest_dims = self._facts.dims[self._carriers[row]], self._facts.dims[row]
+            loads = []
             if dims and self.work(row, lane)[FIELD["even"]]:
-                found = self._works.evenly_far(self._facts.rows[row], dims[lane], own)
-            same = np.array([s for _, s in found], bool).reshape(len(found), len(own))
-            self._evenly_far[key] = np.array([n for n, _ in found], np.int64), same
+                loads = self._works.evenly_far(self._facts.rows[row], dims[lane], nest_dims)
+            same = np.array([s for _, s in loads], bool).reshape(len(loads), len(nest_dims))
+            self._evenly_far[key] = np.array([n for n, _ in loads], np.int64), same
         return self._evenly_far[key]
 
-    def spared_by_rows(self, row: int, lane: int, dim: int) -> Floats | None:
-        """Return what `saved_loads` does of a nest with threads of its own, whose lanes and rows walk dimensions."""
+    def jam_savings(self, row: int, lane: int, dim: int) -> Floats | None:
+        """Return the `saved_loads` of a nest with threads of its own, for lanes and rows along dimensions of it."""
         key = row, lane, dim
-        if key not in self._spared:
+        if key not in self._savings:
             dims, operations = self._facts.dims[row], float(self.work(row, lane)[FIELD["operations"]])
-            self._spared[key] = saved_loads(
+            self._savings[key] = saved_loads(
                 self._model, self._works, self._facts.rows[row], dims[lane], dims[dim], operations
             )
-        return self._spared[key]
+        return self._savings[key]
 
     @cached_property
-    def may_meet(self) -> bool:
-        """Whether rows of some array fall on few sets of the first-level cache, see `nearest_cache`."""
+    def may_conflict(self) -> bool:
+        """Whether rows of some array fall on few sets of the first-level cache, see `l1_conflicts.may_conflict`."""
         return may_conflict(self._model)
 
-    def accesses_lost(self, row: int, lane: int, dim: int, together: int) -> float:
-        """Return what `nearest_cache.accesses_lost` does of a nest of whose rows so many are taken together."""
-        walked = dim if together > 1 else lane  # one row walks nothing, and its dimension may be none
-        key = row, lane, walked, together
-        if key not in self._lost:
+    def conflict_misses(self, row: int, lane: int, dim: int, jammed: int) -> float:
+        """Return the `l1_conflicts.conflict_misses` of a nest with ``jammed`` rows of lanes along a dimension."""
+        row_dim = dim if jammed > 1 else lane  # a single row needs no dimension, and may have none
+        key = row, lane, row_dim, jammed
+        if key not in self._conflicts:
             dims = self._facts.dims[self._carriers[row]]
-            self._lost[key] = 0.0
+            self._conflicts[key] = 0.0
             if dims:
                 stage, ways = self._facts.rows[row], associativity(self._model.tables.target.processor)
-                self._lost[key] = conflict_misses(
-                    self._model, self._works, stage, dims[lane], dims[walked], together, ways
+                self._conflicts[key] = conflict_misses(
+                    self._model, self._works, stage, dims[lane], dims[row_dim], jammed, ways
                 )
-        return self._lost[key]
+        return self._conflicts[key]
 
     @cached_property
     def depths(self) -> Ints:
-        """``int64[rows, D]``: how far inside each dimension's loop over a thread's points is, the innermost most."""
+        """``int64[rows, D]``: depth of each dimension's loop over a thread's points, largest for the innermost."""
         facts = self._facts
-        found = np.full((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), -1, np.int64)
+        depths = np.full((len(facts.rows), self._most_dims), -1, np.int64)
         for k, (stage, dims) in enumerate(zip(facts.rows, facts.dims, strict=True)):
             bound, listed = facts.bound.stage(stage.func, stage.number), facts.structure.order(stage).inner
             order = inner_order(bound, dims, listed)
-            found[k, : len(dims)] = [order.index(d) if d in order else -1 for d in dims]
-        return found
+            depths[k, : len(dims)] = [order.index(d) if d in order else -1 for d in dims]
+        return depths
 
     @cached_property
     def borders(self) -> Ints:
-        """``int64[rows, D]``: ends of each dimension of the root at which boundary conditions set blocks apart."""
+        """``int64[rows, D]``: ends of each dimension of the root where blocks evaluate boundary conditions."""
         facts = self._facts
-        found = np.zeros((len(facts.rows), max(len(facts.dims[0]), 1)), np.int64)
+        borders = np.zeros((len(facts.rows), max(len(facts.dims[0]), 1)), np.int64)
         for k, stage in enumerate(facts.rows):
             carrier, ends = self._carriers[k], set()
-            for dim, root in zip(facts.dims[carrier], self.walked_by[carrier].tolist(), strict=False):
+            for dim, root in zip(facts.dims[carrier], self.root_dims[carrier].tolist(), strict=False):
                 for b in self._works.boundaries_along(stage, dim) if root else ():
                     ends |= {(root - 1, end) for end, points in enumerate((b.below, b.above)) if points}
             for at, _ in ends:
-                found[k, at] += 1
-        return found
+                borders[k, at] += 1
+        return borders
 
     @cached_property
     def sizes(self) -> Ints:
-        """``int64[rows, D]``: points of the root in each of its dimensions, the same for all nests; 0 in reductions."""
+        """``int64[rows, D]``: extents of the root's dimensions, equal for all nests; 0 for reduction dimensions."""
         facts, dims = self._facts, self._facts.dims[0]
         func = facts.bound.funcs[facts.rows[0].func]
         extents = dict(zip(func.dims, func.extents, strict=True))
-        found = np.zeros((len(facts.rows), max(len(dims), 1)), np.int64)
-        found[:, : len(dims)] = [extents.get(d, 0) for d in dims]
-        return found
+        sizes = np.zeros((len(facts.rows), max(len(dims), 1)), np.int64)
+        sizes[:, : len(dims)] = [extents.get(d, 0) for d in dims]
+        return sizes
 
     @cached_property
     def strides(self) -> Ints:
-        """``int64[rows, D]``: bytes between neighbours of each nest's dimensions in an array of the stage's result."""
+        """``int64[rows, D]``: bytes between neighbours along each of a nest's dimensions in the stage's result."""
         facts = self._facts
-        found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
+        result = np.zeros((len(facts.rows), self._most_dims), np.int64)
         for k, stage in enumerate(facts.rows):
             func = facts.bound.funcs[stage.func]
             size = min(d.bytes_ for d in func.dtypes)
             strides, count = array_strides(func.extents, size, pitched=not func.is_output)
             steps = dict(zip(func.dims, strides, strict=True))
-            found[k, : len(facts.dims[k])] = [size * steps.get(d, count) for d in facts.dims[k]]
-        return found
+            result[k, : len(facts.dims[k])] = [size * steps.get(d, count) for d in facts.dims[k]]
+        return result
 
     @cached_property
-    def walked_by(self) -> Ints:
-        """``int64[rows, D]``: the dimension of the root, from 1, that moves each nest's from block to block; 0: none.
+    def root_dims(self) -> Ints:
+        """``int64[rows, D]``: the root's dimension, from 1, that shifts each nest's dimension between blocks; 0: none.
 
-        Of several it is the outermost.
+        The outermost one, if there are several.
         """
         facts = self._facts
-        found = np.zeros((len(facts.rows), max((len(d) for d in facts.dims), default=1) or 1), np.int64)
+        result = np.zeros((len(facts.rows), self._most_dims), np.int64)
         for k, dims in enumerate(facts.dims):
-            found[k, : len(dims)] = [min(self._root_dims[facts.rows[k].func].get(d, {0})) for d in dims]
-        return found
+            result[k, : len(dims)] = [min(self._root_dims_by_func[facts.rows[k].func].get(d, {0})) for d in dims]
+        return result
+
+    @property
+    def _most_dims(self) -> int:
+        """Dimensions of the nest with most of them, at least 1."""
+        return max((len(d) for d in self._facts.dims), default=1) or 1
 
     @cached_property
-    def _root_dims(self) -> dict[str, dict[str, set[int]]]:
-        """For each Func with loops in the kernel, the root's dimensions, from 1, that move each of its dimensions."""
+    def _root_dims_by_func(self) -> dict[str, dict[str, set[int]]]:
+        """By Func with loops in the kernel and dimension: the root's dimensions, from 1, that shift it."""
         facts = self._facts
-        found = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.structure.stages}
+        result = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.structure.stages}
         for spot in reversed(facts.structure.spots):  # consumers first
-            found[spot.func] = self._moved_through(spot.func, found)
-        return found
+            result[spot.func] = self._root_dims_of(spot.func, result)
+        return result
 
-    def _moved_through(self, func: str, consumers: dict[str, dict[str, set[int]]]) -> dict[str, set[int]]:
-        """Return the root's dimensions that move those of a Func through the indices of what reads it."""
+    def _root_dims_of(self, func: str, consumers: dict[str, dict[str, set[int]]]) -> dict[str, set[int]]:
+        """Return the root's dimensions that shift those of a Func through the indices of its readers."""
         facts = self._facts
-        found: dict[str, set[int]] = {}
+        result: dict[str, set[int]] = {}
         for stage in (s for s in facts.rows if s.func in consumers):
             for group in (g for g in facts.accesses[stage].loads if g.source == func):
                 for dim, index in zip(facts.bound.funcs[func].dims, group.rows, strict=True):
                     loops = () if index is None else [loop for loop, _ in index.coefficients]
-                    found.setdefault(dim, set()).update(*(consumers[stage.func].get(loop, set()) for loop in loops))
-        return {dim: by for dim, by in found.items() if by}
+                    result.setdefault(dim, set()).update(*(consumers[stage.func].get(loop, set()) for loop in loops))
+        return {dim: by for dim, by in result.items() if by}
 
     @cached_property
     def arrays(self) -> Ints:
-        """``int64[rows]``: arrays in global memory that each nest reads and writes."""
+        """``int64[rows]``: number of arrays in global memory that each nest accesses."""
         facts = self._facts
         return np.array([
             (facts.structure.spot(s.func) is None)
@@ -188,20 +194,20 @@ class CpuKernelCosts:
         ])  # fmt: skip
 
     @cached_property
-    def outside(self) -> Floats:
+    def global_bytes(self) -> Floats:
         """``float64[rows]``: bytes of the arrays in global memory that each nest reads."""
         return np.array([float(sum(arrays.values())) for arrays in self._read])
 
     @cached_property
-    def share(self) -> Floats:
-        """``float64[rows]``: share of these bytes that falls to each nest, where several read the same array."""
+    def global_share(self) -> Floats:
+        """``float64[rows]``: each nest's share of these bytes, as several nests may read the same array."""
         readers = Counter(array for arrays in self._read for array in arrays)
-        own = [sum(size / readers[array] for array, size in arrays.items()) for arrays in self._read]
-        return np.array(own) / np.maximum(self.outside, 1)
+        shares = [sum(size / readers[array] for array, size in arrays.items()) for arrays in self._read]
+        return np.array(shares) / np.maximum(self.global_bytes, 1)
 
     @cached_property
     def _read(self) -> list[dict[tuple[str, int], int]]:
-        """For each nest the bytes of the arrays in global memory that it reads, by name and component."""
+        """Bytes of the arrays in global memory that each nest reads, by name and component."""
         facts = self._facts
         return [
             {
@@ -217,7 +223,7 @@ class CpuKernelCosts:
         return prod(bound.inputs[source].shape if source in bound.inputs else bound.funcs[source].extents)
 
     def _carrier(self, row: int) -> int:
-        """Return the nest with threads of its own in which a nest is."""
+        """Return the nest with threads of its own that contains a nest."""
         rows = self._facts.rows
         while rows[row] not in self._facts.carriers:
             spot = self._facts.structure.spot(rows[row].func)

@@ -1,8 +1,8 @@
-"""Lines that a core's first-level cache cannot keep beside each other, however small they are together.
+"""Conflict misses of a core's first-level cache.
 
-Lines whose addresses differ by a multiple of `PERIOD` share one of the cache's sets, which keeps few of them. Rows of
-an array lie so where each takes a multiple of that: of ten rows of 4096 numbers that a kernel walks side by side, no
-line stays.
+Lines whose addresses differ by a multiple of `PERIOD` share one set of the cache, which keeps few of them. This happens
+to rows of an array whose length is such a multiple: a kernel that accesses ten rows of 4096 numbers side by side keeps
+no line.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from autosched.search.refine.tile_alignment import array_in_memory
 
 CACHE_LINE = 64
 PERIOD = 4096
-"""Bytes after which the sets of a first-level cache come round again."""
+"""Bytes after which the sets of a first-level cache repeat."""
 WAYS = {"AuthenticAMD 26": 12, "GenuineIntel 6 amx": 12}
-"""Lines of each set, by kind of processor (`autosched.host.Host.processor`): those with 48 KB."""
+"""Associativity by kind of processor (`autosched.host.Host.processor`): caches of 48 KB."""
 USUAL_WAYS = 8
-"""Lines of each set of the others, which have 32 KB."""
+"""Associativity of all other processors, with caches of 32 KB."""
 LOST_LOAD, LOST_STORE = 0.25, 2.25
-"""Times of a line that is loaded again, and of one of several that are stored to side by side, over an access that is
-missed: stores end one after the other, loads do not wait for each other."""
+"""Times of a line that is loaded again, and of one of several lines with stores, relative to a missed access: stores
+complete in order, loads do not wait for each other."""
 MOST_SETS = 8
-"""Sets on which an array's rows fall: where they fall on more, too few of those that are walked meet."""
+"""Most sets of an array's rows for which conflicts are counted: over more sets, too few rows collide."""
 
 
 def associativity(processor: str) -> int:
-    """Return how many lines a set of a kind of processor's first-level cache keeps."""
+    """Return the lines per set of the first-level cache of a kind of processor."""
     return WAYS.get(processor, USUAL_WAYS)
 
 
@@ -49,28 +49,28 @@ def may_conflict(model: SketchFeaturizer) -> bool:
 def conflict_misses(
     model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str, rows: int, ways: int
 ) -> float:  # fmt: skip
-    """Return what an evaluation of a stage waits for lines that the first-level cache has lost, in missed accesses.
+    """Return the conflict misses of one evaluation of a stage, in missed accesses.
 
-    Arrays are taken to begin at equal places of a page, as large ones do.
+    Arrays are assumed to begin at the same offset of a page, as large ones do.
 
     Args:
-        model: The kernel's structure.
-        works: The work of its stages.
+        model: The kernel's sketch.
+        works: The costs of its stages.
         stage: The stage.
-        lane: The dimension that neighbouring lanes walk, of the stage or of the one in whose threads it is.
-        dim: The dimension that neighbouring rows walk.
-        rows: How many rows of lanes are taken together.
+        lane: The dimension of neighbouring lanes, of the stage or of its host.
+        dim: The dimension of neighbouring rows.
+        rows: Number of rows of lanes that unroll-and-jam combines.
         ways: Lines of each set.
     """
     access = model.accesses_of(stage)
-    loaded, stored = (_sets_walked(model, works, stage, g, lane, dim, rows) for g in (access.loads, access.stores))
+    loaded, stored = (_rows_by_set(model, works, stage, g, lane, dim, rows) for g in (access.loads, access.stores))
     crowded = [at for at, count in (loaded + stored).items() if count > ways]
     several = sum(stored[at] for at in crowded if stored[at] > 1)
-    others = sum(loaded[at] + (stored[at] == 1) for at in crowded)
-    return (LOST_LOAD * others + LOST_STORE * several) / rows
+    single = sum(loaded[at] + (stored[at] == 1) for at in crowded)
+    return (LOST_LOAD * single + LOST_STORE * several) / rows
 
 
-def _sets_walked(
+def _rows_by_set(
     model: SketchFeaturizer,
     works: LaneWorks,
     stage: StageId,
@@ -79,30 +79,30 @@ def _sets_walked(
     dim: str,
     rows: int,
 ) -> Counter[int]:
-    """Return how many rows that lanes walk fall on each set."""
-    walked: set[tuple[str, int, int]] = set()
+    """Return the number of rows of lanes that fall on each set."""
+    begins: set[tuple[str, int, int]] = set()
     for group in groups:
         if _in_memory(model, group) and None not in group.rows:
             step = works.step(stage, group, lane)
             if step is not None and 0 < step <= MAX_VECTOR_STEP:
-                walked |= {(group.source, group.component, at) for at in _begun(model, works, group, dim, rows)}
-    return Counter(at % PERIOD // CACHE_LINE for *_, at in walked)
+                begins |= {(group.source, group.component, at) for at in _row_offsets(model, works, group, dim, rows)}
+    return Counter(at % PERIOD // CACHE_LINE for *_, at in begins)
 
 
 def _in_memory(model: SketchFeaturizer, group: AccessGroup) -> bool:
-    return model.structure.spot(group.source) is None  # inputs have no place in a kernel
+    return model.structure.spot(group.source) is None  # inputs have no compute location
 
 
 def _sets(model: SketchFeaturizer, group: AccessGroup) -> int:
-    """Return on how many sets the rows of an array fall that lie side by side, one in each of its dimensions."""
+    """Return the number of sets of adjacent rows, the least over an array's dimensions."""
     size, strides, _ = array_in_memory(model.bound, group)
-    apart = [s * size for s in strides if s * size >= CACHE_LINE]
-    return min((PERIOD // gcd(PERIOD, a) for a in apart), default=PERIOD)
+    distances = [s * size for s in strides if s * size >= CACHE_LINE]
+    return min((PERIOD // gcd(PERIOD, d) for d in distances), default=PERIOD)
 
 
-def _begun(model: SketchFeaturizer, works: LaneWorks, group: AccessGroup, dim: str, rows: int) -> set[int]:
-    """Return where the rows begin that accesses walk, in bytes from some place that is the same for all."""
+def _row_offsets(model: SketchFeaturizer, works: LaneWorks, group: AccessGroup, dim: str, rows: int) -> set[int]:
+    """Return the offsets of the accessed rows, in bytes from a common base."""
     size, strides, _ = array_in_memory(model.bound, group)
-    across = np.array(strides, np.int64) * size
-    across[works.fastest(group.source)] = 0
-    return set(np.ravel(index_values(group, dim, rows) @ across).tolist())
+    row_strides = np.array(strides, np.int64) * size
+    row_strides[works.fastest(group.source)] = 0
+    return set(np.ravel(index_values(group, dim, rows) @ row_strides).tolist())

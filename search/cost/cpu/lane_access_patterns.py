@@ -1,4 +1,4 @@
-"""How neighbouring lanes of a loop access an array."""
+"""Access patterns of neighbouring lanes of a loop."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from autosched.search.refine.tile_alignment import array_in_memory
 
 Ints = NDArray[np.int64]
 UNEVEN = 1 << 20
-"""How far lanes that stand at quotients move: too far for vectors."""
+"""Step of lanes at quotients, which is too large for vectors."""
 
 Quotient = tuple[int, int]
-"""How far an index, times its quotient, moves from a lane to the next, and the quotient."""
+"""Step of an index, times its quotient, from a lane to the next, and the quotient."""
 Moves = dict[str, int]
-"""How far each dimension of a stage moves from a lane to the next; those that do not move are left out."""
+"""Step of each dimension of a stage from a lane to the next, without dimensions of step 0."""
 
 
 def index_step(row: AccessRow, moves: Moves) -> int:
-    """Return how far an index, times its quotient, moves from a lane to the next."""
+    """Return the step of an index, times its quotient, from a lane to the next."""
     return sum(c * moves.get(loop, 0) for loop, c in row.coefficients)
 
 
 def iteration_distance(store: AccessGroup, load: AccessGroup, loop: str) -> int:
-    """Return how many iterations of a loop after a store a load reads what it wrote; 0 for never, or at once."""
+    """Return the dependence distance from a store to a load in iterations of a loop; 0 without a later load."""
     rows = list(zip(store.rows, load.rows, strict=True))
     if any(w is None or r is None or (w.coefficients, w.quotient) != (r.coefficients, r.quotient) for w, r in rows):
         return 0
@@ -49,12 +49,12 @@ def iteration_distance(store: AccessGroup, load: AccessGroup, loop: str) -> int:
 
 
 def index_values(group: AccessGroup, dim: str, rows: int) -> Ints:
-    """Return the indices that accesses have in so many rows side by side, ``int64[rows, accesses, dimensions]``.
+    """Return the indices of accesses in adjacent rows, ``int64[rows, accesses, dimensions]``.
 
     Args:
         group: The accesses.
-        dim: The dimension that neighbouring rows walk.
-        rows: How many rows.
+        dim: The dimension of neighbouring rows.
+        rows: Number of rows.
     """
     quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
     shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
@@ -67,11 +67,11 @@ def period(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
 
     See `autosched.lower.passes.cpu.unroll_by_period`.
 
-    That the blocks and tiles of a lane loop begin where a period does is taken for granted if it is a power of two.
+    Blocks and tiles of a lane loop are assumed to be aligned with periods that are a power of two.
 
     Args:
-        steps: Of all accesses but those at quotients, how far apart lanes access; None where that is no constant.
-        quotients: Of the others, see `LaneAccesses.quotient`.
+        steps: Distances of lanes of all accesses without quotients; None where a distance is no constant.
+        quotients: Quotients of the remaining accesses, see `LaneAccesses.quotient`.
     """
     count = lcm(*(q // gcd(move, q) for move, q in quotients))
     if count > MOST_PHASES or count & (count - 1) or None in steps:
@@ -81,22 +81,22 @@ def period(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
 
 
 class LaneAccesses:
-    """Accesses of a kernel's stages.
+    """Access patterns of lanes in a kernel's stages.
 
     Args:
-        model: The kernel's structure.
+        model: The kernel's sketch.
     """
 
     def __init__(self, model: SketchFeaturizer) -> None:
         self._model = model
 
     def step(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> int | None:
-        """Return how far apart in elements neighbouring lanes access; None where that is no constant or a row."""
+        """Return the distance of neighbouring lanes in elements; None if it is no constant."""
         fastest = self.fastest(group.source)
-        # Where none of the rows is exact it is the load that may be left out, no floor.
+        # Without an exact row, inexactness means a conditional load, not a floor.
         floors = any(r is not None and r.exact for r in group.rows)
         in_memory = group.source in self._model.bound.inputs or self._model.structure.spot(group.source) is None
-        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have an order of their own
+        strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have another storage order
         if in_memory:
             _, strides, _ = array_in_memory(self._model.bound, group)
         step = 0
@@ -112,7 +112,7 @@ class LaneAccesses:
         return step
 
     def in_row(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> bool:
-        """Whether neighbouring lanes access elements near each other in one row, at quotients too."""
+        """Whether neighbouring lanes access nearby elements of one row, at quotients as well."""
         fastest = self.fastest(group.source)
         for k, row in enumerate(group.rows):
             if row is None:
@@ -125,7 +125,7 @@ class LaneAccesses:
         return True
 
     def quotient(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> Quotient | None:
-        """Return how far lanes that stand at quotients of one row move, and the quotient; None for all others."""
+        """Return the step and the quotient of lanes at quotients along one row; None for all other accesses."""
         found = None
         for k, row in enumerate(group.rows):
             if row is None:
@@ -138,13 +138,13 @@ class LaneAccesses:
         return found
 
     def distinct(self, group: AccessGroup, at: Quotient, phases: int) -> int:
-        """Return how many different elements of a row so many lanes access that stand at quotients."""
+        """Return the number of distinct elements of a row that ``phases`` lanes at quotients access."""
         fastest, (move, quotient) = self.fastest(group.source), at
         lanes = [(o, (o[fastest] + lane * move) // quotient) for o in group.offsets for lane in range(phases)]
         return len({(*o[:fastest], column, *o[fastest + 1 :]) for o, column in lanes})
 
     def has_others_between(self, group: AccessGroup, step: int) -> bool:
-        """Whether loads of lanes ``step`` elements apart are several between a lane and the next."""
+        """Whether several loads lie between two lanes that are ``step`` elements apart."""
         return any(b - a < step for columns in self._columns(group) for a, b in pairwise(sorted(columns)))
 
     def _columns(self, group: AccessGroup) -> list[list[int]]:
@@ -156,7 +156,7 @@ class LaneAccesses:
         return list(rows.values())
 
     def has_gaps(self, group: AccessGroup, step: int) -> bool:
-        """Whether loads of lanes ``step`` elements apart leave out the last elements of a step."""
+        """Whether loads of lanes that are ``step`` elements apart skip the last elements of a step."""
         for columns in self._columns(group):
             first = last = min(columns)
             for column in sorted(columns):
@@ -170,9 +170,9 @@ class LaneAccesses:
         return False
 
     def alignment(self, group: AccessGroup, moves: Moves) -> float:
-        """Return the power of two in the bytes from a lane to the next; 0 where these are not the same for all.
+        """Return the largest power of two that divides the bytes between lanes; 0 if these are no constant.
 
-        Arrays are taken to be in memory.
+        Arrays are assumed to be in memory.
         """
         size, strides, _ = array_in_memory(self._model.bound, group)
         apart = 0
@@ -183,7 +183,7 @@ class LaneAccesses:
         return float(apart & -apart)
 
     def fastest(self, source: str) -> int:
-        """Return the dimension of an array along which neighbours are next to each other in memory."""
+        """Return the dimension of an array whose neighbours are adjacent in memory."""
         model = self._model
         func = model.bound.funcs.get(source)
         spot = None if func is None else model.structure.spot(source)

@@ -1,4 +1,4 @@
-"""How the nests of a batch of candidates run on a CPU: lanes, what each evaluation does, blocks at borders."""
+"""Lane loops of a batch's nests on a CPU: lanes, costs of an evaluation, and the share of boundary blocks."""
 
 from __future__ import annotations
 
@@ -24,46 +24,47 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 PAGE = 4096
-"""Bytes within which the processor fetches ahead."""
+"""Bytes of a page; the hardware prefetcher does not cross it."""
 MOST_UNROLLED = 4
-"""Lanes of a loop that gcc unrolls."""
+"""Most lanes of a loop that gcc unrolls completely."""
 LEAST_AROUND = 16
-"""Iterations of the loop around it that make vectors."""
+"""Fewest iterations of the loop around such a loop for which gcc forms vectors along it."""
 MOST_OPERATIONS = 400
-"""What they may do and access, all together."""
+"""Most operations and accesses of all lanes of such a loop."""
 _CLAMPED = [FIELD[name] for name in ("low", "high", "periodic")]
 
 
 @dataclass(frozen=True)
 class LaneLoops:
-    """The ``R`` nests of ``M`` candidates.
+    """Lane loops of the ``R`` nests of ``M`` candidates.
 
     Attributes:
-        candidate: ``int64[R]``, whose nest each is.
-        first: ``bool[R]``, whether it is the candidate's first.
-        inside: ``bool[R]``, whether it runs inside a thread.
-        lanes: ``float64[R]``, runs of its lane loop; where there are no threads, of its innermost loop.
-        apart: ``float64[R]``, points of each lane in a row.
-        work: ``float64[R, fields]``, see `of`.
-        spared: ``float64[R]``, loads of lanes evenly far apart of which an evaluation is spared as points of a thread
-            share them.
-        all_shared: ``bool[R]``, whether there is none of these that they do not share.
-        together: ``float64[R]``, rows of lanes that are taken together; 1 where none are.
-        less: ``float64[R, SPARED]``, what an evaluation is spared by that, see `saved_loads`.
-        lost: ``float64[R]``, accesses of an evaluation that miss lines which the first-level cache has lost, see
-            `nearest_cache`.
-        borders: ``float64[R]``, share of blocks in which boundary conditions act.
-        cut: ``float64[R]``, share of blocks some of whose lanes lie beyond the result.
-        left: ``float64[R]``, how many of a row's lanes do not, in these.
-        streams: ``float64[R]``, pages that a block walks side by side.
-        carrier: ``int64[R]``, the nest with threads of its own in which each is.
-        loop: ``int64[R]``, the nest whose lane loop each runs in: what is computed inside a thread for every single
-            evaluation of its consumer shares that one's.
-        outside: ``float64[R]``, bytes of the arrays in global memory that it reads.
-        share: ``float64[R]``, share of these that falls to it where several nests read the same.
-        read: ``float64[R, 1 + D]``, different bytes that blocks next to each other read, see `distinct_reads_by_level`.
-        read_rows: ``float64[R, 1 + D]``, contiguous rows of these.
-        groups: ``float64[R, 1 + D]``, such groups of blocks.
+        candidate: ``int64[R]``, the candidate of each nest.
+        first: ``bool[R]``, whether the nest is the candidate's first.
+        inside: ``bool[R]``, whether the nest runs inside a thread.
+        lanes: ``float64[R]``, iterations of the lane loop; without threads, of the innermost loop.
+        lane_points: ``float64[R]``, contiguous points of each lane, so that neighbours lie that far apart.
+        costs: ``float64[R, COLUMNS]``, see `of`.
+        shared_loads: ``float64[R]``, loads of lanes far apart that an evaluation saves, as points of a thread share
+            them.
+        all_shared: ``bool[R]``, whether all such loads are shared.
+        jammed: ``float64[R]``, rows of lanes that unroll-and-jam combines; 1 where it does not apply.
+        jam_savings: ``float64[R, SPARED]``, savings of an evaluation by that, see `saved_loads`.
+        conflict_misses: ``float64[R]``, accesses of an evaluation that miss lines evicted from the first-level cache,
+            see `l1_conflicts`.
+        boundary_share: ``float64[R]``, share of blocks in which boundary conditions act.
+        cut_share: ``float64[R]``, share of blocks with lanes beyond the result.
+        end_lanes: ``float64[R]``, lanes of a row inside the result, in these blocks.
+        pages: ``float64[R]``, pages that a block accesses side by side.
+        carrier: ``int64[R]``, the nest with threads of its own that contains each.
+        loop: ``int64[R]``, the nest whose lane loop each runs in. A producer computed for every single evaluation of
+            its consumer shares the consumer's.
+        global_bytes: ``float64[R]``, bytes of the arrays in global memory that the nest reads.
+        global_share: ``float64[R]``, the nest's share of these, as several nests may read the same array.
+        level_bytes: ``float64[R, 1 + D]``, distinct bytes that groups of adjacent blocks read, see
+            `distinct_reads_by_level`.
+        level_rows: ``float64[R, 1 + D]``, contiguous rows of these.
+        level_groups: ``float64[R, 1 + D]``, number of such groups of blocks.
         features: ``float64[R, features]``.
     """
 
@@ -71,157 +72,242 @@ class LaneLoops:
     first: Bools
     inside: Bools
     lanes: Floats
-    apart: Floats
-    work: Floats
-    spared: Floats
+    lane_points: Floats
+    costs: Floats
+    shared_loads: Floats
     all_shared: Bools
-    together: Floats
-    less: Floats
-    lost: Floats
-    borders: Floats
-    cut: Floats
-    left: Floats
-    streams: Floats
+    jammed: Floats
+    jam_savings: Floats
+    conflict_misses: Floats
+    boundary_share: Floats
+    cut_share: Floats
+    end_lanes: Floats
+    pages: Floats
     carrier: Ints
     loop: Ints
-    outside: Floats
-    share: Floats
-    read: Floats
-    read_rows: Floats
-    groups: Floats
+    global_bytes: Floats
+    global_share: Floats
+    level_bytes: Floats
+    level_rows: Floats
+    level_groups: Floats
     features: Floats
 
     def of(self, name: str) -> Floats:
         """Return a field of each nest's `LaneCosts`, ``float64[R]``."""
-        found: Floats = self.work[:, FIELD[name]]
-        return found
+        column: Floats = self.costs[:, FIELD[name]]
+        return column
 
-    def shared(self, found: Bools) -> Bools:
-        """Return what holds for any of the nests in the same lane loop, ``bool[R]``."""
-        any_of: Bools = np.bincount(self.loop, found, len(found))[self.loop] > 0
+    def any_in_loop(self, flags: Bools) -> Bools:
+        """Return whether a flag is set for any nest of the same lane loop, ``bool[R]``."""
+        any_of: Bools = np.bincount(self.loop, flags, len(flags))[self.loop] > 0
         return any_of
 
 
-def lane_rows(found: BatchEvaluation, work_of: Callable[[SketchFeaturizer], CpuKernelCosts]) -> LaneLoops:
-    """Return the nests of a batch.
+def lane_loops(evaluation: BatchEvaluation, costs_of: Callable[[SketchFeaturizer], CpuKernelCosts]) -> LaneLoops:
+    """Return the lane loops of a batch's nests.
 
     Args:
-        found: The batch.
-        work_of: Returns what is known of a structure.
+        evaluation: The batch.
+        costs_of: Returns the costs of a sketch.
     """
-    batch, nests = found.batch, found.geometry.nests
-    works = [work_of(m) for m in found.models]
-    candidate, start = batch.nests.candidate, batch.nests.start
-    rows, local = np.arange(len(candidate)), np.arange(len(candidate)) - start[candidate]
-    features = found.features[candidate, local]
-    inside = nests.kinds["level"] == THREAD
-    carrier = rows
-    while inside[carrier].any():
-        carrier = np.where(inside[carrier], batch.hosts[carrier], carrier)
+    batch = _NestBatch(evaluation, costs_of)
+    chosen = _choose_lanes(batch)
+    jammed, savings, misses = _jam(batch, chosen)
+    root_dims = batch.gather(lambda c: c.root_dims)
+    root_lane = root_dims[batch.carrier, chosen.lane] - 1  # the root's dimension along the lanes; -1 for none
+    cut_share, in_domain = _cut(batch, root_lane)
+    level_bytes, level_rows, level_groups = distinct_reads_by_level(evaluation, root_dims)
+    first = np.zeros(len(batch.rows), bool)
+    first[batch.start] = True
+    return LaneLoops(
+        candidate=batch.candidate,
+        first=first,
+        inside=batch.inside,
+        lanes=chosen.lanes.astype(np.float64),
+        lane_points=np.where(batch.is_serial, 1, chosen.serial).astype(np.float64),
+        costs=chosen.costs,
+        shared_loads=chosen.shared_loads,
+        all_shared=chosen.all_shared,
+        jammed=jammed,
+        jam_savings=savings,
+        conflict_misses=misses,
+        boundary_share=_boundary_share(batch, root_lane),
+        cut_share=cut_share,
+        end_lanes=np.maximum(np.ceil(chosen.lanes * in_domain), 1),
+        pages=_pages(batch),
+        carrier=batch.carrier,
+        loop=_loops(batch.inside, evaluation.batch.hosts, batch.features),
+        global_bytes=np.concatenate([c.global_bytes for c in batch.costs])[evaluation.batch.nests.flat],
+        global_share=np.concatenate([c.global_share for c in batch.costs])[evaluation.batch.nests.flat],
+        level_bytes=level_bytes,
+        level_rows=level_rows,
+        level_groups=level_groups,
+        features=batch.features,
+    )
+
+
+class _NestBatch:
+    """The R nests of a batch, with the costs of their sketches."""
+
+    def __init__(
+        self, evaluation: BatchEvaluation, costs_of: Callable[[SketchFeaturizer], CpuKernelCosts]
+    ) -> None:  # fmt: skip
+        self.evaluation = evaluation
+        self.nests = evaluation.geometry.nests
+        self.costs = [costs_of(m) for m in evaluation.models]
+        batch = evaluation.batch
+        self.candidate, self.start = batch.nests.candidate, batch.nests.start
+        self.rows = np.arange(len(self.candidate))
+        self.local = self.rows - self.start[self.candidate]  # number of each nest in its sketch
+        self.sketch = batch.structure[self.candidate]
+        self.dims = self.nests.points.shape[1]
+        self.features = evaluation.features[self.candidate, self.local]
+        self.inside: Bools = self.nests.kinds["level"] == THREAD
+        self.carrier = self.rows
+        while self.inside[self.carrier].any():
+            self.carrier = np.where(self.inside[self.carrier], batch.hosts[self.carrier], self.carrier)
+        has_threads: Bools = np.asarray(self.nests.axes[self.carrier].any(axis=(1, 2)))
+        self.is_serial = ~has_threads
+
+    def gather(self, values: Callable[[CpuKernelCosts], Ints]) -> Ints:
+        """Return values of all nests, ``int64[R, D]``, from those of each sketch, ``int64[rows, at most D]``."""
+        padded = [_padded(values(costs), self.dims) for costs in self.costs]
+        result: Ints = np.concatenate(padded)[self.evaluation.batch.nests.flat]
+        return result
+
+    def along(self, lane: Ints) -> tuple[Floats, Floats, Bools]:
+        """Return `LaneLoops.costs`, `shared_loads` and `all_shared` for lanes along these dimensions, ``int64[R]``."""
+        keys, _, which = unique_inverse((self.sketch * len(self.rows) + self.local) * self.dims + lane)
+        nest = [
+            (self.costs[k // self.dims // len(self.rows)], k // self.dims % len(self.rows), k % self.dims)
+            for k in keys.tolist()
+        ]
+        costs = np.stack([c.work(row, dim) for c, row, dim in nest])[which]
+        far = [c.evenly_far(row, dim) for c, row, dim in nest]
+        return costs, *_shared_by_points(far, which, self.nests.serial, costs[:, FIELD["even"]])
+
+
+@dataclass(frozen=True)
+class _ChosenLanes:
+    """The lanes of R nests; see `LaneLoops` for the fields of the same names.
+
+    Attributes:
+        lane: ``int64[R]``, the dimension of the lanes.
+        serial: ``int64[R]``, points of a thread along it.
+        unrolled: ``bool[R]``, whether gcc unrolls the loop over few threads inside the lane loop.
+    """
+
+    lane: Ints
+    lanes: Ints
+    serial: Ints
+    unrolled: Bools
+    costs: Floats
+    shared_loads: Floats
+    all_shared: Bools
+
+
+def _choose_lanes(batch: _NestBatch) -> _ChosenLanes:
+    """Return the lanes along which gcc forms vectors: the innermost loop over threads or, if unrolled, the next one."""
+    nests, carrier, rows = batch.nests, batch.carrier, batch.rows
     moving = nests.axes[carrier, :, 0]
     lane = np.where(moving.any(axis=1), moving.argmax(axis=1), nests.kinds["innermost"][carrier])
     serial = nests.serial[carrier, lane]
-    bare = ~nests.axes[carrier].any(axis=(1, 2))
-    structure = batch.structure[candidate]
-    dims = nests.points.shape[1]
-
-    def along(lane: Ints) -> tuple[Floats, Floats, Bools]:
-        """Return the work, and what points share, of nests whose lanes go along these dimensions."""
-        keys, _, which = unique_inverse((structure * len(rows) + local) * dims + lane)
-        nest = [(works[k // dims // len(rows)], k // dims % len(rows), k % dims) for k in keys.tolist()]
-        work = np.stack([w.work(row, at) for w, row, at in nest])[which]
-        far = [w.evenly_far(row, at) for w, row, at in nest]
-        return work, *_shared_by_points(far, which, nests.serial, work[:, FIELD["even"]])
-
-    lanes = np.where(bare, serial, np.maximum(nests.active[carrier, 0], 1))
-    work, spared, all_shared = along(lane)
+    lanes = np.where(batch.is_serial, serial, np.maximum(nests.active[carrier, 0], 1))
+    costs, shared_loads, all_shared = batch.along(lane)
     next_lane = nests.axes[carrier, :, 1]
-    alone = next_lane.any(axis=1) & (np.bincount(carrier, minlength=len(rows)) == 1) & ~inside
+    alone = next_lane.any(axis=1) & (np.bincount(carrier, minlength=len(rows)) == 1) & ~batch.inside
     alone &= nests.active[carrier, 1] >= LEAST_AROUND
-    unrolled = alone & _is_unrolled(work, lanes, nests.serial.clip(1).prod(axis=1))
+    unrolled = alone & _is_unrolled(costs, lanes, nests.serial.clip(1).prod(axis=1))
     if unrolled.any():
         outer = np.where(unrolled, next_lane.argmax(axis=1), lane)
-        others = along(outer)
-        unrolled &= (others[0][:, _CLAMPED] == 0).all(axis=1)
+        outer_costs, _, _ = batch.along(outer)
+        unrolled &= (outer_costs[:, _CLAMPED] == 0).all(axis=1)
         lane = np.where(unrolled, outer, lane)
         lanes = np.where(unrolled, np.maximum(nests.active[carrier, 1], 1), lanes)
         serial = np.where(unrolled, 1, serial)
-        work, spared, all_shared = along(lane)
-    straight = (np.bincount(carrier, minlength=len(rows)) == 1) & ~inside & ~bare & ~unrolled & (lanes > 1)
-    apart = serial * np.maximum(work[:, FIELD["unit"]] > 0, work[:, FIELD["stride"]])
-    depths = np.concatenate([_padded(w.depths, dims) for w in works])[batch.nests.flat]
-    row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, lane)
-    iterations = np.where(straight & (apart <= MAX_VECTOR_STEP), iterations, 1)
-    together, less = _taken_together(works, np.stack([structure, local]), (lane, row), iterations)
-    lost = _lost(works, np.stack([structure, local, lane, row], axis=1), together)
-    borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
-    count = found.geometry.count[candidate]
+        costs, shared_loads, all_shared = batch.along(lane)
+    return _ChosenLanes(lane, lanes, serial, unrolled, costs, shared_loads, all_shared)
+
+
+def _jam(batch: _NestBatch, chosen: _ChosenLanes) -> tuple[Floats, Floats, Floats]:
+    """Return the `LaneLoops.jammed`, `jam_savings` and `conflict_misses` of R nests."""
+    nests, costs = batch.nests, chosen.costs
+    alone = (np.bincount(batch.carrier, minlength=len(batch.rows)) == 1) & ~batch.inside & ~batch.is_serial
+    may_jam = alone & ~chosen.unrolled & (chosen.lanes > 1)
+    distance = chosen.serial * np.maximum(costs[:, FIELD["unit"]] > 0, costs[:, FIELD["stride"]])
+    depths, next_lane = batch.gather(lambda c: c.depths), nests.axes[batch.carrier, :, 1]
+    row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, chosen.lane)
+    iterations = np.where(may_jam & (distance <= MAX_VECTOR_STEP), iterations, 1)
+    jammed, savings = _jammed(batch.costs, np.stack([batch.sketch, batch.local]), (chosen.lane, row), iterations)
+    located = np.stack([batch.sketch, batch.local, chosen.lane, row], axis=1)
+    return jammed, savings, _conflict_misses(batch.costs, located, jammed)
+
+
+def _boundary_share(batch: _NestBatch, root_lane: Ints) -> Floats:
+    """Return the share of blocks in which boundary conditions act, ``float64[R]``."""
+    borders = batch.gather(lambda c: c.borders)
+    count = batch.evaluation.geometry.count[batch.candidate]
     inner = np.maximum(count - borders, 0)
-    walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
-    root_lane = walked_by[carrier, lane] - 1  # the root's dimension that the lanes go along; -1 for none
-    # Where no block lies between the ends, code for the others is told apart by the remaining dimensions alone.
-    told = (inner > 0) | (np.arange(dims) == root_lane[:, None])
-    middle = np.where(told, inner / count, 1.0).prod(axis=1)
-    sizes = np.concatenate([_padded(w.sizes, dims) for w in works])[batch.nests.flat]
-    tile = found.geometry.tile[candidate]
-    at = rows, root_lane
+    # Where no block lies between the ends, only the remaining dimensions separate the code of inner blocks.
+    separates = (inner > 0) | (np.arange(batch.dims) == root_lane[:, None])
+    middle: Floats = np.where(separates, inner / count, 1.0).prod(axis=1)
+    return 1 - middle
+
+
+def _cut(batch: _NestBatch, root_lane: Ints) -> tuple[Floats, Floats]:
+    """Return the share of blocks with lanes beyond the result and the part of these inside it, ``float64[R]``."""
+    sizes = batch.gather(lambda c: c.sizes)
+    geometry, at = batch.evaluation.geometry, (batch.rows, root_lane)
+    count, tile = geometry.count[batch.candidate], geometry.tile[batch.candidate]
     is_cut = (root_lane >= 0) & (sizes[at] > 0) & (count[at] * tile[at] > sizes[at])
-    cut = is_cut / count[at]
-    filled = np.where(is_cut, (sizes[at] - (count[at] - 1) * tile[at]) / tile[at], 1.0)
-    strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
+    in_domain = np.where(is_cut, (sizes[at] - (count[at] - 1) * tile[at]) / tile[at], 1.0)
+    return is_cut / count[at], in_domain
+
+
+def _pages(batch: _NestBatch) -> Floats:
+    """Return the pages that a block of each nest accesses side by side, ``float64[R]``."""
+    points, strides = batch.nests.points, batch.gather(lambda c: c.strides)
     far = strides >= PAGE
-    span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
-    pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
-    first = np.zeros(len(rows), bool)
-    first[start] = True
-    return LaneLoops(
-        candidate, first, inside, lanes.astype(np.float64), np.where(bare, 1, serial).astype(np.float64), work,
-        spared, all_shared, together, less, lost, 1 - middle, cut,
-        np.maximum(np.ceil(lanes * filled), 1),
-        pages * np.concatenate([w.arrays for w in works])[batch.nests.flat],
-        carrier, _loops(inside, batch.hosts, features),
-        np.concatenate([w.outside for w in works])[batch.nests.flat],
-        np.concatenate([w.share for w in works])[batch.nests.flat],
-        *distinct_reads_by_level(found, walked_by),
-        features,
-    )  # fmt: skip
+    span = (np.where(far, 0, strides) * (points - 1)).sum(axis=1)
+    arrays = np.concatenate([c.arrays for c in batch.costs])[batch.evaluation.batch.nests.flat]
+    pages: Floats = np.where(far, points, 1).prod(axis=1) * np.maximum(span / PAGE, 1) * arrays
+    return pages
 
 
-def _is_unrolled(work: Floats, lanes: Ints, points: Ints) -> Bools:
-    """Whether gcc unrolls the loop over few lanes far apart, ``bool[R]``, and forms vectors along the one around it."""
-    operations, terms, even = (work[:, FIELD[name]] for name in ("scalar", "terms", "even"))
-    accesses = sum(work[:, FIELD[name]] for name in ("unit", "near", "far", "fixed"))
+def _is_unrolled(costs: Floats, lanes: Ints, points: Ints) -> Bools:
+    """Whether gcc unrolls a loop over few lanes far apart and forms vectors along the loop around it, ``bool[R]``."""
+    operations, terms, even = (costs[:, FIELD[name]] for name in ("scalar", "terms", "even"))
+    accesses = sum(costs[:, FIELD[name]] for name in ("unit", "near", "far", "fixed"))
     few = (lanes > 1) & (lanes <= MOST_UNROLLED) & (lanes * points * (operations + accesses) <= MOST_OPERATIONS)
-    found: Bools = few & (even > 0) & (terms == 1) & (work[:, _CLAMPED] == 0).all(axis=1)
-    return found
+    result: Bools = few & (even > 0) & (terms == 1) & (costs[:, _CLAMPED] == 0).all(axis=1)
+    return result
 
 
 def _shared_by_points(far: list[tuple[Ints, Bools]], which: Ints, serial: Ints, even: Floats) -> tuple[Floats, Bools]:
-    """Return the `LaneLoops.spared` and `LaneLoops.all_shared` of R nests.
+    """Return the `LaneLoops.shared_loads` and `LaneLoops.all_shared` of R nests.
 
     Args:
-        far: What `CpuKernelCosts.evenly_far` says of each of K nests.
-        which: ``int64[R]``, which of them each is.
+        far: `CpuKernelCosts.evenly_far` of each of K nests.
+        which: ``int64[R]``, the number of each nest in ``far``.
         serial: ``int64[R, D]``, points of a thread in each dimension.
-        even: ``float64[R]``, accesses of lanes evenly far apart.
+        even: ``float64[R]``, accesses of lanes far apart at a constant distance.
     """
-    spared, all_shared = np.zeros(len(which)), even == 0
+    shared, all_shared = np.zeros(len(which)), even == 0
     for k in [k for k, (loads, _) in enumerate(far) if len(loads)]:
         loads, same = far[k]
         rows = np.flatnonzero(which == k)
         points = np.where(same, serial[rows, None, : same.shape[1]], 1).prod(axis=2)  # [rows, G]
-        spared[rows] = (loads * (1 - 1 / points)).sum(axis=1)
+        shared[rows] = (loads * (1 - 1 / points)).sum(axis=1)
         all_shared[rows] = (points > 1).all(axis=1) & (loads.sum() == even[rows])
-    return spared, all_shared
+    return shared, all_shared
 
 
 def _loop_around(
     serial: Ints, threads: Ints, points: Ints, depths: Ints, next_lane: Bools, lane: Ints
 ) -> tuple[Ints, Ints]:  # fmt: skip
-    """Return the dimension that the innermost loop around each nest's lanes walks, ``int64[R]``, and its iterations.
+    """Return the dimension of the innermost loop around each nest's lanes, ``int64[R]``, and its iterations.
 
-    It is over a thread's points or, where it has one, threads side by side. Where guards stand in between there is one
-    iteration.
+    The loop is over a thread's points or, with one point, over threads. A guard in between counts as one iteration.
     """
     at, several = np.arange(len(serial)), (serial > 1).any(axis=1)
     dim = np.where(several, np.where(serial > 1, depths, -1).argmax(axis=1), next_lane.argmax(axis=1))
@@ -231,64 +317,63 @@ def _loop_around(
     return dim, np.where(unguarded, iterations, 1)
 
 
-def _taken_together(
-    works: list[CpuKernelCosts], nests: Ints, dims: tuple[Ints, Ints], iterations: Ints
+def _jammed(
+    costs: list[CpuKernelCosts], nests: Ints, dims: tuple[Ints, Ints], iterations: Ints
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """Return the `LaneLoops.together` and `LaneLoops.less` of R nests.
+    """Return the `LaneLoops.jammed` and `LaneLoops.jam_savings` of R nests.
 
     Args:
-        works: What is known of each structure.
-        nests: ``int64[2, R]``, the structure that each nest is of and its number there.
-        dims: ``int64[R]`` each, the dimensions that its lanes and the loop around them walk.
-        iterations: ``int64[R]``, of that loop; 1 where rows are not taken together in any case.
+        costs: Costs of each sketch.
+        nests: ``int64[2, R]``, the sketch of each nest and its number there.
+        dims: ``int64[R]`` each, the dimensions of the lanes and of the loop around them.
+        iterations: ``int64[R]``, of that loop; 1 where unroll-and-jam does not apply in any case.
     """
-    together, less = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
+    jammed, savings = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
     fits = iterations[:, None] % ROWS == 0  # [R, ROWS]
     chosen = np.flatnonzero(fits.any(axis=1))
     _, firsts, which = unique_rows(np.stack([*nests, *dims], axis=1)[chosen])
     for k, first in enumerate(chosen[firsts].tolist()):
-        (structure, row), (lane, dim) = nests[:, first].tolist(), (int(d[first]) for d in dims)
-        spared = works[structure].spared_by_rows(row, lane, dim)
-        if spared is None:
+        (sketch, row), (lane, dim) = nests[:, first].tolist(), (int(d[first]) for d in dims)
+        saved = costs[sketch].jam_savings(row, lane, dim)
+        if saved is None:
             continue
-        own = chosen[which == k]
-        taken = fits[own] & ~np.isnan(spared[:, 0])
-        some, most = taken.any(axis=1), taken.argmax(axis=1)  # the most rows come first
-        together[own[some]] = np.array(ROWS)[most[some]]
-        less[own[some]] = spared[most[some]]
-    return together, less
+        rows = chosen[which == k]
+        allowed = fits[rows] & ~np.isnan(saved[:, 0])
+        some, most = allowed.any(axis=1), allowed.argmax(axis=1)  # the largest factor comes first
+        jammed[rows[some]] = np.array(ROWS)[most[some]]
+        savings[rows[some]] = saved[most[some]]
+    return jammed, savings
 
 
-def _lost(works: list[CpuKernelCosts], nests: Ints, together: Floats) -> Floats:
-    """Return the `LaneLoops.lost` of R nests.
+def _conflict_misses(costs: list[CpuKernelCosts], nests: Ints, jammed: Floats) -> Floats:
+    """Return the `LaneLoops.conflict_misses` of R nests.
 
     Args:
-        works: What is known of each structure.
-        nests: ``int64[R, 4]``, the structure that each nest is of, its number there, and the dimensions that its lanes
-            and rows walk.
-        together: ``float64[R]``, rows that are taken together.
+        costs: Costs of each sketch.
+        nests: ``int64[R, 4]``, the sketch of each nest, its number there, and the dimensions of its lanes and rows.
+        jammed: ``float64[R]``, jammed rows.
     """
-    found = np.zeros(len(nests))
-    some = np.flatnonzero(np.array([w.may_meet for w in works])[nests[:, 0]])
+    result = np.zeros(len(nests))
+    some = np.flatnonzero(np.array([c.may_conflict for c in costs])[nests[:, 0]])
     if len(some):
-        keys = np.concatenate([nests, together.astype(np.int64)[:, None]], axis=1)[some]
+        keys = np.concatenate([nests, jammed.astype(np.int64)[:, None]], axis=1)[some]
         _, firsts, which = unique_rows(keys)
-        lost = [works[structure].accesses_lost(*nest) for structure, *nest in keys[firsts].tolist()]
-        found[some] = np.array(lost)[which]
-    return found
+        misses = [costs[sketch].conflict_misses(*nest) for sketch, *nest in keys[firsts].tolist()]
+        result[some] = np.array(misses)[which]
+    return result
 
 
 def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:
     """Return the nest whose lane loop each nest runs in, ``int64[R]``."""
     runs, produced = features[:, INDEX["num_scalars"]], features[:, INDEX["num_productions"]]
     shares = inside & (runs == produced) & (runs == runs[hosts])
-    found = np.arange(len(hosts))
-    while shares[found].any():
-        found = np.where(shares[found], hosts[found], found)
-    return found
+    loops = np.arange(len(hosts))
+    while shares[loops].any():
+        loops = np.where(shares[loops], hosts[loops], loops)
+    return loops
 
 
 def _padded(values: Ints, width: int) -> Ints:
-    found = np.zeros((len(values), width), np.int64)
-    found[:, : values.shape[1]] = values
-    return found
+    padded = np.zeros((len(values), width), np.int64)
+    padded[:, : values.shape[1]] = values
+    return padded

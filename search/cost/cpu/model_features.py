@@ -1,8 +1,8 @@
-"""What a network is told of a kernel on a CPU beside the time of each kind of work: how its lanes go about it.
+"""Inputs of networks that describe a kernel on a CPU, beside its analytical component times.
 
-For each quantity there are two numbers: that of the nest that takes longest by the analytical model, and the mean over
-all nests, weighted with their times. The analytical model's rules make times of these quantities; where rules are
-missing or wrong, a network finds out from what they were made of.
+Each quantity gives two inputs: the value of the nest with the longest analytical time, and the mean over all nests,
+weighted with their times. The analytical model computes times from these quantities; a network can correct its rules
+where they are missing or wrong.
 """
 
 from __future__ import annotations
@@ -20,37 +20,47 @@ OF_EVALUATIONS = (
     "inside", "near", "stride", "far", "aligned", "among", "chosen", "periodic", "low", "high", "whole", "input_row",
     "stored", "terms", "scans",
 )  # fmt: skip
-"""Fields of `autosched.search.cost.cpu.lane_costs.LaneCosts`."""
+"""Quantities of one evaluation. Weights store these names."""
+LANE_COSTS_FIELDS = {
+    "held": "private_wide", "own": "result_wide", "kept": "private_result_wide", "inside": "private",
+    "among": "array_bytes",
+}  # fmt: skip
+"""Fields of `autosched.search.cost.cpu.lane_costs.LaneCosts` by quantity, where the names differ."""
 OF_ROWS = (
     "lanes", "apart", "together", "inside", "borders", "cut", "left", "streams", "outside", "share", "own_bytes",
     "bytes_of_neighbours", "contiguous_rows",
 )  # fmt: skip
-"""Fields of `LaneLoops`; the last three are different bytes that a block reads and that it reads with its neighbours,
-and contiguous rows of the former."""
+"""Quantities of a nest, see `LaneLoops`. Weights store these names.
+
+The last three are the distinct bytes that a block reads, those that it reads with its neighbours, and the contiguous
+rows of the former.
+"""
 CPU_INPUTS = (
     *(f"{of}_{name}" for name in (*OF_EVALUATIONS, *OF_ROWS) for of in ("longest", "mean")), "share_of_longest", "nests"
 )  # fmt: skip
 
 LEAST_SECONDS = 1e-12
-"""What every nest takes, so that there is a mean."""
+"""Added to the time of every nest, so that weights are positive."""
 
 
 def cpu_inputs(rows: LaneLoops, start: Ints, seconds: Floats) -> Floats:
-    """Return the inputs of each candidate, ``float64[M, len(CPU_INPUTS)]``, none of them below 0.
+    """Return the inputs of each candidate, ``float64[M, len(CPU_INPUTS)]``; none is negative.
 
     Args:
         rows: The nests of M candidates.
         start: ``int64[M]``, the first nest of each.
-        seconds: ``float64[R]``, what each nest takes by the analytical model, in all blocks.
+        seconds: ``float64[R]``, analytical time of each nest over all blocks.
     """
     of_rows = (
-        rows.lanes, rows.apart, rows.together, rows.inside, rows.borders, rows.cut, rows.left, rows.streams,
-        rows.outside, rows.share, rows.read[:, 0], rows.read[:, 1:].max(axis=1, initial=0), rows.read_rows[:, 0],
+        rows.lanes, rows.lane_points, rows.jammed, rows.inside, rows.boundary_share, rows.cut_share, rows.end_lanes,
+        rows.pages, rows.global_bytes, rows.global_share, rows.level_bytes[:, 0],
+        rows.level_bytes[:, 1:].max(axis=1, initial=0), rows.level_rows[:, 0],
     )  # fmt: skip
-    values = np.stack([*(rows.of(name) for name in OF_EVALUATIONS), *of_rows], axis=1)
+    of_evaluations = [rows.of(LANE_COSTS_FIELDS.get(name, name)) for name in OF_EVALUATIONS]
+    values = np.stack([*of_evaluations, *of_rows], axis=1)
     weights = seconds + LEAST_SECONDS
     total = np.add.reduceat(weights, start)
-    longest = np.lexsort((-weights, rows.candidate))[start]  # nests of a candidate follow each other
+    longest = np.lexsort((-weights, rows.candidate))[start]  # nests of a candidate are adjacent
     mean = np.add.reduceat(values * weights[:, None], start) / total[:, None]
     both = np.stack([values[longest], mean], axis=2).reshape(len(start), -1)
     nests = np.diff(np.append(start, len(weights)))

@@ -1,4 +1,4 @@
-"""Conditions of a stage on where a point lies: code for the inside of a result differs from that for its ends."""
+"""Conditions of a stage on its point, for which the interior of a result and its ends have different code."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ _ANYWHERE = 1 << 40
 
 
 def point_ranges(stage: BoundStage) -> Iterator[tuple[str, int, int]]:
-    """Yield the dimension and its first and last point where a comparison with a number holds, for each comparison."""
+    """Yield for each comparison with a number its dimension and the first and last point where it is true."""
     seen: set[int] = set()
     for e in postorder([*stage.values, *stage.indices], seen):
         seen.add(id(e))
         if isinstance(e, Binary) and e.op in _MIRRORED:
             for a, b, op in ((e.a, e.b, e.op), (e.b, e.a, _MIRRORED[e.op])):
-                place, number = _place(a), _number(b)
-                if place is not None and number is not None:
-                    at = number - place[1]
+                shifted, number = _shifted_dim(a), _number(b)
+                if shifted is not None and number is not None:
+                    at = number - shifted[1]
                     match op:
                         case "lt":
-                            yield place[0], -_ANYWHERE, at - 1
+                            yield shifted[0], -_ANYWHERE, at - 1
                         case "le":
-                            yield place[0], -_ANYWHERE, at
+                            yield shifted[0], -_ANYWHERE, at
                         case "gt":
-                            yield place[0], at + 1, _ANYWHERE
+                            yield shifted[0], at + 1, _ANYWHERE
                         case _:
-                            yield place[0], at, _ANYWHERE
+                            yield shifted[0], at, _ANYWHERE
 
 
-def _place(e: Expr) -> tuple[str, int] | None:
-    """Return a dimension and what is added to it."""
+def _shifted_dim(e: Expr) -> tuple[str, int] | None:
+    """Return the dimension and the addend of ``dimension + constant``."""
     if isinstance(e, Var):
         return e.name, 0
     if isinstance(e, Binary) and e.op in ("add", "sub"):
-        place, number = _place(e.a), _number(e.b)
-        if place is not None and number is not None:
-            return place[0], place[1] + (number if e.op == "add" else -number)
+        shifted, number = _shifted_dim(e.a), _number(e.b)
+        if shifted is not None and number is not None:
+            return shifted[0], shifted[1] + (number if e.op == "add" else -number)
     return None
 
 

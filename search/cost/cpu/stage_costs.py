@@ -1,4 +1,4 @@
-"""What the expressions of a stage cost a processor: in vectors, one lane at a time, and once for all lanes."""
+"""Costs of a stage's expressions on a CPU: in vectors, one lane at a time, and uniform over the lanes."""
 
 from __future__ import annotations
 
@@ -29,28 +29,31 @@ LIBRARY = {
     "exp": 1.0, "log": 1.2, "sin": 1.2, "cos": 1.0, "hypot": 1.4, "asin": 2.0, "acos": 2.0, "atan": 2.2,
     "pow": 2.6, "tan": 3.0, "tanh": 5.0, "atan2": 5.5,
 }  # fmt: skip
-"""Times of elementary functions over that of a float32 exponential, one at a time."""
+"""Times of scalar elementary functions, relative to a float32 exponential."""
 VECTOR_LIBRARY = {
     "exp": 63.0, "log": 55.0, "sin": 53.0, "cos": 55.0, "hypot": 46.0, "asin": 55.0, "acos": 57.0, "atan": 57.0,
     "pow": 200.0, "tan": 61.0, "tanh": 55.0, "atan2": 71.0,
 }  # fmt: skip
-"""Times of a vector of them over that of an addition: those of a loop that does nothing else (glibc 2.36, vectors of
-16, EPYC of the fifth generation), and 25 for registers that the loop around a call keeps elsewhere meanwhile."""
-DOUBLE_CALL = 1.7, 1.2
-"""Times of functions of a float64 over those of a float32: one at a time, and of vectors of as many bytes."""
-FLOAT_REMAINDER = 80.0
-"""Additions that take as long as the remainder of two floats, for which there is no function of vectors."""
-HALF_LOAD = 30.0, 22.0
-"""Operations that make a number of the bits of a float16: in vectors, and one lane at a time."""
-HALF_ROUND = 36.0, 30.0
-"""Operations that round a number to float16."""
-IN_VECTORS = 2
-"""The first so many operations of `Work` are those in vectors."""
-EXPONENTIAL = 40.0
-"""Additions that take as long as an exponential."""
+"""Times of vector elementary functions, relative to an addition.
 
-Varying = dict[int, tuple[bool, bool]]
-"""By ``id`` of a node, whether it differs from lane to lane, and whether it depends on data."""
+Fitted to a loop of calls alone (glibc 2.36, vectors of 16, EPYC of the fifth generation), plus 25 for the registers
+that the loop around a call spills.
+"""
+DOUBLE_CALL = 1.7, 1.2
+"""Times of float64 functions relative to float32: scalar, and vectors of the same number of bytes."""
+FLOAT_REMAINDER = 80.0
+"""Time of the remainder of two floats, in additions; it has no vector function."""
+HALF_LOAD = 30.0, 22.0
+"""Operations that convert the bits of a float16 to a number: in vectors, and scalar."""
+HALF_ROUND = 36.0, 30.0
+"""Operations that round a number to float16: in vectors, and scalar."""
+IN_VECTORS = 2
+"""Number of leading fields of `Work` that count vector operations."""
+EXPONENTIAL = 40.0
+"""Time of an exponential, in additions."""
+
+NodeDependence = dict[int, tuple[bool, bool]]
+"""By ``id`` of a node: whether it varies from lane to lane, and whether it depends on data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,13 @@ class Work:
     """Operations of one evaluation; a float32 addition is 1.
 
     Attributes:
-        arithmetic: In vectors of 4-byte elements, divisions left out.
-        divisions: Divisions and square roots in vectors; one float32 division is 1.
-        scalar: All of them, one lane at a time, in additions of one number.
-        calls: Elementary functions one lane at a time, in float32 exponentials; those of vectors are arithmetic.
-        serial: Divisions of integers by integers that are no constants and remainders of floats, for which there is no
-            vector instruction.
-        once: What is the same in all lanes, in additions of one number.
-        operations: How many there are, in lanes or not.
+        arithmetic: Vector operations on 4-byte elements, without divisions.
+        divisions: Vector divisions and square roots; one float32 division is 1.
+        scalar: All operations, one lane at a time, in scalar additions.
+        calls: Scalar elementary functions, in float32 exponentials; vector functions count as arithmetic.
+        serial: Operations without a vector instruction: divisions of integers by non-constants, remainders of floats.
+        once: Operations that are uniform over the lanes, in scalar additions.
+        operations: Number of all operations.
     """
 
     arithmetic: float = 0.0
@@ -79,11 +81,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class CpuStageCosts:
-    """One evaluation of a stage without what is inlined into it, or all that one evaluation of another has of it.
+    """Costs of one evaluation of a stage without its inlined Funcs, or of all calls of an inlined Func.
 
     Attributes:
-        work: Its operations.
-        moving: Which indices differ from lane to lane: names of sources, or of the stage itself, and positions.
+        work: The operations.
+        moving: Indices that vary from lane to lane: name of the source, or of the stage itself, and position.
     """
 
     work: Work
@@ -91,20 +93,20 @@ class CpuStageCosts:
 
 
 ONE_POINT: Points = ((),)
-KnownWork = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, CpuStageCosts]]
-"""Work by ``id`` of the stage, what moves, and points, with the stage, so that it lives as long."""
+StageCostCache = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, CpuStageCosts]]
+"""Costs by ``id`` of the stage, varying dimensions and points. The stage is stored too, so that its id stays valid."""
 
 
 def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT) -> CpuStageCosts:
-    """Return the work of a stage.
+    """Return the costs of a stage.
 
     Args:
         stage: The stage.
-        moving: Its dimensions that differ from lane to lane.
-        points: Where it is evaluated, one point unless it is inlined. What depends on some of its dimensions alone is
-            worked out once for all points that are the same in these, as compilers see.
+        moving: Its dimensions that vary from lane to lane.
+        points: Points of evaluation; one unless the stage is inlined. Compilers evaluate a subexpression once for all
+            points that agree in the dimensions that it depends on.
     """
-    varies = _varying(stage, moving)
+    varies = _lane_dependence(stage, moving)
     total = [0.0] * 7
     shares = _shares(stage, varies)
     times = _times(stage, points) if len(points) > 1 else dict.fromkeys(varies, 1)
@@ -119,37 +121,36 @@ def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_P
                 total[k] += n * part * (shares[id(e)] if k < IN_VECTORS else 1)
         else:
             total[5] += n * (cost[2] + cost[3] * EXPONENTIAL) * shares[id(e)]
-    places = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
-    places |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
-    return CpuStageCosts(Work(*total), frozenset(places))
+    varying = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
+    varying |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
+    return CpuStageCosts(Work(*total), frozenset(varying))
 
 
-def _varying(stage: BoundStage, moving: frozenset[str]) -> Varying:
-    known: Varying = {}
-    for e in postorder([*stage.values, *stage.indices], known):
-        below = [known[id(c)] for c in children(e)]
-        moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in below)
-        known[id(e)] = moves, isinstance(e, Load) or any(d for _, d in below)
-    return known
+def _lane_dependence(stage: BoundStage, moving: frozenset[str]) -> NodeDependence:
+    result: NodeDependence = {}
+    for e in postorder([*stage.values, *stage.indices], result):
+        operands = [result[id(c)] for c in children(e)]
+        moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in operands)
+        result[id(e)] = moves, isinstance(e, Load) or any(d for _, d in operands)
+    return result
 
 
 def _times(stage: BoundStage, points: Points) -> dict[int, int]:
-    """Return for how many of the points each node has to be worked out, by ``id``."""
+    """Return the number of distinct points at which each node is evaluated, by ``id``."""
     roots = [*stage.values, *stage.indices]
     positions = {loop.name: k for k, loop in enumerate(stage.loops)}
     used: dict[int, frozenset[int]] = {}
     for e in postorder(roots, used):
-        own = [positions[e.name]] if isinstance(e, Var) and e.name in positions else []
-        used[id(e)] = frozenset(own).union(*(used[id(c)] for c in children(e)))
-    distinct = {dims: len({tuple([p[k] for k in dims]) for p in points}) for dims in set(used.values())}
-    return {node: distinct[dims] for node, dims in used.items()}
+        dims = [positions[e.name]] if isinstance(e, Var) and e.name in positions else []
+        used[id(e)] = frozenset(dims).union(*(used[id(c)] for c in children(e)))
+    distinct = {by: len({tuple([p[k] for k in by]) for p in points}) for by in set(used.values())}
+    return {node: distinct[by] for node, by in used.items()}
 
 
-def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:
-    """Return how often each node is worked out in vectors, by ``id``.
+def _shares(stage: BoundStage, varies: NodeDependence) -> dict[int, float]:
+    """Return the share of vector iterations that evaluate each node, by ``id``.
 
-    A condition that is the same in all lanes is taken out of the loop over them, which is there twice then: what one
-    of both alone needs is worked out half of the time.
+    Loop unswitching moves a uniform condition out of the lane loop. A node that only one branch needs counts half.
     """
     roots = [*stage.values, *stage.indices]
     seen: set[int] = set()
@@ -167,7 +168,7 @@ def _shares(stage: BoundStage, varies: Varying) -> dict[int, float]:
 
 
 def _nodes(stage: BoundStage) -> Iterator[tuple[Expr, bool]]:
-    """Yield every node once, and whether it is part of an index."""
+    """Yield every node once, with whether it is part of an index."""
     seen: set[int] = set()
     stack = [(e, False) for e in stage.values] + [(e, True) for e in stage.indices]
     while stack:
@@ -179,7 +180,7 @@ def _nodes(stage: BoundStage) -> Iterator[tuple[Expr, bool]]:
 
 
 def _is_free(e: Expr, indexing: bool, moves: bool, data: bool) -> bool:
-    """Whether a node costs nothing: affine indices go into addresses, conditions on them are hoisted out of rows."""
+    """Whether a node is free: affine indices become addresses, conditions on them are hoisted out of rows."""
     if isinstance(e, Const | Param | ShapeDim | Var | RVar):
         return True
     if indexing:
@@ -188,9 +189,9 @@ def _is_free(e: Expr, indexing: bool, moves: bool, data: bool) -> bool:
 
 
 def _cost(e: Expr) -> tuple[float, float, float, float, float]:
-    """Return what a node costs without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`)."""
+    """Return the cost of a node without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`)."""
     arithmetic, divisions, scalar, calls, serial = _plain_cost(e)
-    if e.dtype == float16:  # arrays hold bits; every operation is rounded
+    if e.dtype == float16:  # arrays contain bits; every operation is rounded
         more = HALF_LOAD if isinstance(e, Load) else HALF_ROUND
         arithmetic, scalar = arithmetic + more[0], scalar + more[1]
     return arithmetic, divisions, scalar, calls, serial
@@ -212,7 +213,7 @@ def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
                 return 0, 0, 16, 0, 1
             value = int(e.b.value)
             return (wide, 0, 1, 0, 0) if value > 0 and not value & (value - 1) else (6 * wide, 0, 8, 0, 0)
-        case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # of a NaN and a number, as NumPy has it
+        case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # propagates NaN, as NumPy does
             return 2 * wide, 0, 5, 0, 0
         case Select():
             return wide, 0, 5, 0, 0

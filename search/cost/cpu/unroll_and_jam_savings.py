@@ -1,4 +1,4 @@
-"""Loads and inlined Funcs that jammed rows share (`autosched.lower.passes.cpu.unroll_and_jam`)."""
+"""Savings by unroll-and-jam: loads and inlined Funcs that jammed rows share."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.uint64]
 
 FAR = 0x9E3779B97F4A7C15
-"""Its powers set rows of arrays apart."""
+"""Its powers are the strides of an array's rows in a linear index, so that distinct rows are far from each other."""
 
 SPARED = ("unit", "wide", "near", "arithmetic", "divisions")
-"""Fields of a `LaneCosts` of which an evaluation is spared some."""
+"""Fields of a `LaneCosts` that unroll-and-jam reduces."""
 
 
 def saved_loads(
     model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str, operations: float
 ) -> Floats | None:  # fmt: skip
-    """Return what each evaluation of a stage is spared where rows of lanes are taken together.
+    """Return the savings of each evaluation of a stage by unroll-and-jam.
 
     Args:
-        model: The kernel's structure.
-        works: The work of its stages.
+        model: The kernel's sketch.
+        works: The costs of its stages.
         stage: A stage with threads of its own.
-        lane: The dimension that neighbouring lanes walk.
-        dim: The dimension that neighbouring rows walk.
-        operations: Of one evaluation of it.
+        lane: The dimension of neighbouring lanes.
+        dim: The dimension of neighbouring rows.
+        operations: Operations of one evaluation.
 
     Returns:
-        ``float64[ROWS, SPARED]``, NaN for a number of rows that is not taken together; None where none is.
+        ``float64[ROWS, SPARED]``, NaN for jam factors that do not apply; None if none applies.
     """
     loads = _loads_near_lanes(model, works, stage, lane)
     count = sum(len(g.offsets) for g, _ in loads or ())
@@ -74,7 +74,7 @@ def saved_loads(
 def _loads_near_lanes(
     model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str
 ) -> list[tuple[AccessGroup, int]] | None:  # fmt: skip
-    """Return a stage's loads and how far apart lanes load; None where its rows cannot be taken together."""
+    """Return a stage's loads with the distance of neighbouring lanes; None if its rows cannot be jammed."""
     bound, access = model.bound, model.accesses_of(stage)
     if bound.stage(stage.func, stage.number).is_update or access.overflow:
         return None
@@ -87,10 +87,10 @@ def _loads_near_lanes(
 
 
 def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
-    """Return the different places that so many rows access, ``uint64[n]`` in order.
+    """Return the distinct places that jammed rows access, ``uint64[n]`` in order.
 
-    Those next to each other in memory are next to each other in number; others are far apart, as numbers are a linear
-    form of the indices modulo 2**64.
+    A place is a linear form of the indices modulo 2**64: elements that are adjacent in memory have adjacent numbers,
+    and elements of different rows have distant ones.
     """
     weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(group.rows))], np.uint64)
     numbers = index_values(group, dim, rows).astype(np.uint64) @ weights
@@ -99,5 +99,5 @@ def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
 
 
 def _streams(places: Numbers) -> int:
-    """Return how many runs of elements that lie near each other there are."""
+    """Return the number of runs of nearby elements."""
     return 1 + int((np.diff(places) > NEAR).sum())

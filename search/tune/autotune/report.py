@@ -1,4 +1,4 @@
-"""What a tuning run says of itself, on its way and in the end."""
+"""Progress reports and the result of a tuning run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from autosched.search.tune.top_k import Trials
 
 @dataclass(frozen=True)
 class TuneReport:
-    """How a run goes.
+    """Progress of a run.
 
     Attributes:
-        iteration: The batch under way, from 1.
-        iterations: Batches in all.
-        measured: Candidates of all batches that have a result.
+        iteration: Number of the current batch, from 1.
+        iterations: Number of all batches.
+        measured: Candidates of all batches with a result.
         total: Candidates drawn so far.
-        best: The shortest time that was measured so far, in seconds; infinite before there is one.
-        rate: Candidates measured in a second by this process.
-        error: Mean factor by which the model was off in the last finished batch; NaN before.
+        best: The shortest measured time so far in seconds; infinite before the first.
+        rate: Candidates per second measured by this process.
+        error: Mean error factor of the model in the last finished batch; NaN before.
         activity: ``search``, ``measure``, ``compare`` or ``train``.
     """
 
@@ -40,18 +40,18 @@ class Tuned:
     """The result of a tuning run.
 
     Attributes:
-        schedule: The fastest.
-        seconds: Its time; see `Champion`.
-        predicted: What the model said when it was drawn; None for the baseline.
-        model: Name of that model.
-        baseline_seconds: Time of the baseline schedule, of the same comparison if there was one; NaN if it has none.
-        source: Where times come from.
-        files: Where everything is kept.
-        measured: Candidates with a result, all runs together.
-        failures: How many have no time, by what happened.
-        errors: Mean factor by which the model was off in each batch, before it was trained on it.
-        cut_short: Whether the time budget ended it early.
-        trials: The fastest candidates and the baseline, predicted beside measured times.
+        schedule: The fastest schedule.
+        seconds: Its time; see `Incumbent`.
+        predicted: Its predicted seconds when it was drawn; None for the baseline.
+        model: Name of the model that predicted them.
+        baseline_seconds: Time of the baseline schedule, from the same comparison if there was one; NaN if it has none.
+        source: Source of the times.
+        files: Files of the run.
+        measured: Candidates with a result, over all calls.
+        failures: Number of candidates without a time, by status.
+        errors: Mean error factor of the model in each batch, before it was trained on the batch.
+        cut_short: Whether the time budget ended the run early.
+        trials: The fastest candidates and the baseline, with predicted and measured times.
     """
 
     schedule: Schedule

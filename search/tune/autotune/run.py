@@ -1,4 +1,4 @@
-"""Tuning a bound pipeline, with the places in which everything is kept."""
+"""Tuning of a bound pipeline, with default locations of its files."""
 
 from __future__ import annotations
 
@@ -34,32 +34,28 @@ AUTOTUNE = "autotune"
 def tune(
     bound: BoundPipeline,
     target: Target,
+    tuning: TuneSettings,
     params: Mapping[str, Scalar] | None = None,
     *,
-    iterations: int,
-    samples: int,
     seconds: float | None = None,
     database: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    weights: str | os.PathLike[str] | None = None,
     measure: str = "device",
-    seed: int = 0,
     keep: bool = True,
     report: Callable[[TuneReport], None] | None = None,
 ) -> tuple[Tuned, Provenance]:
-    """Return the fastest schedule of a tuning run, and where it comes from; see `autosched.autotune`."""
+    """Return the fastest schedule of a tuning run and its provenance; see `autosched.autotune` for the arguments."""
     started = time.perf_counter()
     problem = Problem.of(bound, params)
     backend = backend_for(target, measure)
-    chosen = TuneSettings(iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed)
-    path = Path(database) if database is not None else _own_place(problem, target, backend.source, chosen)
-    tuner = Tuner(problem, target, backend, path, chosen, resume=resume or database is None, report=report)
+    path = Path(database) if database is not None else _default_database(problem, target, backend.source, tuning)
+    tuner = Tuner(problem, target, backend, path, tuning, resume=resume or database is None, report=report)
     tuned = tuner.run(seconds)
-    origin = Provenance(
+    provenance = Provenance(
         how=TUNED,
         strategy=AUTOTUNE,
         samples=tuned.measured,
-        seed=seed,
+        seed=tuning.seed,
         model=tuned.model,
         predicted_s=tuned.predicted,
         measured_s=tuned.seconds,
@@ -68,23 +64,24 @@ def tune(
         note="; ".join(n for n in ("ended by the time budget" if tuned.cut_short else "", tuned.trials.note) if n),
     )
     if keep:
-        with InterleavedComparison(backend) as comparer:
+        with InterleavedComparison(backend) as comparison:
 
-            def is_ahead(there: Schedule) -> bool:
-                """Whether the schedule of an earlier run is really faster, timed in turns with this one."""
-                jobs = [Job.of(problem, s, target) for s in (there, tuned.schedule)]
+            def is_faster(cached: Schedule) -> bool:
+                """Whether the schedule of an earlier run is faster in an interleaved timing."""
+                jobs = [Job.of(problem, s, target) for s in (cached, tuned.schedule)]
                 try:
-                    return comparer.compare(jobs).is_faster(0, 1)
+                    return comparison.compare(jobs).is_faster(0, 1)
                 except MeasureError as error:
-                    logger.warning("the schedule that was kept before is replaced without a comparison: %s", error)
+                    logger.warning("the cached schedule of an earlier run is replaced without a comparison: %s", error)
                     return False
 
-            keep_tuned(bound, target, tuned.schedule, origin, tuned.trials, is_ahead if comparer.is_needed else None)
-    return tuned, origin
+            compare = is_faster if comparison.is_needed else None
+            keep_tuned(bound, target, tuned.schedule, provenance, tuned.trials, compare)
+    return tuned, provenance
 
 
-def _own_place(problem: Problem, target: Target, source: str, chosen: TuneSettings) -> Path:
-    """Return the database of a run that was given none: the same for the same run."""
-    settings_text = json.dumps([chosen.samples, chosen.seed, chosen.weights])
+def _default_database(problem: Problem, target: Target, source: str, tuning: TuneSettings) -> Path:
+    """Return the database of a run without a given one; equal runs have equal paths."""
+    settings_text = json.dumps([tuning.samples, tuning.seed, tuning.weights])
     name = digest(problem.text(), target.name, source, settings_text)[:24]
     return settings().require_cache_dir() / "tuning" / name / "results.sqlite"

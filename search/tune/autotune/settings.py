@@ -1,4 +1,4 @@
-"""What a tuning run is asked to do."""
+"""Settings of a tuning run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from autosched.search.tune.arguments import LARGEST_SEED, check_whole
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What a tuning run does.
+    """Settings of a tuning run.
 
     Attributes:
-        iterations: Batches.
+        iterations: Number of batches.
         samples: Candidates of a batch.
-        searches: Searches of the first batch, of which the best and some others are measured; as in one-shot mode.
-        mutations: Share of a batch that are changes of the fastest schedules so far; 0 as in the paper.
-        weights: A file of weights to begin with; None for those that come with the package, or new ones if there are
-            none; ``random`` for new ones.
+        searches: Searches of the first batch, as in one-shot mode; the best and a sample of the rest are measured.
+        mutations: Share of mutations of the fastest schedules in a batch; 0 as in the paper.
+        weights: File of initial weights; None for the bundled weights or, without any, new ones; ``random`` for new
+            ones.
         seed: Source of randomness.
-        search: Settings of the one beam search of a batch.
-        training: How weights are trained between batches.
+        search: Settings of a batch's beam search.
+        training: Settings of the training between batches.
     """
 
     iterations: int = 20

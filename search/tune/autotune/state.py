@@ -1,4 +1,4 @@
-"""What a tuning run keeps on disk, so that it can be killed at any moment and go on: each file whole or not at all."""
+"""Files of a tuning run, written atomically, from which a killed run resumes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from autosched.schedule.io.typed_json import read_as
 
 FORMAT = "autosched-tuning"
 VERSION = 2
-_AGAIN = "delete it to start again, with the results that are there"
+_AGAIN = "delete it to start again, with the results in the database"
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnBatch:
+class DrawnCandidate:
     """A candidate of a tuning run.
 
     Attributes:
         origin: ``roots``, ``beam``, ``greedy`` or ``mutation``.
-        predicted: Seconds by the model that drew it, None where it was not asked.
+        predicted: Predicted seconds by the model that drew it; None for the baseline.
         schedule: One line of JSON.
     """
 
@@ -35,14 +35,14 @@ class DrawnBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Champion:
-    """What a tuning run held to be the fastest after a batch.
+class Incumbent:
+    """The best schedule of a tuning run after a batch.
 
     Attributes:
         schedule: One line of JSON.
-        seconds: Its time: the median of the last comparison, or what it was measured with if there was none.
-        again: Median time of each schedule of the comparison after the batch, by the hash of its JSON text.
-        note: What a user should know, or empty.
+        seconds: The median time of the last comparison or, without one, the time of its measurement.
+        again: Median time of each schedule in the comparison after the batch, by the hash of its JSON text.
+        note: Note for users, or empty.
     """
 
     schedule: str
@@ -53,34 +53,34 @@ class Champion:
 
 @dataclass(frozen=True)
 class TuningState:
-    """Where a tuning run is.
+    """State of a tuning run.
 
     Attributes:
-        fingerprint: Hash of what the run was started with.
-        iteration: The one that is under way, or the number of iterations when all are done.
-        drawn: Candidates of each iteration so far, that under way included once they are drawn.
-        errors: Mean factor by which the model was off in each finished iteration.
-        champions: The best after each iteration so far, that under way included once its candidates are compared.
+        fingerprint: Hash of problem, target, source of times, weights and settings.
+        iteration: The current iteration; the number of iterations when all are finished.
+        drawn: Candidates of each iteration, of the current one too once they are drawn.
+        errors: Mean error factor of the model in each finished iteration.
+        champions: The incumbent after each iteration, of the current one too once its candidates are compared.
     """
 
     fingerprint: str
     iteration: int = 0
-    drawn: tuple[tuple[DrawnBatch, ...], ...] = ()
+    drawn: tuple[tuple[DrawnCandidate, ...], ...] = ()
     errors: tuple[float | None, ...] = ()
-    champions: tuple[Champion, ...] = ()
+    champions: tuple[Incumbent, ...] = ()
 
     @property
-    def champion(self) -> Champion | None:
-        """The best so far, None before the first candidates were compared."""
+    def incumbent(self) -> Incumbent | None:
+        """The best schedule so far; None before the first comparison."""
         return self.champions[-1] if self.champions else None
 
 
 @dataclass(frozen=True)
 class TuningFiles:
-    """The files of a tuning run, all beside its database.
+    """Files of a tuning run, in the directory of its database.
 
     Attributes:
-        database: The results; the other files have its name with other endings.
+        database: The results; all other files have its name with other suffixes.
     """
 
     database: Path
@@ -96,23 +96,23 @@ class TuningFiles:
 
     @property
     def weights(self) -> Path:
-        """The tuned weights, once the run is done."""
+        """The tuned weights of a finished run."""
         return self._named("weights.safetensors")
 
     @property
     def state(self) -> Path:
-        """Where the run is."""
+        """The state of the run."""
         return self._named("tuning.json")
 
     def weights_of(self, iteration: int) -> Path:
-        """Return the file of the weights with which an iteration begins."""
+        """Return the file of an iteration's initial weights."""
         return self._named(f"weights-{iteration}.safetensors")
 
     def load(self) -> TuningState | None:
-        """Return the state of a run that was started before, or None.
+        """Return the stored state, or None without a file.
 
         Raises:
-            InputError: If the file is no such state, or of another version, or its parts do not fit together.
+            InputError: If the file is no such state, of another version, or inconsistent.
         """
         try:
             content = self.state.read_bytes()
@@ -139,21 +139,21 @@ class TuningFiles:
 
 
 def _read_state(top: Node) -> TuningState:
-    found = top.mapping()
+    parts = top.mapping()
     for key, expected in (("format", FORMAT), ("version", VERSION)):
-        node = found.pop(key, None)
+        node = parts.pop(key, None)
         if node is None or node.value != expected or isinstance(node.value, bool):
             shown = "missing" if node is None else shortened(node.value)
             raise top.error(f"is no state of a tuning run: its {key} is {shown}, not {expected!r}")
     state = read_as(top.without("format", "version"), TuningState)
     _check_counts(top, state)
-    for k, champion in enumerate(state.champions):
-        _check_champion(found["champions"].part(champion, f"[{k}]"), champion, state)
+    for k, incumbent in enumerate(state.champions):
+        _check_incumbent(parts["champions"].part(incumbent, f"[{k}]"), incumbent, state)
     return state
 
 
 def _check_counts(top: Node, state: TuningState) -> None:
-    """Refuse a state that has more or less than its iterations have left: no file ends there."""
+    """Refuse a state with a number of entries that its iterations cannot have written."""
     done = state.iteration
     if done < 0:
         raise top.error(f"is no state of a tuning run: its iteration is {done}")
@@ -166,23 +166,23 @@ def _check_counts(top: Node, state: TuningState) -> None:
             raise top.error(f"has {len(values)} entries of {name} after {done} iterations")
 
 
-def _check_champion(node: Node, champion: Champion, state: TuningState) -> None:
-    if not champion.seconds > 0 or not all(seconds > 0 for seconds in champion.again.values()):
+def _check_incumbent(node: Node, incumbent: Incumbent, state: TuningState) -> None:
+    if not incumbent.seconds > 0 or not all(seconds > 0 for seconds in incumbent.again.values()):
         raise node.error("has a time that is not above 0")
-    if champion.again and digest(champion.schedule) not in champion.again:
+    if incumbent.again and digest(incumbent.schedule) not in incumbent.again:
         raise node.error("has no time of its own schedule among those of its comparison")
-    if not any(d.schedule == champion.schedule for batch in state.drawn for d in batch):
+    if not any(d.schedule == incumbent.schedule for batch in state.drawn for d in batch):
         raise node.error("has a schedule that was never drawn")
 
 
-def with_batch(state: TuningState, batch: tuple[DrawnBatch, ...]) -> TuningState:
-    """Return the state with the candidates of the iteration under way."""
+def with_batch(state: TuningState, batch: tuple[DrawnCandidate, ...]) -> TuningState:
+    """Return the state with the candidates of the current iteration."""
     return replace(state, drawn=(*state.drawn[: state.iteration], batch))
 
 
-def with_champion(state: TuningState, champion: Champion) -> TuningState:
-    """Return the state with the best after the iteration under way."""
-    return replace(state, champions=(*state.champions[: state.iteration], champion))
+def with_incumbent(state: TuningState, incumbent: Incumbent) -> TuningState:
+    """Return the state with the incumbent after the current iteration."""
+    return replace(state, champions=(*state.champions[: state.iteration], incumbent))
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

@@ -1,0 +1,36 @@
+"""The hydra entry point for tuning."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def tune(*overrides: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "autotune.py"), "app=blur", "measured_on=simulated", *overrides]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_tunes_with_settings_of_the_configuration(tmp_path: Path) -> None:
+    small = (
+        "+sizes.H=34",
+        "+sizes.W=66",
+        "iterations=1",
+        "samples=3",
+        "searches=3",
+        "search=greedy",
+        "training.passes=1",
+    )
+    done = tune(*small, f"database={tmp_path / 't.sqlite'}")
+    assert done.returncode == 0, done.stderr
+    assert "simulated:H200" in done.stdout
+    assert (tmp_path / "t.weights.safetensors").exists()
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    done = tune("target=h2000", f"database={tmp_path / 't.sqlite'}")
+    assert done.returncode == 1
+    assert done.stderr.strip().startswith("error: unknown target 'h2000'")

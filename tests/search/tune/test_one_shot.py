@@ -1,0 +1,142 @@
+"""One-shot and top-k mode, from the Python interface."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autosched
+from autosched.apps.registry import get_app
+from autosched.errors import InputError
+from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.settings import SearchSettings
+from autosched.search.strategies.protocol import Beam
+
+APP = get_app("blur")
+SHAPES = APP.shapes(APP.small_sizes)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+
+
+def find(**options: object) -> ScheduledPipeline:
+    return autosched.schedule(APP.build(), SHAPES, **{"target": "h200", "samples": 3, **options})  # type: ignore[arg-type]
+
+
+def test_one_shot_has_provenance_and_is_cached() -> None:
+    first = find()
+    assert first.provenance is not None
+    assert first.provenance.model.startswith("learned model")
+    assert first.provenance.predicted_s == pytest.approx(
+        first.search_result.ranked[0].seconds if first.search_result else None
+    )
+    assert not first.provenance.reused
+    again = find()
+    assert again.provenance is not None
+    assert again.provenance.reused
+    assert again.schedule == first.schedule
+    other = find(seed=1)
+    assert other.provenance is not None
+    assert not other.provenance.reused
+
+
+def test_without_reuse_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    find()
+    found = find(reuse=False)
+    assert found.provenance is not None
+    assert not found.provenance.reused
+
+
+def test_top_k_on_the_simulated_device() -> None:
+    found = find(top_k=3, measure="simulated")
+    assert found.trials is not None
+    times = [t.seconds for t in found.trials.trials]
+    assert times == sorted(times)
+    assert found.schedule == found.trials.best.schedule
+    assert {t.origin for t in found.trials.trials} >= {"roots"}
+    assert found.measured is not None
+    assert found.measured.is_simulated
+    assert found.measured.seconds == times[0]
+    assert len(found.measured.candidates) == len(times)
+
+
+def test_top_k_on_this_processor_gives_the_right_answer() -> None:
+    found = find(target="cpu", top_k=2)
+    assert found.provenance is not None
+    assert found.provenance.source.startswith("measured:cpu")
+    inputs = APP.make_inputs(APP.small_sizes)
+    got = found.compile("cpu")(inputs)
+    np.testing.assert_array_equal(got, next(iter(autosched.interpret(APP.build(), inputs).values())))
+    assert found.trials is not None
+    assert found.provenance.measured_s == found.trials.best.seconds
+    again = find(target="cpu", top_k=2)
+    assert again.provenance is not None and again.trials is not None
+    assert again.provenance.reused
+    assert [(t.first_s, t.again_s) for t in again.trials.trials] == [
+        (t.first_s, t.again_s) for t in found.trials.trials
+    ]
+    assert again.measured is not None
+    assert len(again.measured.candidates) == len(found.trials.trials)
+
+
+def test_strategies_bypass_the_cache() -> None:
+    beam = Beam(SearchSettings(beam_size=2, passes=1, refine=0))
+    for strategy in ("roots", beam):
+        first, again = find(strategy=strategy), find(strategy=strategy)
+        assert again.provenance is not None
+        assert not again.provenance.reused
+        assert first.schedule == again.schedule
+
+
+def test_a_strategy_with_another_model() -> None:
+    found = find(strategy="beam", cost="analytical")
+    assert found.provenance is not None
+    assert "analytical" in found.provenance.model
+
+
+def test_tuned_schedules_come_first(tmp_path: Path) -> None:
+    tuned = autosched.autotune(
+        APP.build(), SHAPES, "h200", iterations=1, samples=3, measure="simulated", database=tmp_path / "t.sqlite"
+    )
+    assert tuned.tuned is not None
+    found = find(seed=5)
+    assert found.provenance is not None
+    assert found.provenance.how == "tuned"
+    assert found.schedule == tuned.schedule
+    assert found.measured is not None
+    assert found.measured.seconds == tuned.tuned.seconds
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "beem"}, "unknown strategy 'beem'"),
+        ({"top_k": 0}, "top_k is 0"),
+        ({"samples": 0}, "samples is 0"),
+        ({"cost": "neural"}, "no cost model 'neural'"),
+        ({"cost": "missing.safetensors"}, "missing.safetensors"),
+        ({"target": "cpu", "top_k": 2, "measure": "simulated"}, "only GPUs can be simulated"),
+        ({"top_k": 2, "measure": "elsewhere"}, "cannot measure on 'elsewhere'"),
+    ],
+)
+def test_invalid_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find(**options)
+
+
+def test_arrays_in_place_of_shapes() -> None:
+    with pytest.raises(InputError, match="shapes is a ndarray, expected a shape for every input by name"):
+        autosched.schedule(APP.build(), np.zeros((4, 4), np.float32), "cpu")  # type: ignore[arg-type]
+
+
+def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        pytest.raises(InputError, match="schedules for V100 cannot be measured"),
+        warnings.catch_warnings(action="ignore"),  # the compiler may not have so old a device
+    ):
+        find(target="v100", top_k=2)
