@@ -66,7 +66,7 @@ def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
                     continue
                 if isinstance(source, Input):
                     found.setdefault(source)
-                elif source not in seen:
+                elif isinstance(source, Func) and source not in seen:
                     seen.add(source)
                     queue.append(source)
     return list(found)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import DSLError
+from autosched.lang.boundary import boundary_condition
 from autosched.lang.definition_checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
 from autosched.lang.dtypes import DType, as_dtype
 from autosched.lang.expr import Const, Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
+from autosched.lang.functions import all_of, select
 from autosched.lang.operators import as_expr, to_strong_type, with_default_type
 from autosched.lang.source_location import SourceLocation, caller_location
 
@@ -273,33 +275,23 @@ class Func:
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with coordinates clamped into half-open ranges, e.g. ``y=(0, h)``."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "clamped", ranges)
+        return _with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored", ranges)
+        return _with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element not repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored_without_edge", ranges)
+        return _with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func repeated periodically."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "wrapped", ranges)
+        return _with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with ``value`` outside the ranges."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "constant", ranges, value)
+        return _with_boundary(self, "constant", ranges, value)
 
     def __iter__(self) -> Iterator[Expr]:
         raise TypeError("a Func is not iterable; index it: f[y, x]")
@@ -357,33 +349,23 @@ class Input:
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input with coordinates clamped into it; all dimensions unless some are named."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "clamped", ranges)
+        return _with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored", ranges)
+        return _with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element not repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored_without_edge", ranges)
+        return _with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input repeated periodically."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "wrapped", ranges)
+        return _with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input with ``value`` outside."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "constant", ranges, value)
+        return _with_boundary(self, "constant", ranges, value)
 
     def __repr__(self) -> str:
         return f"Input({self.name!r}, {self.dtype}, {self.ndim})"
@@ -401,3 +383,54 @@ def _components(value: Value) -> tuple[ExprLike, ...]:
     if isinstance(value, tuple | list):
         return tuple(value)
     return (value,)  # type: ignore[return-value]
+
+
+def source_of(load: Load) -> Func | Input:
+    """Return the Func or Input that a load reads."""
+    source = load.source
+    assert isinstance(source, Func | Input), f"{load!r} reads neither a Func nor an Input"
+    return source
+
+
+def _with_boundary(
+    source: Func | Input, kind: str, ranges: Mapping[str, tuple[ExprLike, ExprLike]], value: ExprLike | None = None
+) -> Func:
+    """Return a Func over all integers that reads ``source`` only inside ``ranges``.
+
+    Args:
+        source: A Func (ranges needed) or an Input (all dimensions over its shape unless some are named).
+        kind: One of `autosched.lang.boundary.KINDS`.
+        ranges: Half-open range by dimension name; dimensions not named are read as they are.
+        value: Value of ``constant`` outside.
+
+    Raises:
+        DSLError: For an unknown dimension, a Func without ranges, or a range that is empty or depends on data.
+    """
+    location = caller_location()
+    unknown = set(ranges) - set(source.dims)
+    if unknown:
+        raise DSLError(
+            f"{source.name!r} has no dimension {', '.join(sorted(unknown))}; it has {', '.join(source.dims)}",
+            location=location,
+        )
+    if not ranges:
+        if isinstance(source, Func):
+            raise DSLError(
+                f"a boundary condition on Func {source.name!r} needs ranges, as a Func has no edges",
+                location=location,
+                hint=f"{source.name}.{kind}({source.dims[-1] if source.dims else 'x'}=(0, width))",
+            )
+        ranges = {dim: (0, source.shape[axis]) for axis, dim in enumerate(source.dims)}
+    point = tuple(Var(dim) for dim in source.dims)
+    f = Func(f"{source.name}_{kind}")
+    f.boundary = kind
+    condition = boundary_condition(source, kind, point, ranges)
+    f.boundary_ranges.update(condition.ranges)
+    read = source[condition.index]
+    if kind == "constant":
+        outside = value if value is not None else 0
+        values = [select(all_of(*condition.inside), v, outside) for v in (read if isinstance(read, tuple) else (read,))]
+        f[point] = values if source.is_tuple else values[0]
+    else:
+        f[point] = read
+    return f

@@ -1,4 +1,7 @@
-"""Operations on expressions: promotion of their operands, exact arithmetic on weak integers, typed constants."""
+"""Operations on expressions: promotion of their operands, exact arithmetic on weak integers, typed constants.
+
+Importing this module gives `autosched.lang.expr.Expr` its operators.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,28 @@ from autosched.lang.dtypes import (
     bool_,
     float16,
     float32,
+    float64,
     int32,
     int64,
     promote,
     true_division_dtype,
     uint64,
 )  # fmt: skip
-from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, ExprLike, Scalar, Select, Unary
+from autosched.lang.expr import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    ExpressionBuilders,
+    ExprLike,
+    Scalar,
+    Select,
+    Unary,
+)
 from autosched.lang.source_location import caller_location
-from autosched.lang.to_text import SYMBOL
+from autosched.lang.to_text import SYMBOL, expression_text
 
 _BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 
@@ -255,3 +271,30 @@ def unary(op: str, a: ExprLike) -> Expr:
     if op == "abs" and e.dtype.kind == "u":
         return e
     return Unary(op, e, e.dtype)
+
+
+def float_call(name: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build a call of a floating-point function of two operands; integers become float32, or float64 from 64 bits."""
+    x, y = as_expr(a), as_expr(b)
+    dtype, _ = common_dtype(x, y)
+    if not dtype.is_float:
+        declared = [e.dtype for e in (x, y) if not e.weak]
+        dtype = float64 if any(d.bits == 64 for d in declared) else float32
+    if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
+        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), float16)
+    return Call(name, (to_strong_type(x, dtype), to_strong_type(y, dtype)), dtype)
+
+
+def power(a: ExprLike, b: ExprLike) -> Expr:
+    """Build ``a ** b``; small constant integer powers are products, which are exact everywhere."""
+    exponent = as_expr(b)
+    if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:
+        base = as_expr(a)
+        result = base
+        for _ in range(int(exponent.value) - 1):
+            result = binary("mul", result, base)
+        return result
+    return float_call("pow", a, b)
+
+
+Expr.builders = ExpressionBuilders(binary, unary, power, expression_text)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import networkx as nx
 
 from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
-from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.func import Definition, Func, Input, Output, source_of
 from autosched.lang.pipeline_hash import pipeline_hash
 from autosched.lang.source_location import caller_location
 
@@ -95,13 +95,6 @@ class Pipeline:
             names += returned[1:] or returned
         return tuple(names)
 
-    def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
-        """Return the pipeline as data: pickling nodes inside each other would not reach the bottom of deep ones."""
-        from autosched.lang.serialise import to_data, with_locations
-
-        places = [(f.location, *(d.location for d in f.definitions)) for f in self.funcs]
-        return with_locations, (to_data(self), places)
-
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self.funcs)} Funcs, outputs {', '.join(self.output_names)})"
 
@@ -130,7 +123,7 @@ def _read_by(d: Definition) -> Iterator[Func | Input]:
     for root in (*d.values, *d.indices):
         for node in walk(root):
             if isinstance(node, Load):
-                yield node.source
+                yield source_of(node)
 
 
 def rvars_of(func: Func) -> tuple[RVar, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from autosched.lang.expr import (
     Binary,
@@ -18,21 +18,28 @@ from autosched.lang.expr import (
     RVar,
     Select,
     ShapeDim,
+    Source,
     Unary,
     Var,
     children,
     postorder,
 )
-from autosched.lang.func import Func, Input
-
-if TYPE_CHECKING:
-    from autosched.lang.pipeline import Pipeline
+from autosched.lang.func import Func, Input, Output
 
 Scope = Mapping[str | int, str]
 """Numbered names of a definition's loops: by name for Vars, by ``id`` for reduction variables."""
 
 
-def pipeline_hash(pipeline: Pipeline) -> str:
+class PipelineGraph(Protocol):
+    """The parts of a pipeline that its hash covers."""
+
+    funcs: tuple[Func, ...]
+    inputs: tuple[Input, ...]
+    params: tuple[Param, ...]
+    outputs: tuple[Output, ...]
+
+
+def pipeline_hash(pipeline: PipelineGraph) -> str:
     """Return 64 hex digits that agree exactly when two pipelines compute the same from the same kinds of arrays."""
     writer = _Writer(pipeline)
     for f in pipeline.funcs:
@@ -66,8 +73,8 @@ def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
 class _Writer:
     """Numbers inputs, params and Funcs by position and writes every distinct node on a line of its own."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.ids: dict[Func | Input, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
+    def __init__(self, pipeline: PipelineGraph) -> None:
+        self.ids: dict[Source, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
         self.ids |= {f: f"f{k}" for k, f in enumerate(pipeline.funcs)}
         self.params = {p: f"p{k}" for k, p in enumerate(pipeline.params)}
         self.lines = [f"{self.ids[i]} {i.dtype} {i.ndim}" for i in pipeline.inputs]

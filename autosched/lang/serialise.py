@@ -6,7 +6,8 @@ they are no part of what is computed, and a line may move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +73,15 @@ def with_locations(document: Document, places: Sequence[Sequence[SourceLocation 
         func.location = made
         func._definitions = [replace(d, location=at) for d, at in zip(func.definitions, defined, strict=True)]
     return pipeline
+
+
+def _reduced(pipeline: Pipeline) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
+    """Return how a pipeline is pickled: as flat data, since pickling nested nodes recurses to their depth."""
+    places = [(f.location, *(d.location for d in f.definitions)) for f in pipeline.funcs]
+    return with_locations, (to_data(pipeline), places)
+
+
+copyreg.pickle(Pipeline, _reduced)
 
 
 class _Writer:

@@ -15,13 +15,13 @@ from autosched.lang.expr import (
     RVar,
     Select,
     ShapeDim,
+    Source,
     Unary,
     Var,
     children,
     postorder,
     rebuild,
 )
-from autosched.lang.func import Func, Input
 
 
 class Interner:
@@ -47,7 +47,7 @@ class Interner:
         return self._known.setdefault((node_key(e), *map(id, children(e))), e)
 
 
-def node_key(e: Expr, source: Callable[[Func | Input], Hashable] = id) -> tuple[Hashable, ...]:
+def node_key(e: Expr, source: Callable[[Source], Hashable] = id) -> tuple[Hashable, ...]:
     """Return what tells a node from others with the same operands.
 
     Args:

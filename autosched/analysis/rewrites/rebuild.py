@@ -11,7 +11,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import int32
 from autosched.lang.expr import Const, Expr, Load, children, postorder, rebuild
-from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.func import Definition, Func, Input, Output, source_of
 from autosched.lang.pipeline import Pipeline, producers_of
 
 
@@ -87,7 +87,7 @@ def _moved(e: Expr, stands: Mapping[Func | Input, Replacement], done: dict[int, 
     for node in postorder([e], done):
         new: Sequence[Expr] = [done[id(c)] for c in children(node)]
         if isinstance(node, Load) and node.source in stands:
-            stand = stands[node.source]
+            stand = stands[source_of(node)]
             done[id(node)] = Load(stand.func, tuple(new), node.dtype, stand.first + node.component)
         else:
             done[id(node)] = rebuild(node, new)
