@@ -337,12 +337,16 @@ class BoundPipeline:
     @cached_property
     def identifiers(self) -> Mapping[str, str]:
         """The name in generated code of every input, Func and run-time parameter."""
-        return identifiers(self)
+        return identifiers((*self.inputs, *(p.name for p in self.scalars)), self._component_counts)
 
     @cached_property
     def taken_labels(self) -> frozenset[str]:
         """Names that generated code cannot use for loops and local variables."""
-        return reserved_names(self, self.identifiers)
+        return reserved_names(self.identifiers, self._component_counts)
+
+    @property
+    def _component_counts(self) -> dict[str, int]:
+        return {name: len(func.dtypes) for name, func in self.funcs.items()}
 
     def stage(self, func: str, number: int) -> BoundStage:
         """Return a stage of a Func."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from autosched.analysis.macro_names import is_macro
-
-if TYPE_CHECKING:
-    from autosched.analysis.bound_pipeline import BoundPipeline
 
 _WORDS = """
 auto bool break case catch char class const constexpr continue default delete do double else enum explicit export extern
@@ -58,13 +54,18 @@ def _labels(name: str, components: int) -> list[str]:
     return [name, *(f"{name}_{k}" for k in range(components) if components > 1)]
 
 
-def identifiers(bound: BoundPipeline) -> dict[str, str]:
-    """Return a C identifier for every input, Func and scalar parameter, close to the user's name."""
+def identifiers(arguments: Iterable[str], components: Mapping[str, int]) -> dict[str, str]:
+    """Return a C identifier for everything that a program accesses, close to the user's name.
+
+    Args:
+        arguments: Names of inputs and scalar parameters.
+        components: Number of tuple components of each Func.
+    """
     namer = Namer(RESERVED)
-    found = {name: namer(avoid_reserved(name)) for name in (*bound.inputs, *(p.name for p in bound.scalars))}
-    for name in sorted(bound.funcs, key=lambda n: "." in n):  # copies of sources last, so that all others keep theirs
-        found[name] = namer(avoid_reserved(name), components=len(bound.funcs[name].dtypes))
-    return found
+    result = {name: namer(avoid_reserved(name)) for name in arguments}
+    for name in sorted(components, key=lambda n: "." in n):  # cache reads last, so that they rename no other Func
+        result[name] = namer(avoid_reserved(name), components=components[name])
+    return result
 
 
 def component_label(names: Mapping[str, str], func: str, components: int, k: int) -> str:
@@ -77,9 +78,14 @@ def avoid_reserved(name: str) -> str:
     return f"u{name}" if name.lower().startswith(("as_", "_")) else name
 
 
-def reserved_names(bound: BoundPipeline, names: Mapping[str, str]) -> frozenset[str]:
-    """Return everything that code inside a kernel may not use for its own variables."""
+def reserved_names(names: Mapping[str, str], components: Mapping[str, int]) -> frozenset[str]:
+    """Return all names that a kernel cannot give to its own variables.
+
+    Args:
+        names: Identifiers of inputs, parameters and Funcs, as `identifiers` returns them.
+        components: Number of tuple components of each Func.
+    """
     labels = {*RESERVED, *names.values()}
-    for name, func in bound.funcs.items():
-        labels.update(_labels(names[name], len(func.dtypes)))
+    for name, count in components.items():
+        labels.update(_labels(names[name], count))
     return frozenset(labels)

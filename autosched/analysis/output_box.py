@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from autosched.analysis.binder import Binder
 from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.indices import index as ix
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.func import Func, Input
-
-if TYPE_CHECKING:
-    from autosched.analysis.bind import Binder
 
 FURTHEST = 1 << 31
 """A side that may be moved so far from a valid point has no limit."""

@@ -1,0 +1,519 @@
+"""Stages, regions and checked reads of a pipeline with concrete shapes, for any output boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import NoReturn
+
+from autosched.analysis.access.accumulation import accumulation
+from autosched.analysis.access.argument_reduction import check_argument_reduction
+from autosched.analysis.access.dependence import update_dependences
+from autosched.analysis.access.regions import (
+    Region,
+    footprint_region,
+    hull,
+    is_empty,
+    join,
+    loop_ranges,
+    with_fixed_dims,
+)
+from autosched.analysis.access.uninitialised_reads import check_uninitialised_reads
+from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
+from autosched.analysis.bound_pipeline import (
+    AccessFootprint,
+    BoundFunc,
+    BoundInput,
+    BoundPipeline,
+    BoundStage,
+    Box,
+    LoopDim,
+)
+from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.index_overflow import check_index_overflow
+from autosched.analysis.indices.integer_widths import resolve_integer_widths
+from autosched.analysis.indices.to_index import Near, index_operands, rvar_range, to_index
+from autosched.analysis.specialise import Specialiser
+from autosched.errors import BoundsError, DSLError, InputError
+from autosched.lang.expr import Binary, Cast, Expr, Load, Scalar, Unary, Var, walk
+from autosched.lang.func import Definition, Func, Input
+from autosched.lang.pipeline import Pipeline
+
+LARGEST_EXTENT = 1 << 40
+MOST_ROUNDS = 16
+"""Times that a region grows by what is read beside it before it is taken to grow without end."""
+LARGEST_INDEX = 1 << 30
+"""Extent that an index which depends on data must stay below."""
+MOST_ITERATIONS = 1 << 60
+"""Iterations of all loops of a stage together; costs and counts of more would not fit 64 bits."""
+BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A definition with shapes and parameters put in, before regions are known."""
+
+    indices: tuple[ix.Index, ...]
+    stage: BoundStage
+    loads: tuple[Load, ...]
+    definition: Definition
+
+
+class Binder:
+    """Holds what does not depend on the output boxes, so that several boxes can be tried."""
+
+    def __init__(self, pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar]) -> None:
+        self.pipeline = pipeline
+        self.shapes = checked_shapes(pipeline, shapes)
+        self.specialised = checked_params(pipeline, params)
+        self.specialiser = Specialiser(self.shapes, self.specialised)
+        self.names: dict[int, str] = {id(f): pipeline.name_of(f) for f in pipeline.funcs}
+        self.names |= {id(i): i.name for i in pipeline.inputs}
+        sources: list[Func | Input] = [*pipeline.funcs, *pipeline.inputs]
+        self._sources = {self.names[id(s)]: s for s in sources}
+        self._near: dict[Func, Near] = {}
+        self._within = {f: self._boundary(f) for f in pipeline.funcs}
+        self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
+        self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
+        self._whole: dict[Func, tuple[tuple[int, int] | None, ...]] = {}  # with what self-reads at other points reach
+        self._crops: list[Func] = []  # kept alive: names go by identity
+
+    def declared_box(self, func: Func) -> Box | None:
+        """Return the inclusive box an output declares, or None."""
+        output = next(o for o in self.pipeline.outputs if o.func is func)
+        if output.box is None:
+            return () if func.ndim == 0 else None
+        box = []
+        for dim, (low, high) in zip(func.dims, output.box, strict=True):
+            lo, hi = to_index(self.specialiser(low)), to_index(self.specialiser(high))
+            if not isinstance(lo, int) or not isinstance(hi, int):
+                raise DSLError(
+                    f"the box of output {func.name!r} in {dim} is not known with the shapes", location=func.location
+                )
+            if hi < lo:
+                raise InputError(
+                    f"output {func.name!r} has a negative extent: {dim} ranges over [{lo}, {hi}) for shapes "
+                    f"{dict(self.shapes)}"
+                )
+            box.append((lo, hi - 1))
+        return tuple(box)
+
+    def _boundary(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
+        """Return the first and last point a boundary condition reads in each dimension; None where it does not act."""
+        found: dict[str, tuple[int, int]] = {}
+        for dim, (low, high) in func.boundary_ranges.items():
+            lo, hi = (int(ix.interval(to_index(self.specialiser(e)))[0]) for e in (low, high))
+            found[dim] = lo, hi - 1
+        return tuple(found.get(d) for d in func.dims)
+
+    def needs_coordinates(self) -> bool:
+        """Whether an index holds an operation that has a range only where those of coordinates are known."""
+        return any(
+            _is_bare(e, s.stage.memo)
+            for f in self.pipeline.funcs
+            for s in self.stages[f]
+            for root in (*s.stage.indices, *(i for load in s.loads for i in load.indices))
+            for e in walk(root)
+        )
+
+    def _check_boundary(self, func: Func) -> None:
+        """Refuse a boundary condition that has points but nothing to read there."""
+        for dim, within in zip(func.dims, self._within[func], strict=True):
+            if within is not None and within[1] < within[0]:
+                raise InputError(
+                    f"the boundary condition {self.names[id(func)]!r} has the empty range [{within[0]}, "
+                    f"{within[1] + 1}) in {dim} for shapes {dict(self.shapes)}"
+                )
+
+    def _stage(self, func: Func, number: int) -> _Stage:
+        return self._made(func, number, self.specialiser.definition(func.definitions[number]))
+
+    def _made(self, func: Func, number: int, bound: Definition) -> _Stage:
+        """Analyse a definition in which shapes and parameters are constants."""
+        near = self._near.get(func)
+        d = func.definitions[number]
+        indices, values, rvars = bound.indices, bound.values, bound.rvars
+        memo: dict[int, ix.Index] = {}
+        ranges = {r.name: rvar_range(r) for r in rvars}
+        for name, (lo, hi) in ranges.items():
+            if hi - lo >= LARGEST_EXTENT:
+                raise BoundsError(f"{name} of {func.name!r} has {hi - lo + 1} iterations", location=d.location)
+        parallel, associative, owns = frozenset((*ranges, *func.dims)), False, True
+        in_step: frozenset[str] = frozenset()
+        combine: tuple[str, ...] = ()
+        steps: tuple[str, ...] = ()
+        if number > 0 and func.atomic:
+            added = accumulation(func, bound)
+            assert added is not None, f"{func.name} is made of updates that only accumulate"
+            values, combine, associative = added.values, added.operators, True
+        elif number > 0:
+            found = update_dependences(func, bound, ranges)
+            parallel, associative, owns = found.parallel, found.associative, found.owns_point
+            in_step, steps = found.parallel_within_step - parallel, found.steps
+            if found.unordered:
+                raise _unordered(self.names[id(func)], sorted(found.unordered)[0], d)
+        pure = [v.name for v in func.vars if number == 0 or v.name in _pure_names(d.indices)]
+        loops = tuple(LoopDim(n, False, n in parallel, in_step=n in in_step) for n in pure)
+        loops += tuple(
+            LoopDim(r.name, True, r.name in parallel, *ranges[r.name], in_step=r.name in in_step) for r in rvars
+        )
+        loads = tuple(_loads((*values, *indices)))
+        store = tuple(to_index(e, memo, near) for e in indices)
+        stage = BoundStage(
+            func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
+            footprints=tuple(self._footprints(loads, memo, near)), associative=associative, owns_point=owns,
+            location=d.location, memo=memo, names=self.names, combine=combine, steps=steps,
+        )  # fmt: skip
+        return _Stage(store, stage, loads, bound)
+
+    def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[AccessFootprint]:
+        """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
+        found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
+        for load in loads:
+            dims = found.setdefault(self.names[id(load.source)], [{} for _ in load.indices])
+            for extremes, e in zip(dims, load.indices, strict=True):
+                i = to_index(e, memo, near)
+                linear = ix.key(ix.sub(i, i.const)) if isinstance(i, ix.Affine) else ""
+                lo, hi = extremes.get(linear, (i, i))
+                extremes[linear] = (min(lo, i, key=_constant), max(hi, i, key=_constant))
+        return [
+            AccessFootprint(
+                name, tuple(tuple({ix.key(i): i for pair in d.values() for i in pair}.values()) for d in dims)
+            )
+            for name, dims in found.items()
+        ]
+
+    def _fixed(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
+        """Return what updates touch in dimensions they do not walk with the Func's own Var."""
+        fixed: list[tuple[int, int] | None] = [None] * func.ndim
+        for s in self.stages[func][1:]:
+            if s.stage.is_empty:
+                continue
+            for axis, dim in enumerate(func.dims):
+                touched = [s.indices[axis]]
+                for f in s.stage.footprints:
+                    if f.source == s.stage.func:
+                        touched += f.dims[axis]
+                others = [i for i in touched if ix.key(i) != f"({dim})"]
+                for i in others:
+                    lo, hi = ix.interval(i)
+                    if _is_beside(s, axis, dim, i):
+                        if _reads_data(i):
+                            _refuse_data(s, func.name)
+                        continue  # `_grown`
+                    if hi - lo >= (LARGEST_INDEX if _reads_data(i) else LARGEST_EXTENT):
+                        _refuse_unbounded(s, i, func.name)
+                    known = fixed[axis]
+                    fixed[axis] = (lo, hi) if known is None else (min(known[0], lo), max(known[1], hi))
+        return tuple(fixed)
+
+    def regions(self, boxes: Mapping[Func, Box]) -> dict[Func | Input, Region]:
+        """Return the region of every Func and what is read of every input for the given output boxes."""
+        regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}
+        for func in reversed(self.pipeline.funcs):
+            if func not in regions or is_empty(regions[func]):  # only read inside loops that never run
+                continue
+            self._check_boundary(func)
+            shell = self._shell(func, regions[func])
+            regions[func] = with_fixed_dims(shell, regions[func])
+            regions[func] = self._grown(func, regions[func])
+            self.narrow(func, regions[func])
+            for s in self.stages[func]:
+                if s.stage.is_empty:
+                    continue
+                env = loop_ranges(s.stage, shell, regions[func])
+                for footprint in s.stage.footprints:
+                    source = self._sources[footprint.source]
+                    if source is func:
+                        continue
+                    needed = footprint_region(footprint, env)
+                    if isinstance(source, Func):
+                        _check_region(s, source, needed)
+                    known = regions.get(source)
+                    regions[source] = needed if known is None or is_empty(known) else join(known, needed)
+        return regions
+
+    def narrow(self, func: Func, region: Region) -> None:
+        """Take what is known of a Func's coordinates into its indices: here nothing."""
+
+    def _grown(self, func: Func, region: Region) -> Region:
+        """Return a region that has all that updates read of their own Func beside the points they write.
+
+        All of it is needed wherever a part of it is.
+
+        Raises:
+            BoundsError: If that has no end.
+        """
+        beside = [(s, *at) for s in self.stages[func] for at in _self_reads(s, func.dims) if _is_beside(s, *at)]
+        if not beside:
+            return region
+        for k in range(2 * MOST_ROUNDS):
+            before = region
+            for s, axis, _, i in beside:
+                read = ix.interval(i)  # however far the loops run, if it takes many rounds until then
+                if k < MOST_ROUNDS or read[1] - read[0] >= LARGEST_EXTENT:
+                    read = ix.bounds(i, loop_ranges(s.stage, self._shell(func, region), region))
+                region = (*region[:axis], hull((region[axis], read)), *region[axis + 1 :])
+            if region == before:
+                whole, fixed = {axis for _, axis, *_ in beside}, self.fixed[func]
+                self._whole[func] = tuple(region[k] if k in whole else fixed[k] for k in range(func.ndim))
+                return region
+        s, _, dim, _ = beside[0]
+        raise BoundsError(
+            f"stage {s.stage.func!r} reads itself ever further out in dimension {dim!r}, so what it needs has no end",
+            location=s.stage.location,
+            hint=f"clamp the index of the self-read: clamp({dim} + 1, low, high)",
+        )
+
+    def check_reads(self, regions: Mapping[Func | Input, Region]) -> None:
+        """Raise `BoundsError` for the first read that leaves an input."""
+        for i in self.pipeline.inputs:
+            shape = self.shapes[i.name]
+            box = regions.get(i)
+            if box and any(lo < 0 or hi >= n for (lo, hi), n in zip(box, shape, strict=True)):
+                self._report_read(i, regions)
+
+    def bind(self, boxes: Mapping[Func, Box]) -> BoundPipeline:
+        """Return the bound pipeline for given output boxes, all reads checked."""
+        regions = self.regions(boxes)
+        if self._resolve_widths(regions):
+            regions = self.regions(boxes)
+        self.check_reads(regions)
+        funcs = {}
+        outputs = {o.func for o in self.pipeline.outputs}
+        readers: dict[Func, list[str]] = {f: [] for f in self.pipeline.funcs}
+        needed = [f for f in self.pipeline.funcs if f in regions and (f in outputs or not is_empty(regions[f]))]
+        for f in (f for f in needed if not is_empty(regions[f])):
+            for s in self.stages[f]:
+                for footprint in s.stage.footprints:
+                    source = self._sources[footprint.source]
+                    if isinstance(source, Func) and source is not f and self.names[id(f)] not in readers[source]:
+                        readers[source].append(self.names[id(f)])
+        for f in needed:
+            box: Box = tuple((int(lo), int(hi)) for lo, hi in regions[f])
+            shell = funcs[self.names[id(f)]] = self._shell(f, box, f in outputs, tuple(readers[f]))
+            _check_size(shell, f)
+            for stage in (s for s in shell.stages if not s.is_empty):
+                _check_iterations(shell, stage)
+                check_index_overflow(stage, loop_ranges(stage, shell, box))
+            if not is_empty(box):
+                check_argument_reduction(shell)
+            if not f.definitions[0].values:
+                check_uninitialised_reads(shell, f.location)
+        cropped = self._cropped_outputs(funcs, boxes)
+        inputs = {i.name: BoundInput(i.name, i.dtype, self.shapes[i.name]) for i in self.pipeline.inputs}
+        return BoundPipeline(
+            pipeline=self.pipeline, shapes=self.shapes, inputs=inputs, funcs=funcs,
+            outputs={n: cropped.get(n, n) for n in (self.names[id(o.func)] for o in self.pipeline.outputs)},
+            scalars=tuple(p for p in self.pipeline.params if p.name not in self.specialised),
+            specialised=self.specialised, names=self.names, keep=tuple(self._crops),
+        )  # fmt: skip
+
+    def _resolve_widths(self, regions: Mapping[Func | Input, Region]) -> bool:
+        """Give exact integers of every stage the width that they need; return whether any changed."""
+        changed = False
+        for func in self.pipeline.funcs:
+            if func not in regions or is_empty(regions[func]):
+                continue
+            shell = self._shell(func, regions[func])
+            stages = list(self.stages[func])
+            for k, s in enumerate(stages):
+                ranges = loop_ranges(s.stage, shell, regions[func])
+                found = resolve_integer_widths(func, s.definition, ranges)
+                if found is not None:
+                    stages[k], changed = self._made(func, k, found), True
+            self.stages[func] = tuple(stages)
+            self.fixed[func] = self._fixed(func)
+        return changed
+
+    def _cropped_outputs(self, funcs: dict[str, BoundFunc], boxes: Mapping[Func, Box]) -> dict[str, str]:
+        """Add a copying Func for each output whose region is larger than the box the caller gets."""
+        cropped: dict[str, str] = {}
+        for f, box in boxes.items():
+            name = self.names[id(f)]
+            if funcs[name].region == box:
+                continue
+            copy = Func(_unused(f"{name}_cropped", funcs, self.shapes, {p.name: p for p in self.pipeline.params}))
+            copy[f.vars] = f[f.vars]
+            self.names[id(copy)] = copy.name
+            self.stages[copy] = (self._stage(copy, 0),)
+            self.fixed[copy] = (None,) * f.ndim
+            self._crops.append(copy)
+            whole = funcs[name]
+            readers = whole.consumers if is_empty(box) else (*whole.consumers, copy.name)
+            funcs[name] = replace(whole, is_output=False, consumers=readers)
+            funcs[copy.name] = self._shell(copy, box, is_output=True)
+            cropped[name] = copy.name
+        return cropped
+
+    def _shell(self, func: Func, region: Region, is_output: bool = False, consumers: tuple[str, ...] = ()) -> BoundFunc:
+        stages = tuple(s.stage for s in self.stages[func])
+        if is_empty(region):
+            stages = tuple(replace(s, skipped=True) for s in stages)
+        return BoundFunc(
+            name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
+            stages=stages, region=region, fixed=self._whole.get(func, self.fixed[func]),
+            is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
+            within=self._within.get(func, ()),
+        )  # fmt: skip
+
+    def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
+        for f in (f for f in self.pipeline.funcs if f in regions and not is_empty(regions[f])):
+            for s in self.stages[f]:
+                if s.stage.is_empty:
+                    continue
+                env = loop_ranges(s.stage, self._shell(f, regions[f]), regions[f])
+                for load in (x for x in s.loads if x.source is i):
+                    for axis, e in enumerate(load.indices):
+                        lo, hi = ix.bounds(to_index(e, s.stage.memo), env)
+                        n = self.shapes[i.name][axis]
+                        if lo < 0 or hi >= n:
+                            raise BoundsError(
+                                f"stage {s.stage.func!r} reads input {i.name!r} out of range: index {e!r} in dimension "
+                                f"{axis} ({i.dims[axis]}) reaches [{lo}, {hi}], but the input "
+                                + (f"has [0, {n - 1}]" if n else "is empty there"),
+                                location=s.stage.location,
+                                hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, or "
+                                "shrink the output box (over)",
+                            )
+
+
+class NarrowBinder(Binder):
+    """Converts the indices of each Func anew once its region is known, so that they have the ranges of coordinates.
+
+    A typed operation is exact where it cannot wrap in this region, as ``cast(uint32, x)`` without negative coordinates,
+    and one on bits has the range of its operands there, as ``x ^ 1``.
+    """
+
+    def narrow(self, func: Func, region: Region) -> None:
+        """Convert the indices of a Func for coordinates of a region."""
+        near = dict(zip(func.dims, region, strict=True))
+        self._near[func] = near
+        self.stages[func] = tuple(self._made(func, k, s.definition) for k, s in enumerate(self.stages[func]))
+        self.fixed[func] = self._fixed(func)
+
+
+def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
+    """Whether an operation is data to indices that has a range only where those of coordinates are known."""
+    if not isinstance(e, Binary | Unary | Cast) or id(e) not in memo:
+        return False
+    terms = ix.terms_of(memo[id(e)])
+    own = len(terms) == 1 and isinstance(terms[0][0], ix.Atom) and terms[0][0].payload is e
+    shifted = isinstance(e, Binary) and e.op == "shl"
+    return own and (
+        shifted or any(v.lo <= -ix.UNBOUNDED for c in index_operands(e) for v in ix.loop_vars(memo[id(c)]).values())
+    )
+
+
+def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index]]:
+    """Return the indices at which an update reads its own Func, each with its dimension's position and name."""
+    if not s.stage.is_update or s.stage.is_empty:
+        return []
+    own = (f for f in s.stage.footprints if f.source == s.stage.func)
+    return [(axis, dim, i) for f in own for axis, dim in enumerate(dims) for i in f.dims[axis]]
+
+
+def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
+    """Whether an index is at another point of a dimension than the one written, in which the update writes all."""
+    return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
+
+
+def _unordered(name: str, dim: str, d: Definition) -> DSLError:
+    return DSLError(
+        f"update of {name!r} reads itself at other points of dimension {dim!r} that it may write in the same step: "
+        f"iterations of the Var {dim!r} have no order",
+        location=d.location,
+        hint="let each such read lie in an earlier iteration of a reduction loop, as in f[r.y, x] = f[r.y - 1, x + 1], "
+        f"or walk {dim} with a reduction domain instead of the Var",
+    )
+
+
+def _check_region(s: _Stage, source: Func, region: Region) -> None:
+    """Refuse a region that only an index without a useful range can ask for."""
+    if all(hi - lo < LARGEST_INDEX for lo, hi in region):
+        return
+    for e in (e for load in s.loads if load.source is source for e in load.indices):
+        i = to_index(e, s.stage.memo)
+        lo, hi = ix.interval(i)
+        if _reads_data(i) and hi - lo >= LARGEST_INDEX:
+            raise BoundsError(
+                f"stage {s.stage.func!r}: index {e!r} into {source.name!r} depends on data and has no useful range",
+                location=s.stage.location,
+                hint=BOUND_IT,
+            )
+    if any(hi - lo >= LARGEST_EXTENT for lo, hi in region):
+        raise BoundsError(
+            f"stage {s.stage.func!r} needs {source.name!r} over {region}: too large", location=s.stage.location
+        )
+
+
+def _reads_data(i: ix.Index) -> bool:
+    """Whether an index depends on data of a type too wide to bound it."""
+    return any(
+        isinstance(t, ix.Atom) and t.kind == "data" and t.interval[1] - t.interval[0] >= LARGEST_INDEX
+        for t in ix.atoms(i)
+    )
+
+
+def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
+    followed = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
+    if followed:
+        raise BoundsError(
+            f"stage {s.stage.func!r}: an index of the update follows Var {followed[0]!r} in another dimension than its "
+            "own, so the points it needs have no bounds",
+            location=s.stage.location,
+            hint=f"walk {followed[0]} with a reduction domain instead",
+        )
+    _refuse_data(s, source)
+
+
+def _refuse_data(s: _Stage, source: str) -> NoReturn:
+    raise BoundsError(
+        f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
+        location=s.stage.location,
+        hint=BOUND_IT,
+    )
+
+
+def _check_size(func: BoundFunc, f: Func) -> None:
+    total = max(d.bytes_ for d in func.dtypes)
+    for n in func.extents:
+        total *= n
+    if total >= MOST_BYTES:
+        raise BoundsError(f"{func.name!r} is needed over {func.region}: too large", location=f.location)
+
+
+def _check_iterations(func: BoundFunc, stage: BoundStage) -> None:
+    """Refuse a stage that no machine could run to its end."""
+    pure = dict(zip(func.dims, func.extents, strict=True))
+    extents = {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
+    if prod(extents.values()) > MOST_ITERATIONS:
+        loops = ", ".join(f"{name} of {n}" for name, n in extents.items())
+        raise BoundsError(
+            f"stage {stage.func!r} has more than {MOST_ITERATIONS} iterations: {loops}", location=stage.location,
+            hint="use smaller inputs, domains or reductions",
+        )  # fmt: skip
+
+
+def _constant(i: ix.Index) -> int:
+    return i.const if isinstance(i, ix.Affine) else i
+
+
+def _unused(name: str, *taken: Mapping[str, object]) -> str:
+    while any(name in t for t in taken):
+        name += "_"
+    return name
+
+
+def _pure_names(indices: Sequence[Expr]) -> set[str]:
+    return {i.name for i in indices if isinstance(i, Var)}
+
+
+def _loads(roots: Sequence[Expr]) -> list[Load]:
+    seen: dict[int, Load] = {}
+    for root in roots:
+        for node in walk(root):
+            if isinstance(node, Load):
+                seen.setdefault(id(node), node)
+    return list(seen.values())
