@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 from autosched.analysis.expressions.expression_graph import ExpressionGraph, expression_graph
 from autosched.analysis.identifiers import identifiers, reserved_names
@@ -228,6 +228,29 @@ class HorizontalFusion:
     funcs: tuple[str, ...]
 
 
+class LaneLoop(NamedTuple):
+    """The terms of an update that neighbouring lanes share (`autosched.analysis.rewrites.lane_loops`).
+
+    Attributes:
+        func: The Func.
+        stage: Number of its update.
+        loop: The reduction loop whose iterations are divided among the lanes.
+        width: Number of lanes.
+        stride: Distance between the iterations of neighbouring lanes.
+    """
+
+    func: str
+    stage: int
+    loop: str
+    width: int
+    stride: int = 1
+
+    @property
+    def dim(self) -> str:
+        """Name of the loop over the lanes."""
+        return f"{self.loop}.lane"
+
+
 @renamed_attributes(
     splits="rfactors", unsplit="before_rfactor", joins="fusions", unjoined="before_fusion", lanes="lane_loops",
     unshared="before_lane_loops", held="register_blocked", users="consumers", original="root_pipeline",
@@ -237,19 +260,28 @@ class HorizontalFusion:
 class BoundPipeline:
     """A pipeline with concrete shapes and specialised parameters.
 
-    ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
-    ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
-    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
-    those whose value is built in. ``views`` has what `autosched.analysis.rewrites.cache_read.insert_cache_reads` made of it.
-    Of a pipeline with reductions in pieces (`autosched.analysis.rewrites.rfactor`), ``splits`` says which, and
-    ``unsplit`` is the original. Of one with Funcs computed together (`autosched.analysis.rewrites.horizontal_fusion`),
-    ``joins`` says which, ``unjoined`` is the one without, and ``joined_arrays`` is what `returned` says. Of one that
-    stands for a step of a reduction (`autosched.analysis.rewrites.mainloop_step`), ``held`` is the Func that is
-    reduced, and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
-    (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without.
-    ``single_step_kernel`` says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`);
-    ``unshared`` is the one with all steps then, too. ``facts`` is what `autosched.schedule.kernel.plan_cache` keeps of
-    its kernels.
+    Attributes:
+        pipeline: The pipeline.
+        shapes: Shape of every input.
+        inputs: The inputs by name.
+        funcs: The Funcs by name, in topological order, producers first.
+        outputs: For each output, by its public name, the Func that holds exactly the box that the caller gets: a
+            copying Func where a larger region is computed.
+        scalars: Parameters passed at every call.
+        specialised: Parameters whose value is built in.
+        names: Unique names by ``id(Func or Input)``.
+        keep: Funcs besides those of ``pipeline`` to which ``names`` refers.
+        rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
+        before_rfactor: The pipeline without factored reductions and fused outputs.
+        fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
+        before_fusion: The pipeline without fused outputs.
+        fused_arrays: `output_components` of a pipeline with fused outputs.
+        register_blocked: In one step of a mainloop (`autosched.analysis.rewrites.mainloop_step`), the Func all points
+            of which are in registers.
+        buffers: There, the buffers of each cached tile.
+        lane_loops: Reductions with a loop over lanes (`autosched.analysis.rewrites.lane_loops`).
+        before_lane_loops: The pipeline without loops over lanes, and with all steps of scans.
+        one_step: Whether scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`).
     """
 
     pipeline: Pipeline
@@ -261,26 +293,16 @@ class BoundPipeline:
     specialised: Mapping[str, Scalar]
     names: Mapping[int, str] = field(repr=False)
     keep: tuple[object, ...] = field(repr=False, default=())
-    views: dict[frozenset[str], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    rfactor_views: dict[tuple[RFactor, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
     fusions: tuple[HorizontalFusion, ...] = ()
     before_fusion: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    fusion_views: dict[tuple[HorizontalFusion, ...], BoundPipeline] = field(
-        repr=False, compare=False, default_factory=dict
-    )
     fused_arrays: tuple[tuple[str, str, int], ...] = ()
     register_blocked: str = ""
     buffers: int = 1
-    step_views: dict[tuple[object, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
-    lane_loops: tuple[tuple[str, int, str, int, int], ...] = ()
+    lane_loops: tuple[LaneLoop, ...] = ()
     before_lane_loops: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    lane_loop_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
-        repr=False, compare=False, default_factory=dict
-    )
     one_step: bool = False
-    facts: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def root_pipeline(self) -> BoundPipeline:

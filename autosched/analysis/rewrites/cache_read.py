@@ -12,6 +12,7 @@ from dataclasses import replace
 from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage, Box, LoopDim
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
+from autosched.analysis.rewrites.rewrite import CacheRead, apply, build
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 
@@ -40,13 +41,12 @@ def insert_cache_reads(bound: BoundPipeline, sources: Iterable[str]) -> BoundPip
     )
     if not wanted:
         return bound
-    found = bound.views.get(wanted)
-    if found is None:
-        found = bound.views[wanted] = _with_copies(bound, wanted)
-    return found
+    return apply(bound, CacheRead(wanted))
 
 
-def _with_copies(bound: BoundPipeline, wanted: frozenset[str]) -> BoundPipeline:
+@build.register
+def _build(rewrite: CacheRead, bound: BoundPipeline) -> BoundPipeline:
+    wanted = rewrite.sources
     objects = {bound.names[id(s)]: s for s in _sources(bound)}
     order = [name for name in (*bound.inputs, *bound.funcs) if name in wanted]
     copies = {name: _copy(objects[name], cache_name(name)) for name in order}
@@ -63,8 +63,8 @@ def _with_copies(bound: BoundPipeline, wanted: frozenset[str]) -> BoundPipeline:
             funcs[cache_name(name)] = _bound_copy(bound, copies[name], name)
             if name in bound.funcs:
                 funcs[name] = replace(funcs[name], consumers=(cache_name(name),))
-    known = {**bound.names, **{id(copy): cache_name(name) for name, copy in copies.items()}}
-    return replace(bound, funcs=funcs, names=known, keep=(*bound.keep, *copies.values()), views={}, lane_loop_views={})
+    names_by_id = {**bound.names, **{id(copy): cache_name(name) for name, copy in copies.items()}}
+    return replace(bound, funcs=funcs, names=names_by_id, keep=(*bound.keep, *copies.values()))
 
 
 def _sources(bound: BoundPipeline) -> list[Func | Input]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline
+from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.expr import Expr, Load, Var, children, postorder, rebuild, walk
 from autosched.lang.func import Definition, Func, Input
@@ -32,21 +34,7 @@ def fuse_outputs(bound: BoundPipeline, joins: Sequence[HorizontalFusion]) -> Bou
     Raises:
         ScheduleError: If Funcs cannot be joined, see `fusion_error`.
     """
-    apart = bound.before_fusion or bound
-    if not joins:
-        return apart
-    key = tuple(joins)
-    found = apart.fusion_views.get(key)
-    if found is None:
-        before = fuse_outputs(apart, key[:-1])
-        found = apart.fusion_views[key] = replace(
-            _joined(before, key[-1]),
-            before_rfactor=apart.before_rfactor or apart,
-            rfactors=apart.rfactors,
-            before_fusion=apart,
-            fusions=key,
-        )
-    return found
+    return reduce(apply, joins, bound.before_fusion or bound)
 
 
 def fusion_error(bound: BoundPipeline, join: HorizontalFusion) -> str:
@@ -92,7 +80,8 @@ def _order_error(bound: BoundPipeline, join: HorizontalFusion) -> str:
     return ""
 
 
-def _joined(bound: BoundPipeline, join: HorizontalFusion) -> BoundPipeline:
+@build.register
+def _build(join: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
     problem = fusion_error(bound, join)
     if problem:
         raise ScheduleError(f"{problem}: leave this join out, or make a new schedule")
@@ -111,7 +100,15 @@ def _joined(bound: BoundPipeline, join: HorizontalFusion) -> BoundPipeline:
     joined._definitions.append(Definition(point, together, (), joined.location))
     found = rebuild_pipeline(bound, stands)
     arrays = [(array, *found.returned[func], k) for array, func, k in bound.output_components]
-    return replace(found.bound, fused_arrays=tuple((array, func, first + k) for array, func, first, k in arrays))
+    unfused = bound.before_fusion or bound
+    return replace(
+        found.bound,
+        before_rfactor=unfused.before_rfactor or unfused,
+        rfactors=unfused.rfactors,
+        before_fusion=unfused,
+        fusions=(*bound.fusions, join),
+        fused_arrays=tuple((array, func, first + k) for array, func, first, k in arrays),
+    )
 
 
 def _values(f: Func, point: tuple[Var, ...], known: dict[Func, tuple[Expr, ...]]) -> tuple[Expr, ...]:

@@ -9,68 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import reduce
 
-from autosched.analysis.bound_pipeline import AccessFootprint, BoundPipeline, BoundStage, LoopDim
+from autosched.analysis.bound_pipeline import AccessFootprint, BoundPipeline, BoundStage, LaneLoop, LoopDim
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.mainloop_step import with_one_step
+from autosched.analysis.rewrites.rewrite import apply, build
 
-
-class LaneLoop(NamedTuple):
-    """The terms of an update that neighbouring threads share.
-
-    Attributes:
-        func: The Func.
-        stage: Number of its update.
-        loop: The reduction loop of which each has some iterations.
-        width: How many threads share it.
-        stride: How many iterations lie between those of neighbours.
-    """
-
-    func: str
-    stage: int
-    loop: str
-    width: int
-    stride: int = 1
-
-    @property
-    def dim(self) -> str:
-        """Name of the loop over the threads."""
-        return f"{self.loop}.lane"
+__all__ = ["LaneLoop", "add_lane_loops"]
 
 
 def add_lane_loops(bound: BoundPipeline, lanes: Sequence[LaneLoop]) -> BoundPipeline:
-    """Return the pipeline in which threads that share terms are loops; the same lanes give the same object.
+    """Return the pipeline with loops over lanes; the same loops give the same object.
 
     Args:
-        bound: The pipeline, or one with other lanes, of which that without is taken.
-        lanes: Which threads share what; none to leave the pipeline as it is. One thread is no loop.
+        bound: The pipeline. Its own loops over lanes are replaced; scans with one step keep it.
+        lanes: The loops; without any the pipeline is returned as it is. A loop over one lane changes nothing.
     """
     if not lanes:
         return bound
-    stepped = bound.one_step
-    bound, key = bound.rewritten, tuple(lanes)
-    found = bound.lane_loop_views.get(key)
-    if found is None:
-        funcs = dict(bound.funcs)
-        for one in key:
-            owner = funcs[one.func]
-            stages = list(owner.stages)
-            stages[one.stage] = _with_loop(stages[one.stage], one)
-            funcs[one.func] = replace(owner, stages=tuple(stages))
-        found = replace(
-            bound,
-            funcs=funcs,
-            views={},
-            rfactor_views={},
-            fusion_views={},
-            step_views={},
-            lane_loop_views={},
-            lane_loops=key,
-            before_lane_loops=bound,
-        )
-        bound.lane_loop_views[key] = found
-    return with_one_step(found) if stepped else found
+    result = reduce(apply, lanes, bound.rewritten)
+    return with_one_step(result) if bound.one_step else result
+
+
+@build.register
+def _build(lanes: LaneLoop, bound: BoundPipeline) -> BoundPipeline:
+    owner = bound.funcs[lanes.func]
+    stages = list(owner.stages)
+    stages[lanes.stage] = _with_loop(stages[lanes.stage], lanes)
+    return replace(
+        bound,
+        funcs={**bound.funcs, lanes.func: replace(owner, stages=tuple(stages))},
+        lane_loops=(*bound.lane_loops, lanes),
+        before_lane_loops=bound.rewritten,
+    )
 
 
 def _with_loop(stage: BoundStage, lanes: LaneLoop) -> BoundStage:

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
-
-_SCANS = ("scans",)
+from autosched.analysis.rewrites.rewrite import MainloopStep, ScanStep, SlidingWindowStep, apply, build
 
 
 def restrict_to_step(
@@ -28,29 +27,23 @@ def restrict_to_step(
         terms: Iterations of each reduction loop in one step; the first ones stand for all.
         buffers: Of what is staged in a step.
     """
-    key = func, stage, buffers, tuple(sorted(terms.items()))
-    found = bound.step_views.get(key)
-    if found is None:
-        owner = bound.funcs[func]
-        update = owner.stages[stage]
-        loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
-        stages = (*owner.stages[:stage], replace(update, loops=loops), *owner.stages[stage + 1 :])
-        funcs = {**bound.funcs, func: replace(owner, stages=stages)}
-        found = replace(
-            bound,
-            funcs=funcs,
-            register_blocked=func,
-            buffers=buffers,
-            views={},
-            rfactor_views={},
-            fusion_views={},
-            step_views={},
-            lane_loop_views={},
-            lane_loops=(),
-            before_lane_loops=None,
-        )
-        bound.step_views[key] = found
-    return found
+    return apply(bound, MainloopStep(func, stage, tuple(sorted(terms.items())), buffers))
+
+
+@build.register
+def _build_mainloop_step(step: MainloopStep, bound: BoundPipeline) -> BoundPipeline:
+    owner, terms = bound.funcs[step.func], dict(step.terms)
+    update = owner.stages[step.stage]
+    loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
+    stages = (*owner.stages[: step.stage], replace(update, loops=loops), *owner.stages[step.stage + 1 :])
+    return replace(
+        bound,
+        funcs={**bound.funcs, step.func: replace(owner, stages=stages)},
+        register_blocked=step.func,
+        buffers=step.buffers,
+        lane_loops=(),
+        before_lane_loops=None,
+    )
 
 
 def restrict_to_rows(
@@ -69,11 +62,21 @@ def restrict_to_rows(
     Returns:
         The same object for the same step.
     """
-    key = func, dim, steps, buffers, tuple(sorted((f, tuple(sorted(dims))) for f, dims in moving.items()))
-    found = bound.step_views.get(key)
-    if found is None:
-        found = bound.step_views[key] = _with_rows(bound, func, dim, steps, moving, buffers)
-    return found
+    ordered = tuple(sorted((name, tuple(sorted(dims))) for name, dims in moving.items()))
+    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, buffers))
+
+
+@build.register
+def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) -> BoundPipeline:
+    owner = bound.funcs[step.func]
+    k = owner.dims.index(step.dim)
+    low, high = owner.region[k]
+    rows = -(-(high - low + 1) // step.steps)
+    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
+    along = {name: bound.funcs[name].dims.index(dims[0]) for name, dims in step.moving if len(dims) == 1}
+    readers = {name: _narrowed(bound.funcs[name], along) for name in (step.func, *dict(step.moving))}
+    funcs = {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}
+    return replace(bound, funcs=funcs, buffers=step.buffers)
 
 
 def with_one_step(bound: BoundPipeline) -> BoundPipeline:
@@ -83,21 +86,13 @@ def with_one_step(bound: BoundPipeline) -> BoundPipeline:
     """
     if bound.one_step or not any(s.steps for f in bound.funcs.values() for s in f.stages):
         return bound
-    found = bound.step_views.get(_SCANS)
-    if found is None:
-        funcs = {name: replace(f, stages=tuple(map(_in_one_step, f.stages))) for name, f in bound.funcs.items()}
-        found = bound.step_views[_SCANS] = replace(
-            bound,
-            funcs=funcs,
-            views={},
-            rfactor_views={},
-            fusion_views={},
-            step_views={},
-            lane_loop_views={},
-            one_step=True,
-            before_lane_loops=bound.rewritten,
-        )
-    return found
+    return apply(bound, ScanStep())
+
+
+@build.register
+def _build_scan_step(step: ScanStep, bound: BoundPipeline) -> BoundPipeline:
+    funcs = {name: replace(f, stages=tuple(map(_in_one_step, f.stages))) for name, f in bound.funcs.items()}
+    return replace(bound, funcs=funcs, one_step=True, before_lane_loops=bound.rewritten)
 
 
 def is_one_step(bound: BoundPipeline, stage: BoundStage) -> bool:
@@ -113,29 +108,6 @@ def _in_one_step(stage: BoundStage) -> BoundStage:
     loops = (replace(d, hi=d.lo) if d.name in stage.steps else d for d in stage.loops)
     return replace(
         stage, steps=(), loops=tuple(replace(d, parallel=d.parallel or d.in_step, in_step=False) for d in loops)
-    )
-
-
-def _with_rows(
-    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int
-) -> BoundPipeline:  # fmt: skip
-    owner = bound.funcs[func]
-    k = owner.dims.index(dim)
-    low, high = owner.region[k]
-    rows = -(-(high - low + 1) // steps)
-    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
-    along = {name: bound.funcs[name].dims.index(next(iter(dims))) for name, dims in moving.items() if len(dims) == 1}
-    readers = {name: _narrowed(bound.funcs[name], along) for name in (func, *moving)}
-    funcs = {**bound.funcs, **readers, func: replace(readers[func], region=region)}
-    return replace(
-        bound,
-        funcs=funcs,
-        buffers=buffers,
-        views={},
-        rfactor_views={},
-        fusion_views={},
-        step_views={},
-        lane_loop_views={},
     )
 
 

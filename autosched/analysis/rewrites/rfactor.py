@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from autosched.analysis.access.accumulation import Accumulation, accumulation, identity
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, RFactor
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
+from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.expr import Binary, Expr, Load, RVar, Var, postorder
 from autosched.lang.func import Definition, Func
@@ -47,15 +49,7 @@ def apply_rfactors(bound: BoundPipeline, splits: Sequence[RFactor]) -> BoundPipe
     Raises:
         ScheduleError: If a split names no such update, loop or number of pieces, or an update that accumulates nothing.
     """
-    original = bound.root_pipeline
-    if not splits:
-        return original
-    key = tuple(splits)
-    found = original.rfactor_views.get(key)
-    if found is None:
-        before = apply_rfactors(original, key[:-1])
-        found = original.rfactor_views[key] = replace(_split(before, key[-1]), before_rfactor=original, rfactors=key)
-    return found
+    return reduce(apply, splits, bound.root_pipeline)
 
 
 def rfactor_error(bound: BoundPipeline, split: RFactor) -> str:
@@ -110,7 +104,8 @@ def _accumulated(bound: BoundPipeline, split: RFactor) -> Accumulation | None:
     return accumulation(func, func.definitions[split.stage])
 
 
-def _split(bound: BoundPipeline, split: RFactor) -> BoundPipeline:
+@build.register
+def _build(split: RFactor, bound: BoundPipeline) -> BoundPipeline:
     problem = rfactor_error(bound, split)
     if problem:
         raise ScheduleError(f"{problem}: leave this split out, or make a new schedule")
@@ -119,7 +114,8 @@ def _split(bound: BoundPipeline, split: RFactor) -> BoundPipeline:
     assert found is not None
     extents = {d.name: d.extent for d in bound.funcs[split.func].stages[split.stage].reductions}
     maker = _Splitter(old, split, found, extents, {*bound.funcs, *bound.inputs})
-    return rebuild_pipeline(bound, {old: Replacement(maker.whole())}).bound
+    rebuilt = rebuild_pipeline(bound, {old: Replacement(maker.whole())}).bound
+    return replace(rebuilt, before_rfactor=bound.root_pipeline, rfactors=(*bound.rfactors, split))
 
 
 class _Splitter:
