@@ -1,4 +1,4 @@
-"""Boundary conditions: stages of their own that read a Func or Input only inside given ranges.
+"""Boundary conditions: reads of a Func or Input that stay inside given ranges.
 
 With ``n = high - low`` and ``i = x - low``: clamped reads ``min(max(x, low), high - 1)``; wrapped ``low + i % n``;
 mirrored ``low + min(i % 2n, 2n - 1 - i % 2n)``; mirrored_without_edge the same with period ``2n - 2`` and no repeated

@@ -1,6 +1,6 @@
 """Expression nodes: small frozen records, built by Python operators.
 
-Python scalars, ``Var`` and ``RVar`` are weakly typed: they take the type of what they meet. A weak integer
+Python scalars, ``Var`` and ``RVar`` are weakly typed: they take the type of the other operand. A weak integer
 expression (``2*x + 1``) is an exact integer; as a value it becomes int32. ``==`` builds a comparison, so nodes hash
 and compare by identity.
 """
@@ -197,7 +197,7 @@ ExprLike = Expr | int | float | bool
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Const(Expr):
-    """A literal; weak when it came from a Python scalar."""
+    """A literal; weak when built from a Python scalar."""
 
     value: Scalar
     dtype: DType
@@ -206,7 +206,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Expr):
-    """A dimension of a Func: a name standing for every integer."""
+    """A dimension of a Func: a name for every integer."""
 
     name: str
 
@@ -220,13 +220,13 @@ class Var(Expr):
 
     @property
     def weak(self) -> bool:  # type: ignore[override]
-        """Always true: takes the type of what it meets."""
+        """Always true: takes the type of the other operand."""
         return True
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RVar(Expr):
-    """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are known.
+    """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are bound.
 
     ``order`` sorts loops: domains by creation, dimensions as written.
     """
@@ -243,13 +243,13 @@ class RVar(Expr):
 
     @property
     def weak(self) -> bool:  # type: ignore[override]
-        """Always true: takes the type of what it meets."""
+        """Always true: takes the type of the other operand."""
         return True
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Param(Expr):
-    """A scalar parameter of the pipeline, given at every call (``default`` if it is left out)."""
+    """A scalar parameter of the pipeline, passed at every call; ``default`` where the caller omits it."""
 
     name: str
     dtype: DType
@@ -272,7 +272,7 @@ class Param(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShapeDim(Expr):
-    """``img.shape[axis]``: an integer known when shapes are bound."""
+    """``img.shape[axis]``: a constant once shapes are bound."""
 
     input: Source
     axis: int
@@ -363,18 +363,18 @@ class Call(Expr):
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse a name that could not be shown or used as a keyword."""
+    """Raise unless a name is an identifier, so that it can be printed and passed as a keyword."""
     if not isinstance(name, str) or not name.isidentifier():
         raise DSLError(f"{what} name {name!r} is not an identifier", location=caller_location())
 
 
 def children(e: Expr) -> Sequence[Expr]:
     """Return the direct operands of a node (index expressions of a Load included)."""
-    found = _OPERANDS.get(type(e))
-    return () if found is None else found(e)
+    operands = _OPERANDS.get(type(e))
+    return () if operands is None else operands(e)
 
 
-# Looked up by type, since binding asks for the operands of every node several times.
+# A table by type: binding reads the operands of every node several times.
 _OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     Load: attrgetter("indices"),
     Unary: lambda e: (e.a,),
@@ -388,9 +388,10 @@ _OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
 def postorder(
     roots: Iterable[Expr], done: Container[int], operands: Callable[[Expr], Sequence[Expr]] = children
 ) -> Iterator[Expr]:
-    """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before the nodes that use them.
+    """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before their users.
 
-    The caller puts each node's ``id`` into ``done`` before it asks for the next. Depth is limited by memory alone.
+    The caller adds each node's ``id`` to ``done`` before it advances the iterator. There is no recursion, so only
+    memory limits the depth.
     """
     stack = list(roots)[::-1]
     while stack:

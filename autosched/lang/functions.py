@@ -29,7 +29,7 @@ UNARY_FLOAT = frozenset(
 )
 BINARY_FLOAT = frozenset({"pow", "atan2", "fmod", "hypot"})
 EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod"})
-"""Functions whose IEEE results are exact, so that all witnesses agree bit for bit."""
+"""Functions with exact IEEE results: all backends agree bit for bit."""
 
 
 def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
@@ -40,7 +40,7 @@ def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
     if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
         return Const(target.wrapped(x.value), target)
     x = x if x.weak and x.dtype.kind == "i" else with_default_type(x)
-    if x.weak and target in (int32, uint64):  # wraps as written; a bare conversion to these types is exact
+    if x.weak and target in (int32, uint64):  # wraps: a direct conversion to these types would be exact
         x = Cast(x, int64)
     return x if not x.weak and x.dtype == target else Cast(x, target)
 
@@ -82,7 +82,7 @@ def clamp(e: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
 
 
 def abs(e: ExprLike) -> Expr:
-    """Return the absolute value (of the smallest signed integer: itself, as it wraps)."""
+    """Return the absolute value; that of the smallest signed integer wraps to itself."""
     return unary("abs", e)
 
 

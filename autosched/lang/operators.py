@@ -57,14 +57,14 @@ def as_expr(value: Any) -> Expr:
     if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
         return Const(value.item(), as_dtype(value.dtype))
     raise DSLError(
-        f"{type(value).__name__} cannot stand in an expression",
+        f"{type(value).__name__} cannot be an operand of an expression",
         location=caller_location(),
         hint="use a Func or Input with an index (f[y, x]), a Var, a Param or a number",
     )
 
 
 def to_strong_type(e: Expr, dtype: DType) -> Expr:
-    """Give an expression a strong type: weak constants are checked and converted, the rest is cast."""
+    """Return an expression of a strong type: weak constants are checked and converted, other nodes are cast."""
     if isinstance(e, Const) and e.weak:
         return typed_const(e.value, dtype)
     if not e.weak and e.dtype == dtype:
@@ -83,18 +83,18 @@ def is_coordinate(e: Expr) -> bool:
 
 
 def _literals(e: Expr) -> list[Scalar]:
-    """Return the numbers that a literal may be; none for other expressions."""
-    found: list[Scalar] = []
+    """Return the possible values of a literal; none for other expressions."""
+    values: list[Scalar] = []
     stack = [e]
     while stack:
         node = stack.pop()
         if isinstance(node, Const) and node.weak:
-            found.append(node.value)
+            values.append(node.value)
         elif isinstance(node, Select) and node.weak:
             stack += [node.t, node.f]
         else:
             return []
-    return found
+    return values
 
 
 def typed_const(value: Scalar, dtype: DType) -> Const:
@@ -121,11 +121,11 @@ def with_default_type(e: Expr) -> Expr:
 
 
 def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
-    """Return the type two operands meet in, and whether it is still weak.
+    """Return the common type of two operands, and whether it is still weak.
 
-    A literal takes the type of the other operand. A coordinate, an exact integer, meets integers of up to 32 bits in
-    int32 (int64 where its range asks for that once shapes are bound), uint32 and int64 in int64, and uint64 in uint64,
-    as long as it is not negative.
+    A literal takes the type of the other operand. A coordinate is an exact integer. With integers of up to 32 bits its
+    common type is int32, or int64 where its range requires it once shapes are bound. With uint32 and int64 it is int64,
+    and with uint64 it is uint64, for coordinates that are not negative.
     """
     if a.weak and b.weak:
         return (float32 if a.dtype.is_float or b.dtype.is_float else int32), True
@@ -147,7 +147,7 @@ def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
 
 
 def _takes_type(weak: Expr, dtype: DType) -> bool:
-    """Return whether a weak operand is a literal of the other operand's type; a single number that does not fit is."""
+    """Return whether a weak operand takes the other operand's type: a single number always, a choice where all fit."""
     values = _literals(weak)
     return len(values) == 1 or bool(values and all(dtype.holds(v) for v in values))
 
@@ -196,11 +196,11 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
-    """Fold Python scalars that met only through ``as_expr`` so that they stay weak."""
+    """Fold two constants, so that arithmetic on Python scalars stays weak; None where they do not fold."""
     if not isinstance(x, Const) or not isinstance(y, Const):
         return None
     p, q = x.value, y.value
-    if p != p or q != q:  # a NaN, which Python's minimum may drop
+    if p != p or q != q:  # Python's minimum may lose a NaN
         return None
     match op:
         case "add":
@@ -215,7 +215,7 @@ def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
 
 
 def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
-    """Exact integer arithmetic on Vars and Python ints; by a non-constant divisor it is typed, and exact as well."""
+    """Build exact integer arithmetic on Vars and Python ints; division by a non-constant is typed int32."""
     if op in ("floordiv", "mod"):
         if not isinstance(y, Const):
             return Binary(op, to_strong_type(x, int32), to_strong_type(y, int32), int32)

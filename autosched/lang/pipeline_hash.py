@@ -1,4 +1,4 @@
-"""A pipeline's identity: a hash of its canonical, numbered graph, without names."""
+"""Structural hash of a pipeline: of its canonical, numbered graph, without names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PipelineGraph(Protocol):
 
 
 def pipeline_hash(pipeline: PipelineGraph) -> str:
-    """Return 64 hex digits that agree exactly when two pipelines compute the same from the same kinds of arrays."""
+    """Return 64 hex digits, equal for pipelines of equal structure over inputs of equal types and ranks."""
     writer = _Writer(pipeline)
     for f in pipeline.funcs:
         writer.write_func(f)
@@ -51,10 +51,9 @@ def pipeline_hash(pipeline: PipelineGraph) -> str:
 
 
 def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
-    """Return the values of a definition; of argmax and argmin, those of a selection that takes no NaN.
+    """Return the values of a definition; for argmax and argmin, with a comparison that ignores NaN.
 
-    They were such selections, and what is stored of pipelines under their hashes stays what it is of: schedules and
-    times, in which a NaN makes no difference.
+    Stored schedules and times refer to hashes of that form, and do not depend on the handling of NaN.
     """
     condition = values[0].cond if values and isinstance(values[0], Select) else None
     match condition:
@@ -71,7 +70,7 @@ def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
 
 
 class _Writer:
-    """Numbers inputs, params and Funcs by position and writes every distinct node on a line of its own."""
+    """Canonical text: inputs, params and Funcs by position, and one line for every distinct node."""
 
     def __init__(self, pipeline: PipelineGraph) -> None:
         self.ids: dict[Source, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
@@ -124,4 +123,4 @@ class _Writer:
                 return f"cast {e.dtype}"
             case Call():
                 return f"call {e.name} {e.dtype}"
-        raise TypeError(f"no identity for {type(e).__name__}")
+        raise TypeError(f"no hash for {type(e).__name__}")
