@@ -1,4 +1,4 @@
-"""Checks of the shapes and parameter values a pipeline is bound to."""
+"""Checks of shapes and parameter values before binding."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from autosched.lang.pipeline import Pipeline
 
 Shapes = Mapping[str, Sequence[int]]
 MOST_BYTES = 1 << 62
-"""Arrays stay below, so that no size or offset overflows 64 bits."""
+"""Size that arrays must stay below, so that no size or offset overflows 64 bits."""
 
 
 def checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, ...]]:
     """Return the shape of every input.
 
     Raises:
-        InputError: If a shape is missing, unknown, of the wrong rank, negative, or larger than memory can be.
+        InputError: If a shape is missing, unknown, of the wrong rank, negative, or of `MOST_BYTES` or more.
     """
     known = {i.name: i for i in pipeline.inputs}
     unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
@@ -40,17 +40,19 @@ def _shape(i: Input, given: Sequence[int]) -> tuple[int, ...]:
         raise InputError(f"input {i.name!r} needs {i.ndim} dimensions ({', '.join(i.dims)}), got shape {shape}")
     total = i.dtype.bytes_
     for n in shape:
-        total *= max(n, 1)  # an empty array is limited as others are
-    if any(n < 0 for n in shape) or total >= MOST_BYTES:
-        raise InputError(f"input {i.name!r} has impossible shape {shape}")
+        total *= max(n, 1)  # the limit holds for empty arrays as well
+    if any(n < 0 for n in shape):
+        raise InputError(f"input {i.name!r} has impossible shape {shape}: extents must not be negative")
+    if total >= MOST_BYTES:
+        raise InputError(f"input {i.name!r} has impossible shape {shape}: arrays must have less than 2**62 bytes")
     return shape
 
 
 def checked_params(pipeline: Pipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the values of the parameters that the pipeline is specialised on.
+    """Return the values of the parameters on which the pipeline is specialised.
 
     Raises:
-        InputError: If a parameter is unknown, one that is needed here has no value, or a value does not fit its type.
+        InputError: If a parameter is unknown, a required one has no value, or a value does not fit its type.
     """
     known = {p.name: p for p in pipeline.params}
     unknown = set(params) - set(known)

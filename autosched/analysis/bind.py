@@ -18,14 +18,14 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
     """Bind a pipeline to concrete input shapes.
 
     Args:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         shapes: Shape of every input by name.
-        params: Values of parameters; those that reach an index or a domain are needed here.
+        params: Values of parameters; required for those that reach an index or a domain.
 
     Raises:
         InputError: For a missing, unknown or ill-formed shape, or a missing parameter value.
         BoundsError: If a read leaves an input, naming stage, index expression and range, or if a stage has more than
-            `MOST_ITERATIONS` iterations.
+            `autosched.analysis.binder.MOST_ITERATIONS` iterations.
         DSLError: If no output box is declared and none can be deduced.
     """
     binder = Binder(pipeline, shapes, params or {})
@@ -39,7 +39,7 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
             return _bound(narrow)
         except (BoundsError, DSLError):
             pass
-        raise  # what is wrong without ranges of coordinates, which is what most pipelines have
+        raise  # the first error: its message holds without ranges of coordinates
 
 
 def _bound(binder: Binder) -> BoundPipeline:

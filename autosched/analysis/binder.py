@@ -42,17 +42,17 @@ from autosched.lang.pipeline import Pipeline
 
 LARGEST_EXTENT = 1 << 40
 MOST_ROUNDS = 16
-"""Times that a region grows by what is read beside it before it is taken to grow without end."""
+"""Iterations after which the growth of a region by self-reads counts as unbounded."""
 LARGEST_INDEX = 1 << 30
-"""Extent that an index which depends on data must stay below."""
+"""Extent below which the range of a data-dependent index must stay."""
 MOST_ITERATIONS = 1 << 60
-"""Iterations of all loops of a stage together; costs and counts of more would not fit 64 bits."""
+"""Product of the extents of a stage's loops; larger costs and counts would not fit 64 bits."""
 BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A definition with shapes and parameters put in, before regions are known."""
+    """A definition with concrete shapes and parameters, before bounds inference."""
 
     indices: tuple[ix.Index, ...]
     stage: BoundStage
@@ -61,7 +61,7 @@ class _Stage:
 
 
 class Binder:
-    """Holds what does not depend on the output boxes, so that several boxes can be tried."""
+    """The parts of binding that do not depend on the output boxes, so that several boxes can be tried."""
 
     def __init__(self, pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar]) -> None:
         self.pipeline = pipeline
@@ -76,8 +76,10 @@ class Binder:
         self._within = {f: self._boundary(f) for f in pipeline.funcs}
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
-        self._whole: dict[Func, tuple[tuple[int, int] | None, ...]] = {}  # with what self-reads at other points reach
-        self._crops: list[Func] = []  # kept alive: names go by identity
+        self._whole: dict[
+            Func, tuple[tuple[int, int] | None, ...]
+        ] = {}  # `fixed`, extended by self-reads at other points
+        self._crops: list[Func] = []  # kept alive: names are keyed by id
 
     def declared_box(self, func: Func) -> Box | None:
         """Return the inclusive box an output declares, or None."""
@@ -100,15 +102,15 @@ class Binder:
         return tuple(box)
 
     def _boundary(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
-        """Return the first and last point a boundary condition reads in each dimension; None where it does not act."""
-        found: dict[str, tuple[int, int]] = {}
+        """Return the range that a boundary condition reads in each dimension; None for unbounded dimensions."""
+        ranges: dict[str, tuple[int, int]] = {}
         for dim, (low, high) in func.boundary_ranges.items():
             lo, hi = (int(ix.interval(to_index(self.specialiser(e)))[0]) for e in (low, high))
-            found[dim] = lo, hi - 1
-        return tuple(found.get(d) for d in func.dims)
+            ranges[dim] = lo, hi - 1
+        return tuple(ranges.get(d) for d in func.dims)
 
     def needs_coordinates(self) -> bool:
-        """Whether an index holds an operation that has a range only where those of coordinates are known."""
+        """Whether the range of an index depends on the ranges of coordinates."""
         return any(
             _is_bare(e, s.stage.memo)
             for f in self.pipeline.funcs
@@ -118,7 +120,7 @@ class Binder:
         )
 
     def _check_boundary(self, func: Func) -> None:
-        """Refuse a boundary condition that has points but nothing to read there."""
+        """Raise for a boundary condition over an empty range."""
         for dim, within in zip(func.dims, self._within[func], strict=True):
             if within is not None and within[1] < within[0]:
                 raise InputError(
@@ -127,9 +129,9 @@ class Binder:
                 )
 
     def _stage(self, func: Func, number: int) -> _Stage:
-        return self._made(func, number, self.specialiser.definition(func.definitions[number]))
+        return self._analysed(func, number, self.specialiser.definition(func.definitions[number]))
 
-    def _made(self, func: Func, number: int, bound: Definition) -> _Stage:
+    def _analysed(self, func: Func, number: int, bound: Definition) -> _Stage:
         """Analyse a definition in which shapes and parameters are constants."""
         near = self._near.get(func)
         d = func.definitions[number]
@@ -144,15 +146,15 @@ class Binder:
         combine: tuple[str, ...] = ()
         steps: tuple[str, ...] = ()
         if number > 0 and func.atomic:
-            added = accumulation(func, bound)
-            assert added is not None, f"{func.name} is made of updates that only accumulate"
-            values, combine, associative = added.values, added.operators, True
+            accumulated = accumulation(func, bound)
+            assert accumulated is not None, f"the updates of {func.name} only accumulate"
+            values, combine, associative = accumulated.values, accumulated.operators, True
         elif number > 0:
-            found = update_dependences(func, bound, ranges)
-            parallel, associative, owns = found.parallel, found.associative, found.owns_point
-            in_step, steps = found.parallel_within_step - parallel, found.steps
-            if found.unordered:
-                raise _unordered(self.names[id(func)], sorted(found.unordered)[0], d)
+            dependences = update_dependences(func, bound, ranges)
+            parallel, associative, owns = dependences.parallel, dependences.associative, dependences.owns_point
+            in_step, steps = dependences.parallel_within_step - parallel, dependences.steps
+            if dependences.unordered:
+                raise _unordered(self.names[id(func)], sorted(dependences.unordered)[0], d)
         pure = [v.name for v in func.vars if number == 0 or v.name in _pure_names(d.indices)]
         loops = tuple(LoopDim(n, False, n in parallel, in_step=n in in_step) for n in pure)
         loops += tuple(
@@ -168,10 +170,10 @@ class Binder:
         return _Stage(store, stage, loads, bound)
 
     def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[AccessFootprint]:
-        """Collect what is read of each source; of indices that differ by a constant only the extremes matter."""
-        found: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
+        """Return the footprint of each source; of indices that differ by a constant only the extremes matter."""
+        extents: dict[str, list[dict[str, tuple[ix.Index, ix.Index]]]] = {}
         for load in loads:
-            dims = found.setdefault(self.names[id(load.source)], [{} for _ in load.indices])
+            dims = extents.setdefault(self.names[id(load.source)], [{} for _ in load.indices])
             for extremes, e in zip(dims, load.indices, strict=True):
                 i = to_index(e, memo, near)
                 linear = ix.key(ix.sub(i, i.const)) if isinstance(i, ix.Affine) else ""
@@ -181,38 +183,37 @@ class Binder:
             AccessFootprint(
                 name, tuple(tuple({ix.key(i): i for pair in d.values() for i in pair}.values()) for d in dims)
             )
-            for name, dims in found.items()
+            for name, dims in extents.items()
         ]
 
     def _fixed(self, func: Func) -> tuple[tuple[int, int] | None, ...]:
-        """Return what updates touch in dimensions they do not walk with the Func's own Var."""
+        """Return the range that updates access in each dimension whose index is not the dimension's Var; else None."""
         fixed: list[tuple[int, int] | None] = [None] * func.ndim
         for s in self.stages[func][1:]:
             if s.stage.is_empty:
                 continue
             for axis, dim in enumerate(func.dims):
-                touched = [s.indices[axis]]
+                accessed = [s.indices[axis]]
                 for f in s.stage.footprints:
                     if f.source == s.stage.func:
-                        touched += f.dims[axis]
-                others = [i for i in touched if ix.key(i) != f"({dim})"]
-                for i in others:
+                        accessed += f.dims[axis]
+                for i in (i for i in accessed if ix.key(i) != f"({dim})"):
                     lo, hi = ix.interval(i)
                     if _is_beside(s, axis, dim, i):
                         if _reads_data(i):
                             _refuse_data(s, func.name)
-                        continue  # `_grown`
+                        continue  # see `_grown`
                     if hi - lo >= (LARGEST_INDEX if _reads_data(i) else LARGEST_EXTENT):
                         _refuse_unbounded(s, i, func.name)
-                    known = fixed[axis]
-                    fixed[axis] = (lo, hi) if known is None else (min(known[0], lo), max(known[1], hi))
+                    before = fixed[axis]
+                    fixed[axis] = (lo, hi) if before is None else (min(before[0], lo), max(before[1], hi))
         return tuple(fixed)
 
     def regions(self, boxes: Mapping[Func, Box]) -> dict[Func | Input, Region]:
-        """Return the region of every Func and what is read of every input for the given output boxes."""
+        """Return the required region of every Func and input for the given output boxes (bounds inference)."""
         regions: dict[Func | Input, Region] = {f: box for f, box in boxes.items()}
         for func in reversed(self.pipeline.funcs):
-            if func not in regions or is_empty(regions[func]):  # only read inside loops that never run
+            if func not in regions or is_empty(regions[func]):  # its readers are loops without iterations
                 continue
             self._check_boundary(func)
             shell = self._shell(func, regions[func])
@@ -230,20 +231,20 @@ class Binder:
                     needed = footprint_region(footprint, env)
                     if isinstance(source, Func):
                         _check_region(s, source, needed)
-                    known = regions.get(source)
-                    regions[source] = needed if known is None or is_empty(known) else join(known, needed)
+                    before = regions.get(source)
+                    regions[source] = needed if before is None or is_empty(before) else join(before, needed)
         return regions
 
     def narrow(self, func: Func, region: Region) -> None:
-        """Take what is known of a Func's coordinates into its indices: here nothing."""
+        """Refine a Func's indices by the ranges of its coordinates; here a no-op."""
 
     def _grown(self, func: Func, region: Region) -> Region:
-        """Return a region that has all that updates read of their own Func beside the points they write.
+        """Return a region extended by the self-reads of updates at other points than the written one.
 
-        All of it is needed wherever a part of it is.
+        Every part of the Func requires all of it.
 
         Raises:
-            BoundsError: If that has no end.
+            BoundsError: If it grows without bound.
         """
         beside = [(s, *at) for s in self.stages[func] for at in _self_reads(s, func.dims) if _is_beside(s, *at)]
         if not beside:
@@ -251,7 +252,7 @@ class Binder:
         for k in range(2 * MOST_ROUNDS):
             before = region
             for s, axis, _, i in beside:
-                read = ix.interval(i)  # however far the loops run, if it takes many rounds until then
+                read = ix.interval(i)  # after many iterations: over the whole ranges of the loops
                 if k < MOST_ROUNDS or read[1] - read[0] >= LARGEST_EXTENT:
                     read = ix.bounds(i, loop_ranges(s.stage, self._shell(func, region), region))
                 region = (*region[:axis], hull((region[axis], read)), *region[axis + 1 :])
@@ -261,13 +262,13 @@ class Binder:
                 return region
         s, _, dim, _ = beside[0]
         raise BoundsError(
-            f"stage {s.stage.func!r} reads itself ever further out in dimension {dim!r}, so what it needs has no end",
+            f"stage {s.stage.func!r} reads itself ever further out in dimension {dim!r}: its region is unbounded",
             location=s.stage.location,
             hint=f"clamp the index of the self-read: clamp({dim} + 1, low, high)",
         )
 
     def check_reads(self, regions: Mapping[Func | Input, Region]) -> None:
-        """Raise `BoundsError` for the first read that leaves an input."""
+        """Raise `BoundsError` for the first read outside an input."""
         for i in self.pipeline.inputs:
             shape = self.shapes[i.name]
             box = regions.get(i)
@@ -311,7 +312,7 @@ class Binder:
         )  # fmt: skip
 
     def _resolve_widths(self, regions: Mapping[Func | Input, Region]) -> bool:
-        """Give exact integers of every stage the width that they need; return whether any changed."""
+        """Set the widths of exact integers in every stage; return whether any changed."""
         changed = False
         for func in self.pipeline.funcs:
             if func not in regions or is_empty(regions[func]):
@@ -320,21 +321,21 @@ class Binder:
             stages = list(self.stages[func])
             for k, s in enumerate(stages):
                 ranges = loop_ranges(s.stage, shell, regions[func])
-                found = resolve_integer_widths(func, s.definition, ranges)
-                if found is not None:
-                    stages[k], changed = self._made(func, k, found), True
+                resolved = resolve_integer_widths(func, s.definition, ranges)
+                if resolved is not None:
+                    stages[k], changed = self._analysed(func, k, resolved), True
             self.stages[func] = tuple(stages)
             self.fixed[func] = self._fixed(func)
         return changed
 
     def _cropped_outputs(self, funcs: dict[str, BoundFunc], boxes: Mapping[Func, Box]) -> dict[str, str]:
-        """Add a copying Func for each output whose region is larger than the box the caller gets."""
+        """Add a copying Func for each output whose region is larger than the returned box."""
         cropped: dict[str, str] = {}
         for f, box in boxes.items():
             name = self.names[id(f)]
             if funcs[name].region == box:
                 continue
-            copy = Func(_unused(f"{name}_cropped", funcs, self.shapes, {p.name: p for p in self.pipeline.params}))
+            copy = Func(_free_name(f"{name}_cropped", funcs, self.shapes, {p.name: p for p in self.pipeline.params}))
             copy[f.vars] = f[f.vars]
             self.names[id(copy)] = copy.name
             self.stages[copy] = (self._stage(copy, 0),)
@@ -380,42 +381,42 @@ class Binder:
 
 
 class NarrowBinder(Binder):
-    """Converts the indices of each Func anew once its region is known, so that they have the ranges of coordinates.
+    """Binds indices with the ranges of coordinates: converts those of each Func again after its region is inferred.
 
-    A typed operation is exact where it cannot wrap in this region, as ``cast(uint32, x)`` without negative coordinates,
-    and one on bits has the range of its operands there, as ``x ^ 1``.
+    A typed operation is exact where it cannot wrap within the region, as ``cast(uint32, x)`` without negative
+    coordinates. A bitwise operation such as ``x ^ 1`` has the range of its operands.
     """
 
     def narrow(self, func: Func, region: Region) -> None:
         """Convert the indices of a Func for coordinates of a region."""
         near = dict(zip(func.dims, region, strict=True))
         self._near[func] = near
-        self.stages[func] = tuple(self._made(func, k, s.definition) for k, s in enumerate(self.stages[func]))
+        self.stages[func] = tuple(self._analysed(func, k, s.definition) for k, s in enumerate(self.stages[func]))
         self.fixed[func] = self._fixed(func)
 
 
 def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
-    """Whether an operation is data to indices that has a range only where those of coordinates are known."""
+    """Whether the range of an operation, opaque to indices, depends on the ranges of coordinates."""
     if not isinstance(e, Binary | Unary | Cast) or id(e) not in memo:
         return False
     terms = ix.terms_of(memo[id(e)])
-    own = len(terms) == 1 and isinstance(terms[0][0], ix.Atom) and terms[0][0].payload is e
+    opaque = len(terms) == 1 and isinstance(terms[0][0], ix.Atom) and terms[0][0].payload is e
     shifted = isinstance(e, Binary) and e.op == "shl"
-    return own and (
+    return opaque and (
         shifted or any(v.lo <= -ix.UNBOUNDED for c in index_operands(e) for v in ix.loop_vars(memo[id(c)]).values())
     )
 
 
 def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index]]:
-    """Return the indices at which an update reads its own Func, each with its dimension's position and name."""
+    """Return the indices of an update's self-reads, each with position and name of its dimension."""
     if not s.stage.is_update or s.stage.is_empty:
         return []
-    own = (f for f in s.stage.footprints if f.source == s.stage.func)
-    return [(axis, dim, i) for f in own for axis, dim in enumerate(dims) for i in f.dims[axis]]
+    self_reads = (f for f in s.stage.footprints if f.source == s.stage.func)
+    return [(axis, dim, i) for f in self_reads for axis, dim in enumerate(dims) for i in f.dims[axis]]
 
 
 def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
-    """Whether an index is at another point of a dimension than the one written, in which the update writes all."""
+    """Whether an update that writes all points of a dimension reads another one of them than the written point."""
     return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
 
 
@@ -425,12 +426,12 @@ def _unordered(name: str, dim: str, d: Definition) -> DSLError:
         f"iterations of the Var {dim!r} have no order",
         location=d.location,
         hint="let each such read lie in an earlier iteration of a reduction loop, as in f[r.y, x] = f[r.y - 1, x + 1], "
-        f"or walk {dim} with a reduction domain instead of the Var",
+        f"or iterate over {dim} with a reduction domain instead of the Var",
     )
 
 
 def _check_region(s: _Stage, source: Func, region: Region) -> None:
-    """Refuse a region that only an index without a useful range can ask for."""
+    """Raise for a region so large that an index has no useful range."""
     if all(hi - lo < LARGEST_INDEX for lo, hi in region):
         return
     for e in (e for load in s.loads if load.source is source for e in load.indices):
@@ -449,7 +450,7 @@ def _check_region(s: _Stage, source: Func, region: Region) -> None:
 
 
 def _reads_data(i: ix.Index) -> bool:
-    """Whether an index depends on data of a type too wide to bound it."""
+    """Whether an index depends on data whose type is too wide to bound it."""
     return any(
         isinstance(t, ix.Atom) and t.kind == "data" and t.interval[1] - t.interval[0] >= LARGEST_INDEX
         for t in ix.atoms(i)
@@ -457,13 +458,13 @@ def _reads_data(i: ix.Index) -> bool:
 
 
 def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
-    followed = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
-    if followed:
+    unbounded = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
+    if unbounded:
         raise BoundsError(
-            f"stage {s.stage.func!r}: an index of the update follows Var {followed[0]!r} in another dimension than its "
-            "own, so the points it needs have no bounds",
+            f"stage {s.stage.func!r}: an index of the update depends on Var {unbounded[0]!r} of another dimension, so "
+            "its region is unbounded",
             location=s.stage.location,
-            hint=f"walk {followed[0]} with a reduction domain instead",
+            hint=f"iterate over {unbounded[0]} with a reduction domain instead",
         )
     _refuse_data(s, source)
 
@@ -485,7 +486,7 @@ def _check_size(func: BoundFunc, f: Func) -> None:
 
 
 def _check_iterations(func: BoundFunc, stage: BoundStage) -> None:
-    """Refuse a stage that no machine could run to its end."""
+    """Raise for a stage with more than `MOST_ITERATIONS` iterations."""
     pure = dict(zip(func.dims, func.extents, strict=True))
     extents = {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
     if prod(extents.values()) > MOST_ITERATIONS:
@@ -500,7 +501,7 @@ def _constant(i: ix.Index) -> int:
     return i.const if isinstance(i, ix.Affine) else i
 
 
-def _unused(name: str, *taken: Mapping[str, object]) -> str:
+def _free_name(name: str, *taken: Mapping[str, object]) -> str:
     while any(name in t for t in taken):
         name += "_"
     return name

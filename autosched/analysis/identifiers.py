@@ -21,20 +21,20 @@ ATOMIC_ADD ATOMIC_MIN ATOMIC_MAX ATOMIC_AND ATOMIC_OR ATOMIC_XOR SHUFFLE LANES
 ITER UNROLL ROLLED ONE_BY_ONE CARRIES_DEPENDENCE
 """
 RESERVED = frozenset(_WORDS.split())
-"""Names that generated code may not use for the user's things; those that start with ``as_`` are taken too."""
+"""Names that generated code cannot give to the user's arrays and variables; so is every name with prefix ``as_``."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 
 
 class Namer:
-    """Gives names that are C identifiers and unique within a kernel."""
+    """Source of C identifiers that are unique within a kernel."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._last: dict[str, int] = {}
 
     def __call__(self, base: str, suffix: str = "", *, components: int = 1) -> str:
-        """Return ``base_suffix``, numbered if that is taken; with several components their labels are free too."""
+        """Return ``base_suffix``, with a number if it or the label of a component is taken."""
         clean = base.replace(".", "_")
         if not _PLAIN.fullmatch(clean):
             clean = "".join(c if _PLAIN.fullmatch(c) else f"u{ord(c):x}" for c in clean)
@@ -69,12 +69,12 @@ def identifiers(arguments: Iterable[str], components: Mapping[str, int]) -> dict
 
 
 def component_label(names: Mapping[str, str], func: str, components: int, k: int) -> str:
-    """Return the identifier of component ``k`` of a Func that has so many."""
+    """Return the identifier of component ``k`` of a Func with the given number of components."""
     return _labels(names[func], components)[0 if components == 1 else k + 1]
 
 
 def avoid_reserved(name: str) -> str:
-    """Return a name that does not start like those of the prelude."""
+    """Return a name without a prefix of the prelude's names."""
     return f"u{name}" if name.lower().startswith(("as_", "_")) else name
 
 

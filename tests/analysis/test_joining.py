@@ -127,9 +127,9 @@ def test_pieces_of_reductions_may_be_joined() -> None:
         (("gx", "smooth"), "smooth is computed over"),
         (("both", "out"), "out is computed over"),
         (("a", "b"), "b reads a at other points than its own"),
-        (("a", "c"), "c needs b, which needs a Func that it would be joined with"),
+        (("a", "c"), "c depends on b, which depends on a Func of the same fusion"),
         (("image_clamped", "a"), "boundary condition"),
-        (("a", "inner"), "only one is returned"),
+        (("a", "inner"), "only one of a and inner is an output"),
     ],
 )
 def test_joins_that_cannot_be(funcs: tuple[str, ...], message: str) -> None:

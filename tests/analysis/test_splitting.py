@@ -140,8 +140,8 @@ def test_names_that_are_taken() -> None:
         (RFactor("sum", 2, (("r.y", 2),)), "no update 2 of 'sum'"),
         (RFactor("out", 1, (("r.y", 2),)), "no update 1 of 'out'"),
         (RFactor("sum", 1, (("r.z", 2),)), r"has no loop 'r.z'; it has r.y, r.x"),
-        (RFactor("sum", 1, (("r.y", 1),)), "14 iterations and cannot be cut into 1"),
-        (RFactor("sum", 1, (("r.y", 15),)), "14 iterations and cannot be cut into 15"),
+        (RFactor("sum", 1, (("r.y", 1),)), "14 iterations and cannot be factored into 1 parts"),
+        (RFactor("sum", 1, (("r.y", 15),)), "14 iterations and cannot be factored into 15 parts"),
         (RFactor("sum", 1, ()), "names no loop"),
         (RFactor("sum", 1, (("r.y", 2), ("r.y", 3))), "or one twice"),
     ],
@@ -203,7 +203,7 @@ def test_loops_that_say_where_an_update_writes() -> None:
     f[y] = 0.0
     f[5 - r.y] += image[r.y, r.x]
     bound = bind(Pipeline([f.over(y=(0, 6))]), {"image": (6, 8)})
-    assert "says where the update writes" in rfactor_error(bound, RFactor("f", 1, (("r.y", 2),)))
+    assert "determines the written point" in rfactor_error(bound, RFactor("f", 1, (("r.y", 2),)))
     assert not rfactor_error(bound, RFactor("f", 1, (("r.x", 2),)))
 
 

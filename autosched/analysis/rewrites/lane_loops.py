@@ -1,8 +1,9 @@
-"""Lanes that share the terms of a reduction, as a loop of their own: a view of the pipeline for features.
+"""Warp reductions as loops over lanes: a rewrite of the pipeline for features.
 
-    f[y] += a[y, r]  over r < 1000   ->   f[y] += a[y, 32*r + lane]  over r < 32 and, on threads side by side, lane < 32
+    f[y] += a[y, r]  over r < 1000   ->   f[y] += a[y, 32*r + lane]  over r < 32 and, on neighbouring threads, lane < 32
 
-What a thread does is what it does in a kernel of that pipeline. Terms beyond the last one are taken to be there.
+The work of a thread is its work in a kernel of the rewritten pipeline. Extents are rounded up to a multiple of the
+lanes.
 """
 
 from __future__ import annotations
@@ -50,21 +51,22 @@ def _with_loop(stage: BoundStage, lanes: LaneLoop) -> BoundStage:
         return stage
     terms = stage.loop(lanes.loop)
     rounds = -(-terms.extent // lanes.width)
-    own = ix.var(lanes.loop, 0, rounds - 1)
-    across = ix.scale(ix.var(lanes.dim, 0, lanes.width - 1), lanes.stride)
-    term = ix.add(ix.add(ix.scale(own, lanes.width if lanes.stride == 1 else 1), across), terms.lo)
-    env = {lanes.loop: term}
+    serial = ix.scale(ix.var(lanes.loop, 0, rounds - 1), lanes.width if lanes.stride == 1 else 1)
+    lane = ix.scale(ix.var(lanes.dim, 0, lanes.width - 1), lanes.stride)
+    env = {lanes.loop: ix.add(ix.add(serial, lane), terms.lo)}
 
-    def moved(i: ix.Index) -> ix.Index:
-        found: ix.Index = ix.substitute(i, env)
-        return found
+    def substituted(i: ix.Index) -> ix.Index:
+        result: ix.Index = ix.substitute(i, env)
+        return result
 
     loops: list[LoopDim] = []
     for d in stage.loops:
         loops.append(replace(d, lo=0, hi=rounds - 1) if d.name == lanes.loop else d)
     loops.append(LoopDim(lanes.dim, True, True, 0, lanes.width - 1, lanes=True))
-    footprints = tuple(AccessFootprint(f.source, tuple(tuple(map(moved, i)) for i in f.dims)) for f in stage.footprints)
+    footprints = tuple(
+        AccessFootprint(f.source, tuple(tuple(map(substituted, i)) for i in f.dims)) for f in stage.footprints
+    )
     return replace(
-        stage, loops=tuple(loops), store=tuple(map(moved, stage.store)), footprints=footprints,
-        memo={node: moved(i) for node, i in stage.memo.items()},
+        stage, loops=tuple(loops), store=tuple(map(substituted, stage.store)), footprints=footprints,
+        memo={node: substituted(i) for node, i in stage.memo.items()},
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""One step of what a block walks in steps: a view of the pipeline that has only the terms, or rows, of a step.
+"""One step of a mainloop: a rewrite of the pipeline to the terms, or rows, of one iteration.
 
-What a block does in each step is what it does in a kernel of that pipeline, so features are worked out for one step.
+The work of a block in one step is its work in a kernel of the rewritten pipeline, so features describe one step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autosched.analysis.rewrites.rewrite import MainloopStep, ScanStep, SlidingW
 def restrict_to_step(
     bound: BoundPipeline, func: str, stage: int, terms: Mapping[str, int], buffers: int = 1
 ) -> BoundPipeline:  # fmt: skip
-    """Return the pipeline with fewer terms in one update, of which threads hold all points in registers.
+    """Return the pipeline with the terms of one step in an update, all points of which are in registers.
 
     The same step gives the same object.
 
@@ -24,8 +24,8 @@ def restrict_to_step(
         bound: The pipeline.
         func: The Func.
         stage: Number of its update.
-        terms: Iterations of each reduction loop in one step; the first ones stand for all.
-        buffers: Of what is staged in a step.
+        terms: Iterations of each reduction loop in one step; the first step represents all.
+        buffers: Buffers of each cached tile.
     """
     return apply(bound, MainloopStep(func, stage, tuple(sorted(terms.items())), buffers))
 
@@ -49,15 +49,15 @@ def _build_mainloop_step(step: MainloopStep, bound: BoundPipeline) -> BoundPipel
 def restrict_to_rows(
     bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1
 ) -> BoundPipeline:  # fmt: skip
-    """Return the pipeline in which a Func has the rows of one step, and needs of others the rows that come in.
+    """Return the pipeline in which a Func has the rows of one step, and its producers the rows that are new in it.
 
     Args:
-        bound: The pipeline, with the copies that a kernel makes.
-        func: The Func whose rows along ``dim`` are walked, in so many steps.
-        dim: One of its dimensions.
-        steps: How many steps a block takes.
-        moving: Funcs of which windows slide, and those between them and ``func``, with the dimensions that move.
-        buffers: Rows that are kept of what slides, over those of a step.
+        bound: The pipeline, with the cache reads of a kernel.
+        func: The Func.
+        dim: The dimension along which windows slide.
+        steps: Iterations of the mainloop of a block.
+        moving: Funcs with a rolling buffer, and those between them and ``func``, with the dimensions that move.
+        buffers: Rows of a rolling buffer beyond those of a step.
 
     Returns:
         The same object for the same step.
@@ -80,9 +80,9 @@ def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) ->
 
 
 def with_one_step(bound: BoundPipeline) -> BoundPipeline:
-    """Return the pipeline in which every scan over rows has one step, of which all points are parallel.
+    """Return the pipeline with one step of every scan over rows, all points of which are parallel.
 
-    A pipeline without such scans is returned as it is; one that has them always gives the same object.
+    A pipeline without such scans is returned unchanged. The same pipeline gives the same object.
     """
     if bound.one_step or not any(s.steps for f in bound.funcs.values() for s in f.stages):
         return bound
@@ -96,13 +96,13 @@ def _build_scan_step(step: ScanStep, bound: BoundPipeline) -> BoundPipeline:
 
 
 def is_one_step(bound: BoundPipeline, stage: BoundStage) -> bool:
-    """Return whether a stage of a pipeline stands for one step of a scan over rows."""
+    """Return whether a stage is one step of a scan over rows."""
     whole = bound.rewritten.funcs.get(stage.func) if bound.one_step else None
     return whole is not None and bool(whole.stages[stage.number].steps)
 
 
 def _in_one_step(stage: BoundStage) -> BoundStage:
-    """Return a scan with its first step alone; another stage as it is."""
+    """Return the first step of a scan; other stages unchanged."""
     if not stage.steps:
         return stage
     loops = (replace(d, hi=d.lo) if d.name in stage.steps else d for d in stage.loops)
@@ -112,18 +112,18 @@ def _in_one_step(stage: BoundStage) -> BoundStage:
 
 
 def _narrowed(func: BoundFunc, along: Mapping[str, int]) -> BoundFunc:
-    """Return a Func that needs of others as many rows as it has itself."""
+    """Return a Func that reads as many rows of its producers as it has itself."""
     return replace(func, stages=tuple(_with_one_row(s, along) for s in func.stages))
 
 
 def _with_one_row(stage: BoundStage, along: Mapping[str, int]) -> BoundStage:
     first = {d.name: d.lo for d in stage.reductions}
 
-    def one(f: AccessFootprint) -> AccessFootprint:
+    def first_row(f: AccessFootprint) -> AccessFootprint:
         k = along.get(f.source)
         if k is None or f.source == stage.func:
             return f
         row = min(f.dims[k], key=lambda i: (sum(isinstance(t, ix.Atom) for t in ix.atoms(i)), ix.key(i)))
         return replace(f, dims=(*f.dims[:k], (ix.substitute(row, first),), *f.dims[k + 1 :]))
 
-    return replace(stage, footprints=tuple(one(f) for f in stage.footprints))
+    return replace(stage, footprints=tuple(first_row(f) for f in stage.footprints))
