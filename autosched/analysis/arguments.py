@@ -23,12 +23,12 @@ def checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, .
     Raises:
         InputError: If a shape is missing, unknown, of the wrong rank, negative, or of `MOST_BYTES` or more.
     """
-    known = {i.name: i for i in pipeline.inputs}
-    unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
+    inputs = {i.name: i for i in pipeline.inputs}
+    unknown, missing = set(shapes) - set(inputs), set(inputs) - set(shapes)
     if unknown or missing:
         wrong = [f"unknown {n!r}" for n in sorted(unknown)] + [f"missing {n!r}" for n in sorted(missing)]
-        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(known)}")
-    return {name: _shape(i, shapes[name]) for name, i in known.items()}
+        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(inputs)}")
+    return {name: _shape(i, shapes[name]) for name, i in inputs.items()}
 
 
 def _shape(i: Input, given: Sequence[int]) -> tuple[int, ...]:
@@ -54,21 +54,21 @@ def checked_params(pipeline: Pipeline, params: Mapping[str, Scalar]) -> dict[str
     Raises:
         InputError: If a parameter is unknown, a required one has no value, or a value does not fit its type.
     """
-    known = {p.name: p for p in pipeline.params}
-    unknown = set(params) - set(known)
+    declared = {p.name: p for p in pipeline.params}
+    unknown = set(params) - set(declared)
     if unknown:
         raise InputError(
             f"pipeline {pipeline.name!r} has no parameter {', '.join(map(repr, sorted(unknown)))}; "
-            f"it has {', '.join(known) or 'none'}"
+            f"it has {', '.join(declared) or 'none'}"
         )
-    given = {name: _scalar(known[name], value) for name, value in params.items()}
-    values: dict[str, Scalar] = {}
+    values = {name: _scalar(declared[name], value) for name, value in params.items()}
+    result: dict[str, Scalar] = {}
     for p in specialised_params(pipeline):
-        value = given.get(p.name, p.default)
+        value = values.get(p.name, p.default)
         if value is None:
             raise InputError(f"parameter {p.name!r} reaches an index or a domain, so its value is needed here")
-        values[p.name] = value
-    return values
+        result[p.name] = value
+    return result
 
 
 def _scalar(p: Param, value: Any) -> Scalar:

@@ -99,31 +99,31 @@ def _binary(op: str, a: ix.Index, b: ix.Index, bits: int) -> ix.Index | None:
     if not isinstance(b, int):
         return None
     sign = 1 if b > 0 else -1
-    found: ix.Index | None = None
+    result: ix.Index | None = None
     match op:
         case "shl":
-            found = ix.scale(a, 1 << b % bits)
+            result = ix.scale(a, 1 << b % bits)
         case "shr":
-            found = ix.floordiv(a, 1 << b % bits)
+            result = ix.floordiv(a, 1 << b % bits)
         case "and" if b >= 0 and b & (b + 1) == 0:  # a mask of low bits
-            found = ix.mod(a, b + 1)
+            result = ix.mod(a, b + 1)
         case "floordiv":
-            found = ix.floordiv(ix.scale(a, sign), abs(b)) if b else 0
+            result = ix.floordiv(ix.scale(a, sign), abs(b)) if b else 0
         case "mod":
-            found = ix.scale(ix.mod(ix.scale(a, sign), abs(b)), sign) if b else 0
-    return found
+            result = ix.scale(ix.mod(ix.scale(a, sign), abs(b)), sign) if b else 0
+    return result
 
 
 def _unary(e: Unary | Cast, a: ix.Index) -> ix.Index:
     if isinstance(e, Cast):
         return a
     negated: ix.Index = ix.scale(a, -1)
-    found: ix.Index = negated
+    result: ix.Index = negated
     if e.op == "not":
-        found = ix.add(negated, -1 if e.dtype.kind == "i" else e.dtype.max_value)
+        result = ix.add(negated, -1 if e.dtype.kind == "i" else e.dtype.max_value)
     elif e.op == "abs":
-        found = ix.maximum(a, negated)
-    return found
+        result = ix.maximum(a, negated)
+    return result
 
 
 def _masked(e: Binary, memo: Memo, near: Near | None) -> ix.Interval:
@@ -135,14 +135,14 @@ def _masked(e: Binary, memo: Memo, near: Near | None) -> ix.Interval:
             least, most = min(max(lo, b[0] + 1), 0), max(min(hi, b[1] - 1), 0)
             return (0, min(most, a[1])) if a[0] >= 0 and b[0] >= 0 else (least, most)
         case "floordiv":
-            found = _quotients(a, b)
+            span = _quotients(a, b)
         case "and" | "or" | "xor":
-            found = bitwise_range(e.op, a, b)
+            span = bitwise_range(e.op, a, b)
         case "shl" if near is None:  # without ranges, kernels keep the clamps of tables of powers
-            found = lo, hi
+            span = lo, hi
         case _:
-            found = shift_range(e.op, a, b, e.dtype.bits)
-    return found if lo <= found[0] and found[1] <= hi else (lo, hi)
+            span = shift_range(e.op, a, b, e.dtype.bits)
+    return span if lo <= span[0] and span[1] <= hi else (lo, hi)
 
 
 def _range(i: ix.Index, near: Near | None) -> ix.Interval:
