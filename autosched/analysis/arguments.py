@@ -27,7 +27,8 @@ def checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, .
     unknown, missing = set(shapes) - set(inputs), set(inputs) - set(shapes)
     if unknown or missing:
         wrong = [f"unknown {n!r}" for n in sorted(unknown)] + [f"missing {n!r}" for n in sorted(missing)]
-        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(inputs)}")
+        names = ", ".join(inputs)
+        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {names}")
     return {name: _shape(i, shapes[name]) for name, i in inputs.items()}
 
 
