@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autosched.lang.expr import Binary, Expr, Load, Var, children, walk
-from autosched.lang.func import Func, Input
+from autosched.lang.expr import Binary, Expr, Load, Source, Var, children, walk
+from autosched.lang.func import Func
 
 _BOUNDING = frozenset({"min", "max", "mod"})
 """Operations inside of which a coordinate cannot leave a range, in the indices that are generated here."""
@@ -17,9 +17,9 @@ class BoundedDims:
     def __init__(self) -> None:
         self._known: dict[Func, frozenset[str]] = {}
 
-    def of(self, source: Func | Input) -> frozenset[str]:
+    def of(self, source: Source) -> frozenset[str]:
         """Return the dimensions in which a Func or Input may be read inside its shape only."""
-        if isinstance(source, Input):
+        if not isinstance(source, Func):
             return frozenset(source.dims)
         if source not in self._known:
             self._known[source] = frozenset()  # its own updates read it where they write

@@ -1,4 +1,4 @@
-"""Checks of the shapes and parameter values a pipeline is bound to."""
+"""Checks of shapes and parameter values before binding."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from autosched.lang.pipeline import Pipeline
 
 Shapes = Mapping[str, Sequence[int]]
 MOST_BYTES = 1 << 62
-"""Arrays stay below, so that no size or offset overflows 64 bits."""
+"""Size that arrays must stay below, so that no size or offset overflows 64 bits."""
 
 
 def checked_shapes(pipeline: Pipeline, shapes: Shapes) -> dict[str, tuple[int, ...]]:
     """Return the shape of every input.
 
     Raises:
-        InputError: If a shape is missing, unknown, of the wrong rank, negative, or larger than memory can be.
+        InputError: If a shape is missing, unknown, of the wrong rank, negative, or of `MOST_BYTES` or more.
     """
-    known = {i.name: i for i in pipeline.inputs}
-    unknown, missing = set(shapes) - set(known), set(known) - set(shapes)
+    inputs = {i.name: i for i in pipeline.inputs}
+    unknown, missing = set(shapes) - set(inputs), set(inputs) - set(shapes)
     if unknown or missing:
         wrong = [f"unknown {n!r}" for n in sorted(unknown)] + [f"missing {n!r}" for n in sorted(missing)]
-        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {', '.join(known)}")
-    return {name: _shape(i, shapes[name]) for name, i in known.items()}
+        names = ", ".join(inputs)
+        raise InputError(f"shapes of pipeline {pipeline.name!r}: {', '.join(wrong)}; its inputs are {names}")
+    return {name: _shape(i, shapes[name]) for name, i in inputs.items()}
 
 
 def _shape(i: Input, given: Sequence[int]) -> tuple[int, ...]:
@@ -40,33 +41,35 @@ def _shape(i: Input, given: Sequence[int]) -> tuple[int, ...]:
         raise InputError(f"input {i.name!r} needs {i.ndim} dimensions ({', '.join(i.dims)}), got shape {shape}")
     total = i.dtype.bytes_
     for n in shape:
-        total *= max(n, 1)  # an empty array is limited as others are
-    if any(n < 0 for n in shape) or total >= MOST_BYTES:
-        raise InputError(f"input {i.name!r} has impossible shape {shape}")
+        total *= max(n, 1)  # the limit holds for empty arrays as well
+    if any(n < 0 for n in shape):
+        raise InputError(f"input {i.name!r} has impossible shape {shape}: extents must not be negative")
+    if total >= MOST_BYTES:
+        raise InputError(f"input {i.name!r} has impossible shape {shape}: arrays must have less than 2**62 bytes")
     return shape
 
 
 def checked_params(pipeline: Pipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the values of the parameters that the pipeline is specialised on.
+    """Return the values of the parameters on which the pipeline is specialised.
 
     Raises:
-        InputError: If a parameter is unknown, one that is needed here has no value, or a value does not fit its type.
+        InputError: If a parameter is unknown, a required one has no value, or a value does not fit its type.
     """
-    known = {p.name: p for p in pipeline.params}
-    unknown = set(params) - set(known)
+    declared = {p.name: p for p in pipeline.params}
+    unknown = set(params) - set(declared)
     if unknown:
         raise InputError(
             f"pipeline {pipeline.name!r} has no parameter {', '.join(map(repr, sorted(unknown)))}; "
-            f"it has {', '.join(known) or 'none'}"
+            f"it has {', '.join(declared) or 'none'}"
         )
-    given = {name: _scalar(known[name], value) for name, value in params.items()}
-    values: dict[str, Scalar] = {}
+    values = {name: _scalar(declared[name], value) for name, value in params.items()}
+    result: dict[str, Scalar] = {}
     for p in specialised_params(pipeline):
-        value = given.get(p.name, p.default)
+        value = values.get(p.name, p.default)
         if value is None:
             raise InputError(f"parameter {p.name!r} reaches an index or a domain, so its value is needed here")
-        values[p.name] = value
-    return values
+        result[p.name] = value
+    return result
 
 
 def _scalar(p: Param, value: Any) -> Scalar:

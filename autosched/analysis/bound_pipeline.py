@@ -1,6 +1,6 @@
 """A pipeline bound to shapes: every domain, region and access in exact integers.
 
-This is what search, schedules and lowering work on. Funcs are referred to by their unique names.
+The input of schedules, lowering and search. Funcs are referred to by their unique names.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 from autosched.analysis.expressions.expression_graph import ExpressionGraph, expression_graph
 from autosched.analysis.identifiers import identifiers, reserved_names
@@ -31,11 +31,10 @@ class LoopDim:
     Args:
         name: The Func's dimension, or the reduction variable (``r.x``).
         reduction: Whether it is a reduction loop.
-        lo: Lowest value of a reduction loop (pure loops follow the region).
+        lo: Lowest value of a reduction loop; pure loops range over the region.
         hi: Highest value; below ``lo`` when the loop is empty.
         parallel: Whether its iterations may run in any order on different threads.
-        lanes: Whether its iterations are threads side by side that share terms
-            (`autosched.analysis.rewrites.lane_loops`).
+        lanes: Whether its iterations are lanes of a warp reduction (`autosched.analysis.rewrites.lane_loops`).
         in_step: Whether its iterations may run in any order within one iteration of the stage's ``steps``.
     """
 
@@ -55,7 +54,7 @@ class LoopDim:
 
 @dataclass(frozen=True)
 class AccessFootprint:
-    """What a stage reads of one source: for each dimension, indices whose hull over the loops is the region read."""
+    """Reads of one source by a stage: for each dimension, indices whose hull over the loops is the accessed region."""
 
     source: str
     dims: tuple[tuple[ix.Index, ...], ...]
@@ -70,12 +69,12 @@ class AccessFootprint:
 class BoundStage:
     """One definition of a Func over concrete loops.
 
-    ``indices`` say where it stores; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
-    ``loops``; ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
-    only where they write. Where ``combine`` has an operator for each value, the update is atomic: a value is combined
-    with what is there, whichever threads do so at the same time, and the stage reads itself nowhere. ``steps`` are the
-    reduction loops, outermost first, within one iteration of which more loops are parallel than otherwise: those that
-    are ``in_step``. ``skipped`` marks the stages of a Func without points.
+    ``indices`` are the stored point; ``store`` and ``index_of`` give symbolic indices over loop variables named as in
+    ``loops``. ``associative`` marks updates of the form acc = acc OP value, ``owns_point`` those that read themselves
+    only at the written point. ``combine`` has an operator for each value of an atomic update, which threads may execute
+    concurrently and which reads no value of its own Func. ``steps`` are reduction loops, outermost first; within one
+    iteration of these the loops marked ``in_step`` are parallel as well. ``skipped`` marks stages of a Func without
+    points.
     """
 
     func: str
@@ -101,7 +100,7 @@ class BoundStage:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether a loop has no iterations, so that the stage does nothing."""
+        """Whether a loop has no iterations, so that the stage has no effect."""
         return self.skipped or any(d.reduction and d.extent == 0 for d in self.loops)
 
     def loop(self, name: str) -> LoopDim:
@@ -115,17 +114,17 @@ class BoundStage:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """Names of everything the stage reads, itself included."""
+        """Names of all sources, the Func itself included."""
         return tuple(f.source for f in self.footprints)
 
     @cached_property
     def graph(self) -> ExpressionGraph:
-        """How its expressions are nested and shared."""
+        """Nesting and sharing of its expressions."""
         return expression_graph((*self.values, *self.indices))
 
     @cached_property
     def load_counts(self) -> Mapping[str, int]:
-        """How many distinct loads of each source the stage's expressions hold."""
+        """Number of distinct loads of each source."""
         counts: dict[str, int] = {}
         seen: set[tuple[str, ...]] = set()
         for load, source in self.loads:
@@ -137,7 +136,7 @@ class BoundStage:
 
     @cached_property
     def loads(self) -> tuple[tuple[Load, str], ...]:
-        """All loads, those in indices included, with the names of what they read."""
+        """All loads, those in indices included, with the names of their sources."""
         nodes = {id(n): n for e in (*self.values, *self.indices) for n in walk(e)}
         return tuple((n, self.names[id(n.source)]) for n in nodes.values() if isinstance(n, Load))
 
@@ -149,11 +148,10 @@ class BoundStage:
 
 @dataclass(frozen=True)
 class BoundFunc:
-    """A Func with its region (what the whole pipeline computes of it).
+    """A Func with its region in the whole pipeline.
 
-    ``fixed`` gives, for dimensions that some update writes at other places than its Var, the range that is always
-    computed; None elsewhere. ``within`` gives, for dimensions in which a boundary condition acts, the range in which it
-    reads its source; None elsewhere.
+    ``fixed`` has the range that is always computed in dimensions that an update indexes by more than their Var; None
+    elsewhere. ``within`` has the range that a boundary condition reads of its source; None for unbounded dimensions.
     """
 
     name: str
@@ -175,7 +173,7 @@ class BoundFunc:
 
     @cached_property
     def nonempty_stages(self) -> tuple[BoundStage, ...]:
-        """The stages that compute anything."""
+        """The stages with values and iterations."""
         return tuple(s for s in self.stages if s.values and not s.is_empty)
 
     @property
@@ -200,15 +198,15 @@ class BoundInput:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RFactor:
-    """A reduction that is computed in pieces (`autosched.analysis.rewrites.rfactor`).
+    """A reduction factored into partial reductions (`autosched.analysis.rewrites.rfactor`).
 
     Attributes:
-        func: The Func, by its name in the pipeline that earlier splits have made.
+        func: The Func, by its name after earlier rewrites.
         stage: Number of the update.
-        loops: The reduction's loops that are cut, each with its number of pieces. Piece k of a loop cut into n has
-            the iterations k, k + n, k + 2n and so on: threads side by side read neighbouring elements.
-        atomic: Whether the iterations of each piece, or of all where no loop is cut, run on threads side by side, which
-            combine what they have with what is there by atomic operations.
+        loops: The factored loops of the reduction, each with its number of parts. Part k of n has the iterations k,
+            k + n, k + 2n and so on, so that neighbouring threads read neighbouring elements.
+        atomic: Whether threads execute the iterations of each part concurrently, by atomic updates; without ``loops``,
+            those of the whole reduction.
     """
 
     func: str
@@ -219,13 +217,36 @@ class RFactor:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HorizontalFusion:
-    """Funcs computed as one Func with several values (`autosched.analysis.rewrites.horizontal_fusion`).
+    """Funcs fused into one tuple-valued Func (`autosched.analysis.rewrites.horizontal_fusion`).
 
     Attributes:
-        funcs: Their names in the pipeline that splits and earlier joins have made.
+        funcs: Their names after earlier rewrites.
     """
 
     funcs: tuple[str, ...]
+
+
+class LaneLoop(NamedTuple):
+    """The terms of an update that neighbouring lanes share (`autosched.analysis.rewrites.lane_loops`).
+
+    Attributes:
+        func: The Func.
+        stage: Number of its update.
+        loop: The reduction loop whose iterations are divided among the lanes.
+        width: Number of lanes.
+        stride: Distance between the iterations of neighbouring lanes.
+    """
+
+    func: str
+    stage: int
+    loop: str
+    width: int
+    stride: int = 1
+
+    @property
+    def dim(self) -> str:
+        """Name of the loop over the lanes."""
+        return f"{self.loop}.lane"
 
 
 @renamed_attributes(
@@ -237,19 +258,28 @@ class HorizontalFusion:
 class BoundPipeline:
     """A pipeline with concrete shapes and specialised parameters.
 
-    ``funcs`` are in topological order, producers first. ``names`` maps ``id(Func or Input)`` to the unique name.
-    ``outputs`` maps the public name of each output to the Func that holds exactly the box the caller gets (a copying
-    Func where more than the box is computed). ``scalars`` are the parameters passed at every call; ``specialised``
-    those whose value is built in. ``views`` has what `autosched.analysis.rewrites.cache_read.insert_cache_reads` made
-    of it. Of a pipeline with reductions in pieces (`autosched.analysis.rewrites.rfactor`), ``splits`` says which, and
-    ``unsplit`` is the original. Of one with Funcs computed together (`autosched.analysis.rewrites.horizontal_fusion`),
-    ``joins`` says which, ``unjoined`` is the one without, and ``joined_arrays`` is what `returned` says. Of one that
-    stands for a step of a reduction (`autosched.analysis.rewrites.mainloop_step`), ``held`` is the Func that is
-    reduced, and ``buffers`` how many there are of what is staged. Of one in which threads that share terms are loops
-    (`autosched.analysis.rewrites.lane_loops`), ``lanes`` says which, and ``unshared`` is the one without.
-    ``single_step_kernel`` says that scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`);
-    ``unshared`` is the one with all steps then, too. ``facts`` is what `autosched.schedule.kernel.plan_cache` keeps of
-    its kernels.
+    Attributes:
+        pipeline: The pipeline.
+        shapes: Shape of every input.
+        inputs: The inputs by name.
+        funcs: The Funcs by name, in topological order, producers first.
+        outputs: For each output, by its public name, the Func that holds exactly the box that the caller gets: a
+            copying Func where a larger region is computed.
+        scalars: Parameters passed at every call.
+        specialised: Parameters whose value is built in.
+        names: Unique names by ``id(Func or Input)``.
+        keep: Funcs besides those of ``pipeline`` to which ``names`` refers.
+        rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
+        before_rfactor: The pipeline without factored reductions and fused outputs.
+        fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
+        before_fusion: The pipeline without fused outputs.
+        fused_arrays: `output_components` of a pipeline with fused outputs.
+        register_blocked: In one step of a mainloop (`autosched.analysis.rewrites.mainloop_step`), the Func all points
+            of which are in registers.
+        buffers: There, the buffers of each cached tile.
+        lane_loops: Reductions with a loop over lanes (`autosched.analysis.rewrites.lane_loops`).
+        before_lane_loops: The pipeline without loops over lanes, and with all steps of scans.
+        one_step: Whether scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`).
     """
 
     pipeline: Pipeline
@@ -261,56 +291,46 @@ class BoundPipeline:
     specialised: Mapping[str, Scalar]
     names: Mapping[int, str] = field(repr=False)
     keep: tuple[object, ...] = field(repr=False, default=())
-    views: dict[frozenset[str], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    rfactor_views: dict[tuple[RFactor, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
     fusions: tuple[HorizontalFusion, ...] = ()
     before_fusion: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    fusion_views: dict[tuple[HorizontalFusion, ...], BoundPipeline] = field(
-        repr=False, compare=False, default_factory=dict
-    )
     fused_arrays: tuple[tuple[str, str, int], ...] = ()
     register_blocked: str = ""
     buffers: int = 1
-    step_views: dict[tuple[object, ...], BoundPipeline] = field(repr=False, compare=False, default_factory=dict)
-    lane_loops: tuple[tuple[str, int, str, int, int], ...] = ()
+    lane_loops: tuple[LaneLoop, ...] = ()
     before_lane_loops: BoundPipeline | None = field(repr=False, compare=False, default=None)
-    lane_loop_views: dict[tuple[tuple[str, int, str, int, int], ...], BoundPipeline] = field(
-        repr=False, compare=False, default_factory=dict
-    )
     one_step: bool = False
-    facts: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def root_pipeline(self) -> BoundPipeline:
-        """The pipeline as the user wrote it, no reduction in pieces and no Funcs joined."""
-        computed = self.rewritten
-        return computed if computed.before_rfactor is None else computed.before_rfactor
+        """The user's pipeline, without factored reductions and fused outputs."""
+        rewritten = self.rewritten
+        return rewritten if rewritten.before_rfactor is None else rewritten.before_rfactor
 
     @property
     def rewritten(self) -> BoundPipeline:
-        """The pipeline that kernels compute: without loops over lanes, and with all steps of scans over rows.
+        """The pipeline of the kernels: without loops over lanes, and with all steps of scans.
 
-        Only features and searches have others.
+        Only features and searches use the others.
         """
         return self if self.before_lane_loops is None else self.before_lane_loops
 
     @property
     def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
-        """What tells this pipeline apart from the original."""
+        """The rewrites of `root_pipeline` that kernels compute."""
         return (*self.rfactors, *self.fusions)
 
     @cached_property
     def output_components(self) -> tuple[tuple[str, str, int], ...]:
-        """What the caller gets: the name of each array, the Func it comes from, and which component of it."""
+        """The returned arrays: name, Func, and component of the Func."""
         if self.fused_arrays:
             return self.fused_arrays
-        found = []
+        arrays = []
         for public, func in self.outputs.items():
             count = len(self.funcs[func].dtypes)
-            found += [(public if count == 1 else f"{public}_{k}", func, k) for k in range(count)]
-        return tuple(found)
+            arrays += [(public if count == 1 else f"{public}_{k}", func, k) for k in range(count)]
+        return tuple(arrays)
 
     @cached_property
     def key(self) -> str:
@@ -321,28 +341,32 @@ class BoundPipeline:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """The place of every Func in topological order."""
+        """The position of every Func in topological order."""
         return {name: k for k, name in enumerate(self.funcs)}
 
     @cached_property
     def consumers(self) -> Mapping[str, frozenset[str]]:
-        """The Funcs that read every Func, directly or not."""
-        found: dict[str, set[str]] = {name: set() for name in self.funcs}
+        """The direct and indirect consumers of every Func."""
+        result: dict[str, set[str]] = {name: set() for name in self.funcs}
         for name in reversed(list(self.funcs)):
             for source in {s for stage in self.funcs[name].stages for s in stage.sources}:
-                if source in found and source != name:
-                    found[source] |= {name, *found[name]}
-        return {name: frozenset(users) for name, users in found.items()}
+                if source in result and source != name:
+                    result[source] |= {name, *result[name]}
+        return {name: frozenset(consumers) for name, consumers in result.items()}
 
     @cached_property
     def identifiers(self) -> Mapping[str, str]:
-        """The name in generated code of every input, Func and run-time parameter."""
-        return identifiers(self)
+        """The identifier in generated code of every input, Func and run-time parameter."""
+        return identifiers((*self.inputs, *(p.name for p in self.scalars)), self._component_counts)
 
     @cached_property
     def taken_labels(self) -> frozenset[str]:
-        """Names that generated code cannot use for loops and local variables."""
-        return reserved_names(self, self.identifiers)
+        """Identifiers that are not available for loops and local variables of generated code."""
+        return reserved_names(self.identifiers, self._component_counts)
+
+    @property
+    def _component_counts(self) -> dict[str, int]:
+        return {name: len(func.dtypes) for name, func in self.funcs.items()}
 
     def stage(self, func: str, number: int) -> BoundStage:
         """Return a stage of a Func."""

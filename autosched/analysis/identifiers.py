@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from autosched.analysis.macro_names import is_macro
-
-if TYPE_CHECKING:
-    from autosched.analysis.bound_pipeline import BoundPipeline
 
 _WORDS = """
 auto bool break case catch char class const constexpr continue default delete do double else enum explicit export extern
@@ -25,20 +21,20 @@ ATOMIC_ADD ATOMIC_MIN ATOMIC_MAX ATOMIC_AND ATOMIC_OR ATOMIC_XOR SHUFFLE LANES
 ITER UNROLL ROLLED ONE_BY_ONE CARRIES_DEPENDENCE
 """
 RESERVED = frozenset(_WORDS.split())
-"""Names that generated code may not use for the user's things; those that start with ``as_`` are taken too."""
+"""Names that generated code cannot give to the user's arrays and variables; so is every name with prefix ``as_``."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 
 
 class Namer:
-    """Gives names that are C identifiers and unique within a kernel."""
+    """Source of C identifiers that are unique within a kernel."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._last: dict[str, int] = {}
 
     def __call__(self, base: str, suffix: str = "", *, components: int = 1) -> str:
-        """Return ``base_suffix``, numbered if that is taken; with several components their labels are free too."""
+        """Return ``base_suffix``, with a number if it or the label of a component is taken."""
         clean = base.replace(".", "_")
         if not _PLAIN.fullmatch(clean):
             clean = "".join(c if _PLAIN.fullmatch(c) else f"u{ord(c):x}" for c in clean)
@@ -58,28 +54,38 @@ def _labels(name: str, components: int) -> list[str]:
     return [name, *(f"{name}_{k}" for k in range(components) if components > 1)]
 
 
-def identifiers(bound: BoundPipeline) -> dict[str, str]:
-    """Return a C identifier for every input, Func and scalar parameter, close to the user's name."""
+def identifiers(arguments: Iterable[str], components: Mapping[str, int]) -> dict[str, str]:
+    """Return a C identifier for everything that a program accesses, close to the user's name.
+
+    Args:
+        arguments: Names of inputs and scalar parameters.
+        components: Number of tuple components of each Func.
+    """
     namer = Namer(RESERVED)
-    found = {name: namer(avoid_reserved(name)) for name in (*bound.inputs, *(p.name for p in bound.scalars))}
-    for name in sorted(bound.funcs, key=lambda n: "." in n):  # copies of sources last, so that all others keep theirs
-        found[name] = namer(avoid_reserved(name), components=len(bound.funcs[name].dtypes))
-    return found
+    result = {name: namer(avoid_reserved(name)) for name in arguments}
+    for name in sorted(components, key=lambda n: "." in n):  # cache reads last, so that they rename no other Func
+        result[name] = namer(avoid_reserved(name), components=components[name])
+    return result
 
 
 def component_label(names: Mapping[str, str], func: str, components: int, k: int) -> str:
-    """Return the identifier of component ``k`` of a Func that has so many."""
+    """Return the identifier of component ``k`` of a Func with the given number of components."""
     return _labels(names[func], components)[0 if components == 1 else k + 1]
 
 
 def avoid_reserved(name: str) -> str:
-    """Return a name that does not start like those of the prelude."""
+    """Return a name without a prefix of the prelude's names."""
     return f"u{name}" if name.lower().startswith(("as_", "_")) else name
 
 
-def reserved_names(bound: BoundPipeline, names: Mapping[str, str]) -> frozenset[str]:
-    """Return everything that code inside a kernel may not use for its own variables."""
+def reserved_names(names: Mapping[str, str], components: Mapping[str, int]) -> frozenset[str]:
+    """Return all names that a kernel cannot give to its own variables.
+
+    Args:
+        names: Identifiers of inputs, parameters and Funcs, as `identifiers` returns them.
+        components: Number of tuple components of each Func.
+    """
     labels = {*RESERVED, *names.values()}
-    for name, func in bound.funcs.items():
-        labels.update(_labels(names[name], len(func.dtypes)))
+    for name, count in components.items():
+        labels.update(_labels(names[name], count))
     return frozenset(labels)

@@ -1,7 +1,7 @@
-"""Names that are macros where generated code is compiled: of C's and C++'s headers, Linux's, and our own.
+"""Names of macros in the headers of generated code: those of C, C++, Linux and the prelude.
 
-The preprocessor replaces a macro wherever its name stands, so that no scope hides it. What begins with an underscore or
-with ``as_`` is no name of generated code anyway.
+The preprocessor replaces a macro in every scope. Names that begin with an underscore or ``as_`` do not occur in
+generated code and are not listed.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ _OF_FAMILY = re.compile(rf"(?:{'|'.join(_FAMILIES.split())})_[A-Z][A-Z0-9_]*|M_[
 
 
 def is_macro(name: str) -> bool:
-    """Whether a name is a macro of a header, or of a family of macros of which systems have different ones."""
+    """Whether a name is a macro of a header, or belongs to a family of macros that differs between systems."""
     return name in _NAMES or _OF_FAMILY.fullmatch(name) is not None

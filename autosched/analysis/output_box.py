@@ -1,31 +1,28 @@
-"""Deduce the box of an output that declares none, or say which boxes would be valid."""
+"""Deduction of the box of an output that declares none."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from autosched.analysis.binder import Binder
 from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.indices import index as ix
 from autosched.errors import BoundsError, DSLError, InputError
 from autosched.lang.func import Func, Input
 
-if TYPE_CHECKING:
-    from autosched.analysis.bind import Binder
-
 FURTHEST = 1 << 31
-"""A side that may be moved so far from a valid point has no limit."""
+"""Distance from a valid point beyond which a side counts as unlimited."""
 
 
 def deduce_boxes(binder: Binder, missing: Sequence[Func]) -> dict[Func, Box]:
     """Return a box for every output without one.
 
-    An output that reads an input of its own rank at its own point, every other read being covered by a boundary
-    condition, gets that input's shape.
+    An output has the shape of an input of its rank that it reads at its own point, if a boundary condition covers
+    every other read.
 
     Raises:
-        DSLError: If that does not hold; the message prints the largest valid box where there is one.
+        DSLError: If no such box is valid; the hint has the largest valid box where there is one.
     """
     return {f: _deduce(binder, f) for f in missing}
 
@@ -45,7 +42,7 @@ def _deduce(binder: Binder, func: Func) -> Box:
             hint = f"the largest valid box for these shapes is {func.name}.over({text}); or give the input a boundary"
             break
     else:
-        if candidates:  # no box is valid, and the reason is not the box
+        if candidates:  # no box is valid: report the read that fails
             binder.check_reads(binder.regions({func: candidates[0]}))
         hint = "declare the box: " + f"Pipeline([{func.name}.over({', '.join(f'{d}=(low, high)' for d in func.dims)})])"
     raise DSLError(
@@ -55,7 +52,7 @@ def _deduce(binder: Binder, func: Func) -> Box:
 
 def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
     """Return inputs of the Func's rank that it reads at its own point, directly or through other Funcs."""
-    found: dict[Input, None] = {}
+    inputs: dict[Input, None] = {}
     seen, queue = {func}, [func]
     while queue:
         f = queue.pop(0)
@@ -65,11 +62,11 @@ def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
                 if source.ndim != func.ndim or not (f.boundary or _at_own_point(f, s.stage.memo, load.indices)):
                     continue
                 if isinstance(source, Input):
-                    found.setdefault(source)
-                elif source not in seen:
+                    inputs.setdefault(source)
+                elif isinstance(source, Func) and source not in seen:
                     seen.add(source)
                     queue.append(source)
-    return list(found)
+    return list(inputs)
 
 
 def _at_own_point(f: Func, memo: dict[int, ix.Index], indices: Sequence[object]) -> bool:
@@ -85,7 +82,7 @@ def _is_valid(binder: Binder, func: Func, box: Box) -> bool:
 
 
 def _largest_valid(binder: Binder, func: Func, start: Box) -> Box | None:
-    """Return a valid box that cannot be extended on any side; a side without a limit ends where ``start`` does."""
+    """Return a valid box that no side can extend; an unlimited side ends at that of ``start``."""
     seeds = (tuple((p, p) for p in point) for point in _points(start))
     box: Box | None = next((seed for seed in seeds if _is_valid(binder, func, seed)), None)
     if box is None:
@@ -96,7 +93,7 @@ def _largest_valid(binder: Binder, func: Func, start: Box) -> Box | None:
 
 
 def _points(start: Box) -> Iterator[tuple[int, ...]]:
-    """Yield points of a box, those in the middle first."""
+    """Yield points of a box, beginning in the middle."""
     fractions = ((1, 2), (0, 1), (1, 1), (1, 4), (3, 4), (1, 8))
     along = [[lo + (hi - lo) * p // q for p, q in fractions] for lo, hi in start]
     yield from zip(*along, strict=True)
@@ -105,7 +102,7 @@ def _points(start: Box) -> Iterator[tuple[int, ...]]:
 
 
 def _extended(binder: Binder, func: Func, box: Box, axis: int, side: int, end: int) -> Box:
-    """Move one side outwards as far as the box stays valid: in growing steps, then by bisection."""
+    """Return the box with one side as far out as it stays valid: by doubling steps, then by bisection."""
     sign = 1 if side else -1
     at, step = box[axis][side], 1
     while step <= FURTHEST and _is_valid(binder, func, _moved(box, axis, side, at + sign * step)):

@@ -1,4 +1,4 @@
-"""Put concrete shapes and parameter values into a pipeline's expressions."""
+"""Specialisation of expressions to concrete shapes and parameter values."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def specialised_params(pipeline: Pipeline) -> tuple[Param, ...]:
 
 
 def _integer_params(roots: Sequence[Expr]) -> dict[Param, None]:
-    """Follow integer arithmetic and conditions only: what goes through a load or a float stays data."""
-    found: dict[Param, None] = {}
+    """Return the parameters under integer arithmetic and conditions; loads and floats make a value data."""
+    params: dict[Param, None] = {}
     seen: set[int] = set()
     stack = list(reversed(roots))
     while stack:
@@ -53,14 +53,14 @@ def _integer_params(roots: Sequence[Expr]) -> dict[Param, None]:
             continue
         seen.add(id(e))
         if isinstance(e, Param):
-            found[e] = None
+            params[e] = None
         elif isinstance(e, Unary | Binary | Select | Cast):
             stack.extend(reversed(children(e)))
-    return found
+    return params
 
 
-def _known_bound(e: Expr) -> Expr:
-    """Return a loop bound as a constant, also where it is a typed integer beyond 32 bits."""
+def _constant_bound(e: Expr) -> Expr:
+    """Return a loop bound as a constant, without the conversion of an integer beyond 32 bits."""
     return e.a if isinstance(e, Cast) and isinstance(e.a, Const) and e.a.weak else e
 
 
@@ -72,7 +72,7 @@ class Specialiser:
         self.params = params
 
     def __call__(self, e: Expr) -> Expr:
-        """Return ``e`` with everything replaced; it holds no reduction variables."""
+        """Return ``e``, an expression without reduction variables, with everything replaced."""
         return SpecialiserScope(self, ()).run(e)
 
     def definition(self, d: Definition) -> Definition:
@@ -83,26 +83,26 @@ class Specialiser:
 
 
 class SpecialiserScope:
-    """One definition's replacements; expressions that are alike become the same node."""
+    """One definition's replacements; structurally equal expressions become the same node."""
 
     def __init__(self, owner: Specialiser, rvars: Sequence[RVar]) -> None:
         self._owner = owner
         self._done: dict[int, Expr] = {}
-        self._keep: list[Expr] = []  # the originals, as their ids must not be taken by others
+        self._keep: list[Expr] = []  # the originals, so that their ids stay unique
         self._interner = Interner()
         taken: set[str] = set()
         self.rvars: tuple[RVar, ...] = tuple(self._bound(r, taken) for r in rvars)
         self._loops = {id(r): b for r, b in zip(rvars, self.rvars, strict=True)}
 
     def _bound(self, r: RVar, taken: set[str]) -> RVar:
-        """Return a loop with constant bounds, numbered if another has its name."""
+        """Return a loop with constant bounds, with a number if its name is taken."""
         domain, _, dim = r.name.partition(".")
         name, k = r.name, 0
         while name in taken:
             k += 1
             name = f"{domain}_{k}.{dim}"
         taken.add(name)
-        return RVar(name, _known_bound(self._owner(r.lower)), _known_bound(self._owner(r.upper)), r.order)
+        return RVar(name, _constant_bound(self._owner(r.lower)), _constant_bound(self._owner(r.upper)), r.order)
 
     def __call__(self, e: Expr) -> Expr:
         """Return ``e`` with everything replaced."""

@@ -1,4 +1,4 @@
-"""Boundary conditions: stages of their own that read a Func or Input only inside given ranges.
+"""Boundary conditions: reads of a Func or Input that stay inside given ranges.
 
 With ``n = high - low`` and ``i = x - low``: clamped reads ``min(max(x, low), high - 1)``; wrapped ``low + i % n``;
 mirrored ``low + min(i % 2n, 2n - 1 - i % 2n)``; mirrored_without_edge the same with period ``2n - 2`` and no repeated
@@ -7,71 +7,58 @@ edge; constant reads the clamped point and selects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from autosched.errors import DSLError
 from autosched.lang.definition_checks import known_range
 from autosched.lang.dtypes import int32, int64
-from autosched.lang.expr import Binary, Const, Expr, ExprLike, Var
-from autosched.lang.func import Func, Input
-from autosched.lang.functions import all_of, cast, clamp, max, min, select
+from autosched.lang.expr import Binary, Const, Expr, ExprLike, Source, Var
+from autosched.lang.functions import cast, clamp, max, min
 from autosched.lang.source_location import caller_location
 
 KINDS = ("clamped", "mirrored", "mirrored_without_edge", "wrapped", "constant")
 
 
-def with_boundary(
-    source: Func | Input,
-    kind: str,
-    ranges: Mapping[str, tuple[ExprLike, ExprLike]],
-    value: ExprLike | None = None,
-) -> Func:
-    """Return a Func over all integers that reads ``source`` only inside ``ranges``.
+@dataclass(frozen=True)
+class BoundaryCondition:
+    """The reads of one boundary condition at a point.
+
+    Attributes:
+        index: Where the source is read, inside the ranges.
+        inside: Conditions that hold where the point itself lies inside them.
+        ranges: Half-open range of each bounded dimension, in types in which coordinates do not wrap.
+    """
+
+    index: tuple[Expr, ...]
+    inside: tuple[Expr, ...]
+    ranges: Mapping[str, tuple[Expr, Expr]]
+
+
+def boundary_condition(
+    source: Source, kind: str, point: Sequence[Var], ranges: Mapping[str, tuple[ExprLike, ExprLike]]
+) -> BoundaryCondition:
+    """Return where a boundary condition reads its source.
 
     Args:
-        source: A Func (ranges needed) or an Input (all dimensions over its shape unless some are named).
+        source: The Func or Input.
         kind: One of `KINDS`.
+        point: A Var for each dimension of the source.
         ranges: Half-open range by dimension name; dimensions not named are read as they are.
-        value: What ``constant`` gives outside.
 
     Raises:
-        DSLError: For an unknown dimension, a Func without ranges, or a range that is empty or depends on data.
+        DSLError: For a range that is empty or depends on data.
     """
-    location = caller_location()
-    unknown = set(ranges) - set(source.dims)
-    if unknown:
-        raise DSLError(
-            f"{source.name!r} has no dimension {', '.join(sorted(unknown))}; it has {', '.join(source.dims)}",
-            location=location,
-        )
-    chosen = dict(ranges)
-    if not chosen:
-        if isinstance(source, Func):
-            raise DSLError(
-                f"a boundary condition on Func {source.name!r} needs ranges, as a Func has no edges",
-                location=location,
-                hint=f"{source.name}.{kind}({source.dims[-1] if source.dims else 'x'}=(0, width))",
-            )
-        chosen = {dim: (0, source.shape[axis]) for axis, dim in enumerate(source.dims)}
-    at = [Var(dim) for dim in source.dims]
-    index: list[Expr] = list(at)
+    index: list[Expr] = list(point)
     inside: list[Expr] = []
-    f = Func(f"{source.name}_{kind}")
-    f.boundary = kind
+    bounded: dict[str, tuple[Expr, Expr]] = {}
     for axis, dim in enumerate(source.dims):
-        if dim in chosen:
-            low, high = _coordinates(chosen[dim], f"{dim} in the boundary condition of {source.name!r}")
-            index[axis] = _index(kind, at[axis], low, high)
-            inside += [at[axis] >= low, at[axis] < high]
-            f.boundary_ranges[dim] = low, high
-    read = source[tuple(index)]
-    if kind == "constant":
-        outside = value if value is not None else 0
-        values = [select(all_of(*inside), v, outside) for v in (read if isinstance(read, tuple) else (read,))]
-        f[tuple(at)] = values if source.is_tuple else values[0]
-    else:
-        f[tuple(at)] = read
-    return f
+        if dim in ranges:
+            low, high = _coordinates(ranges[dim], f"{dim} in the boundary condition of {source.name!r}")
+            index[axis] = _index(kind, point[axis], low, high)
+            inside += [point[axis] >= low, point[axis] < high]
+            bounded[dim] = low, high
+    return BoundaryCondition(tuple(index), tuple(inside), bounded)
 
 
 def _coordinates(given: tuple[ExprLike, ExprLike], what: str) -> tuple[Expr, Expr]:

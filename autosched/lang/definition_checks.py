@@ -1,4 +1,4 @@
-"""What indices, values and ranges of a definition must fulfil."""
+"""Checks of the indices, values and ranges of a definition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosched.lang.operators import as_expr, common_dtype
 from autosched.lang.source_location import SourceLocation, caller_location
 
 Index = ExprLike | tuple[ExprLike, ...]
-_KNOWN_WITH_SHAPES = Const | ShapeDim | Param | Unary | Binary | Select | Cast
+_BOUND_WITH_SHAPES = Const | ShapeDim | Param | Unary | Binary | Select | Cast
 
 
 def as_index(index: Index, ndim: int, what: str) -> tuple[Expr, ...]:
@@ -38,14 +38,14 @@ def as_index(index: Index, ndim: int, what: str) -> tuple[Expr, ...]:
 
 
 def known_range(given: Any, what: str) -> tuple[Expr, Expr]:
-    """Return a half-open range ``(low, high)`` whose ends are integers as soon as shapes and parameters are known.
+    """Return a half-open range ``(low, high)`` whose ends become integers with shapes and parameters.
 
     Args:
-        given: What the user wrote.
-        what: What it is the range of, for messages.
+        given: The user's value.
+        what: Owner of the range, for messages.
 
     Raises:
-        DSLError: If it is no pair, or an end is a float or depends on a loop or on data.
+        DSLError: If the value is no pair, or an end is a float or depends on a loop or on data.
     """
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise DSLError(
@@ -53,8 +53,8 @@ def known_range(given: Any, what: str) -> tuple[Expr, Expr]:
         )
     low, high = (as_expr(e) for e in given)
     for e in (low, high):
-        known = all(isinstance(n, _KNOWN_WITH_SHAPES) and not n.dtype.is_float for n in walk(e))
-        if not known or not e.dtype.is_int:
+        constant = all(isinstance(n, _BOUND_WITH_SHAPES) and not n.dtype.is_float for n in walk(e))
+        if not constant or not e.dtype.is_int:
             raise DSLError(
                 f"bound {e!r} of {what} is not an integer known with the shapes",
                 location=caller_location(),
@@ -64,7 +64,7 @@ def known_range(given: Any, what: str) -> tuple[Expr, Expr]:
 
 
 def check_stored(value: Expr, dtype: DType) -> None:
-    """Refuse what an update may not store in a Func's type; a float is converted to an integer as by a cast."""
+    """Raise unless an update may store a value in a Func's type; floats convert to integers as by a cast."""
     if isinstance(value, Const) and value.weak and value.dtype.is_float and dtype.is_int:
         raise DSLError(
             f"the float constant {value.value} cannot be stored in a Func of {dtype}",
@@ -75,18 +75,18 @@ def check_stored(value: Expr, dtype: DType) -> None:
 
 
 def collect_rvars(roots: Sequence[Expr], also: Sequence[RVar] = ()) -> tuple[RVar, ...]:
-    """Return the reduction loops that are used, in the order of their domains.
+    """Return the reduction loops of some expressions, in the order of their domains.
 
     Args:
-        roots: Expressions that use them.
-        also: Loops that are run even if no expression mentions them.
+        roots: The expressions.
+        also: Loops to run even if no expression depends on them.
     """
     used = [*also, *(n for root in roots for n in walk(root) if isinstance(n, RVar))]
     return tuple(sorted(dict.fromkeys(used), key=lambda v: v.order))
 
 
 def check_free_vars(name: str, roots: Sequence[Expr], allowed: set[str], location: SourceLocation | None) -> None:
-    """Refuse Vars that no dimension of the Func stands for."""
+    """Raise for a Var that is no dimension of the Func."""
     for root in roots:
         for node in walk(root):
             if isinstance(node, Var) and node.name not in allowed:

@@ -1,4 +1,4 @@
-"""Element types and promotion (design: as in PyTorch; an integer never widens a float)."""
+"""Element types and promotion: as in PyTorch, an integer never widens a float."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class DType:
         return (1 << (self.bits - (self.kind == "i"))) - 1
 
     def holds(self, value: int | float) -> bool:
-        """Whether the type has a number: exactly for integers, rounded but finite for floating point."""
+        """Whether the type represents a number: exactly for integers, rounded but finite for floating point."""
         if self.is_float:
             return value in (math.inf, -math.inf) or not math.isinf(self.rounded(value))
         return not isinstance(value, float) and self.min_value <= value <= self.max_value
 
     def rounded(self, value: int | float) -> float:
-        """Return a number as a floating-point type holds it, infinite where it is too large."""
+        """Return a number rounded to a floating-point type, infinite where it is too large."""
         with np.errstate(over="ignore"):
             try:
                 return float(self.numpy.type(value))
@@ -106,7 +106,7 @@ def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
         return value
     try:
         return BY_NAME[np.dtype(value).name]
-    except (TypeError, KeyError, ValueError, SyntaxError):  # the last two of texts that NumPy reads as shapes
+    except (TypeError, KeyError, ValueError, SyntaxError):  # the last two for texts that NumPy parses as shapes
         names = ", ".join(BY_NAME)
         raise DSLError(
             f"{shortened(value)} is not an element type", location=caller_location(), hint=f"use one of {names}"
@@ -117,7 +117,7 @@ def promote(a: DType, b: DType) -> DType:
     """Return the type of arithmetic between strongly typed operands.
 
     Raises:
-        DSLError: For uint64 with a signed integer, which no type holds.
+        DSLError: For uint64 with a signed integer: no type represents both.
     """
     if a == b:
         return a

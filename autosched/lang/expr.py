@@ -1,6 +1,6 @@
 """Expression nodes: small frozen records, built by Python operators.
 
-Python scalars, ``Var`` and ``RVar`` are weakly typed: they take the type of what they meet. A weak integer
+Python scalars, ``Var`` and ``RVar`` are weakly typed: they take the type of the other operand. A weak integer
 expression (``2*x + 1``) is an exact integer; as a value it becomes int32. ``==`` builds a comparison, so nodes hash
 and compare by identity.
 """
@@ -10,136 +10,173 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 from autosched.errors import DSLError
 from autosched.lang.dtypes import DType, as_dtype, int32
 from autosched.lang.source_location import caller_location
-
-if TYPE_CHECKING:
-    from autosched.lang.func import Func, Input
 
 Scalar = int | float | bool
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
+@dataclass(frozen=True, slots=True)
+class ExpressionBuilders:
+    """The functions behind the operators and the ``repr`` of `Expr`, which build and print nodes of every class.
+
+    Attributes:
+        binary: Builds ``a op b``, with promotion of the operands.
+        unary: Builds ``op a``.
+        power: Builds ``a ** b``.
+        text: Returns an expression in Python syntax.
+    """
+
+    binary: Callable[[str, Any, Any], Expr]
+    unary: Callable[[str, Any], Expr]
+    power: Callable[[Any, Any], Expr]
+    text: Callable[[Expr], str]
+
+
+class Source(Protocol):
+    """An array that a `Load` reads: `autosched.lang.func.Func` or `autosched.lang.func.Input`."""
+
+    name: str
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dimensions, outermost first."""
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """Element type of each tuple component."""
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the first component."""
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether a point has more than one value."""
+
+
 class Expr:
-    """Base of all expression nodes; carries the operators."""
+    """Base of all expression nodes, with Python's operators."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy scalars on the left leave the operator to us
+    __array_ufunc__ = None  # NumPy scalars on the left leave the operator to this class
+    builders: ClassVar[ExpressionBuilders]  # set by `autosched.lang.operators`, which the package imports
     dtype: DType
     weak: bool
 
     def __add__(self, o: ExprLike) -> Expr:
-        return _binary("add", self, o)
+        return Expr.builders.binary("add", self, o)
 
     def __radd__(self, o: ExprLike) -> Expr:
-        return _binary("add", o, self)
+        return Expr.builders.binary("add", o, self)
 
     def __sub__(self, o: ExprLike) -> Expr:
-        return _binary("sub", self, o)
+        return Expr.builders.binary("sub", self, o)
 
     def __rsub__(self, o: ExprLike) -> Expr:
-        return _binary("sub", o, self)
+        return Expr.builders.binary("sub", o, self)
 
     def __mul__(self, o: ExprLike) -> Expr:
-        return _binary("mul", self, o)
+        return Expr.builders.binary("mul", self, o)
 
     def __rmul__(self, o: ExprLike) -> Expr:
-        return _binary("mul", o, self)
+        return Expr.builders.binary("mul", o, self)
 
     def __truediv__(self, o: ExprLike) -> Expr:
-        return _binary("truediv", self, o)
+        return Expr.builders.binary("truediv", self, o)
 
     def __rtruediv__(self, o: ExprLike) -> Expr:
-        return _binary("truediv", o, self)
+        return Expr.builders.binary("truediv", o, self)
 
     def __floordiv__(self, o: ExprLike) -> Expr:
-        return _binary("floordiv", self, o)
+        return Expr.builders.binary("floordiv", self, o)
 
     def __rfloordiv__(self, o: ExprLike) -> Expr:
-        return _binary("floordiv", o, self)
+        return Expr.builders.binary("floordiv", o, self)
 
     def __mod__(self, o: ExprLike) -> Expr:
-        return _binary("mod", self, o)
+        return Expr.builders.binary("mod", self, o)
 
     def __rmod__(self, o: ExprLike) -> Expr:
-        return _binary("mod", o, self)
+        return Expr.builders.binary("mod", o, self)
 
     def __and__(self, o: ExprLike) -> Expr:
-        return _binary("and", self, o)
+        return Expr.builders.binary("and", self, o)
 
     def __rand__(self, o: ExprLike) -> Expr:
-        return _binary("and", o, self)
+        return Expr.builders.binary("and", o, self)
 
     def __or__(self, o: ExprLike) -> Expr:
-        return _binary("or", self, o)
+        return Expr.builders.binary("or", self, o)
 
     def __ror__(self, o: ExprLike) -> Expr:
-        return _binary("or", o, self)
+        return Expr.builders.binary("or", o, self)
 
     def __xor__(self, o: ExprLike) -> Expr:
-        return _binary("xor", self, o)
+        return Expr.builders.binary("xor", self, o)
 
     def __rxor__(self, o: ExprLike) -> Expr:
-        return _binary("xor", o, self)
+        return Expr.builders.binary("xor", o, self)
 
     def __lshift__(self, o: ExprLike) -> Expr:
-        return _binary("shl", self, o)
+        return Expr.builders.binary("shl", self, o)
 
     def __rlshift__(self, o: ExprLike) -> Expr:
-        return _binary("shl", o, self)
+        return Expr.builders.binary("shl", o, self)
 
     def __rshift__(self, o: ExprLike) -> Expr:
-        return _binary("shr", self, o)
+        return Expr.builders.binary("shr", self, o)
 
     def __rrshift__(self, o: ExprLike) -> Expr:
-        return _binary("shr", o, self)
+        return Expr.builders.binary("shr", o, self)
 
     def __lt__(self, o: ExprLike) -> Expr:
-        return _binary("lt", self, o)
+        return Expr.builders.binary("lt", self, o)
 
     def __le__(self, o: ExprLike) -> Expr:
-        return _binary("le", self, o)
+        return Expr.builders.binary("le", self, o)
 
     def __gt__(self, o: ExprLike) -> Expr:
-        return _binary("gt", self, o)
+        return Expr.builders.binary("gt", self, o)
 
     def __ge__(self, o: ExprLike) -> Expr:
-        return _binary("ge", self, o)
+        return Expr.builders.binary("ge", self, o)
 
     def __eq__(self, o: object) -> Expr:  # type: ignore[override]
-        return _binary("eq", self, o)
+        return Expr.builders.binary("eq", self, o)
 
     def __ne__(self, o: object) -> Expr:  # type: ignore[override]
-        return _binary("ne", self, o)
+        return Expr.builders.binary("ne", self, o)
 
     def __hash__(self) -> int:
         return id(self)
 
     def __neg__(self) -> Expr:
-        return _unary("neg", self)
+        return Expr.builders.unary("neg", self)
 
     def __pos__(self) -> Expr:
         return self
 
     def __invert__(self) -> Expr:
-        return _unary("not", self)
+        return Expr.builders.unary("not", self)
 
     def __abs__(self) -> Expr:
-        return _unary("abs", self)
+        return Expr.builders.unary("abs", self)
 
     def __pow__(self, o: ExprLike) -> Expr:
-        from autosched.lang.functions import pow as power
-
-        return power(self, o)
+        return Expr.builders.power(self, o)
 
     def __rpow__(self, o: ExprLike) -> Expr:
-        from autosched.lang.functions import pow as power
-
-        return power(o, self)
+        return Expr.builders.power(o, self)
 
     def __bool__(self) -> bool:
         raise DSLError(
@@ -152,29 +189,15 @@ class Expr:
         raise TypeError(f"{type(self).__name__} is not iterable")
 
     def __repr__(self) -> str:
-        from autosched.lang.to_text import expression_text
-
-        return expression_text(self)
+        return Expr.builders.text(self)
 
 
 ExprLike = Expr | int | float | bool
 
 
-def _binary(op: str, a: Any, b: Any) -> Expr:
-    from autosched.lang.operators import binary  # which builds the nodes below
-
-    return binary(op, a, b)
-
-
-def _unary(op: str, a: Expr) -> Expr:
-    from autosched.lang.operators import unary
-
-    return unary(op, a)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Const(Expr):
-    """A literal; weak when it came from a Python scalar."""
+    """A literal; weak when built from a Python scalar."""
 
     value: Scalar
     dtype: DType
@@ -183,7 +206,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Expr):
-    """A dimension of a Func: a name standing for every integer."""
+    """A dimension of a Func: a name for every integer."""
 
     name: str
 
@@ -197,13 +220,13 @@ class Var(Expr):
 
     @property
     def weak(self) -> bool:  # type: ignore[override]
-        """Always true: takes the type of what it meets."""
+        """Always true: takes the type of the other operand."""
         return True
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RVar(Expr):
-    """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are known.
+    """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are bound.
 
     ``order`` sorts loops: domains by creation, dimensions as written.
     """
@@ -220,13 +243,13 @@ class RVar(Expr):
 
     @property
     def weak(self) -> bool:  # type: ignore[override]
-        """Always true: takes the type of what it meets."""
+        """Always true: takes the type of the other operand."""
         return True
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Param(Expr):
-    """A scalar parameter of the pipeline, given at every call (``default`` if it is left out)."""
+    """A scalar parameter of the pipeline, passed at every call; ``default`` where the caller omits it."""
 
     name: str
     dtype: DType
@@ -249,9 +272,9 @@ class Param(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShapeDim(Expr):
-    """``img.shape[axis]``: an integer known when shapes are bound."""
+    """``img.shape[axis]``: a constant once shapes are bound."""
 
-    input: Input
+    input: Source
     axis: int
 
     @property
@@ -269,7 +292,7 @@ class ShapeDim(Expr):
 class Load(Expr):
     """A read of one value of a Func or Input at an index."""
 
-    source: Func | Input
+    source: Source
     indices: tuple[Expr, ...]
     dtype: DType
     component: int = 0
@@ -340,18 +363,18 @@ class Call(Expr):
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse a name that could not be shown or used as a keyword."""
+    """Raise unless a name is an identifier, so that it can be printed and passed as a keyword."""
     if not isinstance(name, str) or not name.isidentifier():
         raise DSLError(f"{what} name {name!r} is not an identifier", location=caller_location())
 
 
 def children(e: Expr) -> Sequence[Expr]:
     """Return the direct operands of a node (index expressions of a Load included)."""
-    found = _OPERANDS.get(type(e))
-    return () if found is None else found(e)
+    operands = _OPERANDS.get(type(e))
+    return () if operands is None else operands(e)
 
 
-# Looked up by type, since binding asks for the operands of every node several times.
+# A table by type: binding reads the operands of every node several times.
 _OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
     Load: attrgetter("indices"),
     Unary: lambda e: (e.a,),
@@ -365,9 +388,10 @@ _OPERANDS: Mapping[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
 def postorder(
     roots: Iterable[Expr], done: Container[int], operands: Callable[[Expr], Sequence[Expr]] = children
 ) -> Iterator[Expr]:
-    """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before the nodes that use them.
+    """Yield the nodes under some roots whose ``id`` is not in ``done``, operands before their users.
 
-    The caller puts each node's ``id`` into ``done`` before it asks for the next. Depth is limited by memory alone.
+    The caller adds each node's ``id`` to ``done`` before it advances the iterator. There is no recursion, so only
+    memory limits the depth.
     """
     stack = list(roots)[::-1]
     while stack:

@@ -1,16 +1,18 @@
-"""Func and Input: what a pipeline is made of."""
+"""Func and Input, the arrays of a pipeline."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autosched.errors import DSLError
+from autosched.lang.boundary import boundary_condition
 from autosched.lang.definition_checks import Index, as_index, check_free_vars, check_stored, collect_rvars, known_range
 from autosched.lang.dtypes import DType, as_dtype
 from autosched.lang.expr import Const, Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
+from autosched.lang.functions import all_of, select
 from autosched.lang.operators import as_expr, to_strong_type, with_default_type
 from autosched.lang.source_location import SourceLocation, caller_location
 
@@ -39,7 +41,7 @@ class Definition:
 
 
 def _same(a: Expr, b: Expr) -> bool:
-    """Whether two indices are one variable or one constant."""
+    """Whether two indices are the same variable or the same constant."""
     if isinstance(a, Var) and isinstance(b, Var):
         return a.name == b.name
     if isinstance(a, Const) and isinstance(b, Const):
@@ -48,14 +50,14 @@ def _same(a: Expr, b: Expr) -> bool:
 
 
 class Undef:
-    """Pure definition of a Func whose every point is written by updates before it is read."""
+    """Pure definition without values: updates must write every point before it is read."""
 
     def __init__(self, *dtypes: DType | str | type) -> None:
         self.dtypes = tuple(as_dtype(d) for d in dtypes)
 
 
 def undef(*dtypes: DType | str | type) -> Undef:
-    """Return the pure definition of a Func that has types but no values yet.
+    """Return a pure definition with types but without values.
 
     Example:
         >>> from autosched import Func, Var, float32, undef
@@ -77,7 +79,7 @@ class Func:
     """A function from integer coordinates to values, defined once and updated any number of times.
 
     Args:
-        name: Shown in loop nests, errors and generated code; made unique within a pipeline.
+        name: Name in loop nests, errors and generated code; made unique within a pipeline.
 
     Example:
         >>> from autosched import Func, Input, Var, float32
@@ -91,11 +93,11 @@ class Func:
     def __init__(self, name: str) -> None:
         check_name(name, "Func")
         self.name = name
-        self.number = next(_numbers)  # in the order in which Funcs are made, to tell which were there before
+        self.number = next(_numbers)  # order of creation
         self.location = caller_location()
         self.boundary: str | None = None
         self.boundary_ranges: dict[str, tuple[Expr, Expr]] = {}
-        self.atomic = False  # updates may be done by many threads at a time; no user's Func is
+        self.atomic = False  # whether updates are atomic; set by rewrites only
         self._dtypes: tuple[DType, ...] = ()
         self._definitions: list[Definition] = []
 
@@ -200,28 +202,28 @@ class Func:
         """Add an update, as ``f[index] = value`` does after the pure definition.
 
         Args:
-            index: Where it writes.
+            index: The point that is written.
             value: One value for each tuple component, cast to the Func's types.
-            over: Reduction loops that are run even if neither index nor value mentions them.
-            location: The user's line; by default that of the caller.
+            over: Reduction loops to run even if neither index nor value depends on them.
+            location: Line of the user's source; by default that of the caller.
 
         Raises:
-            DSLError: If index or value do not fit the Func.
+            DSLError: If index or value does not fit the Func.
         """
         location = location or caller_location()
         if isinstance(value, Undef):
             raise DSLError(f"undef can only be the pure definition of {self.name!r}", location=location)
         indices = as_index(index, self.ndim, f"Func {self.name!r}")
-        given = [as_expr(v) for v in _components(value)]
-        if len(given) != len(self._dtypes):
+        components = [as_expr(v) for v in _components(value)]
+        if len(components) != len(self._dtypes):
             raise DSLError(
-                f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(given)}",
+                f"{self.name!r} has {len(self._dtypes)} values a point, the update gives {len(components)}",
                 location=location,
             )
-        for v, d in zip(given, self._dtypes, strict=True):
+        for v, d in zip(components, self._dtypes, strict=True):
             check_stored(v, d)
-        values = tuple(to_strong_type(v, d) for v, d in zip(given, self._dtypes, strict=True))
-        free = {e.name for e, own in zip(indices, self.vars, strict=True) if isinstance(e, Var) and e.name == own.name}
+        values = tuple(to_strong_type(v, d) for v, d in zip(components, self._dtypes, strict=True))
+        free = {e.name for e, dim in zip(indices, self.dims, strict=True) if isinstance(e, Var) and e.name == dim}
         for axis, e in enumerate(indices):
             for v in (n for n in walk(e) if isinstance(n, Var)):
                 if v.name not in free:
@@ -238,10 +240,10 @@ class Func:
     def _check_self_reads(
         self, indices: tuple[Expr, ...], values: tuple[Expr, ...], location: SourceLocation | None
     ) -> None:
-        """Refuse a self-read that differs from the point written in nothing but where a pure Var stands.
+        """Refuse a self-read that differs from the written point in dimensions of pure Vars alone.
 
-        Iterations of that Var have no order. Whether reads that differ elsewhere, too, lie in another step of a
-        reduction loop is decided with the shapes (`autosched.analysis.access.dependence`).
+        Iterations of a pure Var have no order. Self-reads that also differ in other dimensions are checked once shapes
+        are bound (`autosched.analysis.access.dependence`).
         """
         for root in (*values, *indices):
             for node in walk(root):
@@ -253,14 +255,14 @@ class Func:
                             f"update of {self.name!r} reads itself at {at!r} in dimension '{var!r}', "
                             f"which it writes at every {var!r}",
                             location=location,
-                            hint=f"walk that dimension with a reduction domain instead of the Var {var!r}",
+                            hint=f"iterate over that dimension with a reduction domain instead of the Var {var!r}",
                         )
 
     def over(self, **box: tuple[ExprLike, ExprLike]) -> Output:
         """Declare the output box: half-open ranges ``dim=(low, high)`` by dimension name.
 
         Raises:
-            DSLError: If a dimension is missing or unknown, or a range is not known with the shapes.
+            DSLError: If a dimension is missing or unknown, or a range depends on more than shapes and parameters.
         """
         wrong = set(box) ^ set(self.dims)
         if wrong:
@@ -273,33 +275,23 @@ class Func:
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with coordinates clamped into half-open ranges, e.g. ``y=(0, h)``."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "clamped", ranges)
+        return _with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored", ranges)
+        return _with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func mirrored at the edges, the edge element not repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored_without_edge", ranges)
+        return _with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func repeated periodically."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "wrapped", ranges)
+        return _with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return this Func with ``value`` outside the ranges."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "constant", ranges, value)
+        return _with_boundary(self, "constant", ranges, value)
 
     def __iter__(self) -> Iterator[Expr]:
         raise TypeError("a Func is not iterable; index it: f[y, x]")
@@ -316,11 +308,11 @@ class Func:
 
 
 class Input:
-    """An array given by the caller, C-contiguous, last dimension fastest.
+    """An array passed by the caller, C-contiguous, last dimension fastest.
 
     Args:
-        name: Keyword under which the array is passed.
-        dtype: Element type; arrays of another type are refused.
+        name: Keyword of the argument.
+        dtype: Element type; a call refuses arrays of another type.
         ndim: Number of dimensions.
         dims: Their names for boundary conditions; by default the last of ``n, d, c, y, x``.
     """
@@ -349,41 +341,31 @@ class Input:
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Extents as integer expressions, known when shapes are bound."""
+        """Extents as integer expressions, constant once shapes are bound."""
         return tuple(ShapeDim(self, axis) for axis in range(self.ndim))
 
     def __getitem__(self, index: Index) -> Expr:
         return Load(self, as_index(index, self.ndim, f"Input {self.name!r}"), self.dtype)
 
     def clamped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
-        """Return the input with coordinates clamped into it; all dimensions unless some are named."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "clamped", ranges)
+        """Return the input with coordinates clamped into its shape; all dimensions unless some are named."""
+        return _with_boundary(self, "clamped", ranges)
 
     def mirrored(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored", ranges)
+        return _with_boundary(self, "mirrored", ranges)
 
     def mirrored_without_edge(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input mirrored at its edges, the edge element not repeated."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "mirrored_without_edge", ranges)
+        return _with_boundary(self, "mirrored_without_edge", ranges)
 
     def wrapped(self, **ranges: tuple[ExprLike, ExprLike]) -> Func:
         """Return the input repeated periodically."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "wrapped", ranges)
+        return _with_boundary(self, "wrapped", ranges)
 
     def constant(self, value: ExprLike, **ranges: tuple[ExprLike, ExprLike]) -> Func:
-        """Return the input with ``value`` outside."""
-        from autosched.lang.boundary import with_boundary
-
-        return with_boundary(self, "constant", ranges, value)
+        """Return the input with ``value`` outside its shape."""
+        return _with_boundary(self, "constant", ranges, value)
 
     def __repr__(self) -> str:
         return f"Input({self.name!r}, {self.dtype}, {self.ndim})"
@@ -391,7 +373,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A Func that a pipeline returns, over a half-open box (one ``(low, high)`` per dimension) or a deduced one."""
+    """A Func that a pipeline returns, over a half-open box, one ``(low, high)`` per dimension, or a deduced box."""
 
     func: Func
     box: tuple[tuple[Expr, Expr], ...] | None = None
@@ -401,3 +383,54 @@ def _components(value: Value) -> tuple[ExprLike, ...]:
     if isinstance(value, tuple | list):
         return tuple(value)
     return (value,)  # type: ignore[return-value]
+
+
+def source_of(load: Load) -> Func | Input:
+    """Return the Func or Input that a load reads."""
+    source = load.source
+    assert isinstance(source, Func | Input), f"{load!r} reads neither a Func nor an Input"
+    return source
+
+
+def _with_boundary(
+    source: Func | Input, kind: str, ranges: Mapping[str, tuple[ExprLike, ExprLike]], value: ExprLike | None = None
+) -> Func:
+    """Return a Func over all integers that reads ``source`` only inside ``ranges``.
+
+    Args:
+        source: A Func (ranges needed) or an Input (all dimensions over its shape unless some are named).
+        kind: One of `autosched.lang.boundary.KINDS`.
+        ranges: Half-open range by dimension name; dimensions not named are read as they are.
+        value: Value of ``constant`` outside.
+
+    Raises:
+        DSLError: For an unknown dimension, a Func without ranges, or a range that is empty or depends on data.
+    """
+    location = caller_location()
+    unknown = set(ranges) - set(source.dims)
+    if unknown:
+        raise DSLError(
+            f"{source.name!r} has no dimension {', '.join(sorted(unknown))}; it has {', '.join(source.dims)}",
+            location=location,
+        )
+    if not ranges:
+        if isinstance(source, Func):
+            raise DSLError(
+                f"a boundary condition on Func {source.name!r} needs ranges, as a Func has no edges",
+                location=location,
+                hint=f"{source.name}.{kind}({source.dims[-1] if source.dims else 'x'}=(0, width))",
+            )
+        ranges = {dim: (0, source.shape[axis]) for axis, dim in enumerate(source.dims)}
+    point = tuple(Var(dim) for dim in source.dims)
+    f = Func(f"{source.name}_{kind}")
+    f.boundary = kind
+    condition = boundary_condition(source, kind, point, ranges)
+    f.boundary_ranges.update(condition.ranges)
+    read = source[condition.index]
+    if kind == "constant":
+        outside = value if value is not None else 0
+        values = [select(all_of(*condition.inside), v, outside) for v in (read if isinstance(read, tuple) else (read,))]
+        f[point] = values if source.is_tuple else values[0]
+    else:
+        f[point] = read
+    return f

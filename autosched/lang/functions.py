@@ -10,13 +10,14 @@ import math
 from collections.abc import Sequence
 
 from autosched.errors import DSLError
-from autosched.lang.dtypes import DType, as_dtype, bool_, float16, float32, float64, int32, int64, uint32, uint64
+from autosched.lang.dtypes import DType, as_dtype, bool_, float32, float64, int32, int64, uint32, uint64
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, ExprLike, Select
 from autosched.lang.operators import (
     as_expr,
     binary,
     common_dtype,
-    is_coordinate,
+    float_call,
+    power,
     to_strong_type,
     unary,
     with_default_type,
@@ -28,7 +29,7 @@ UNARY_FLOAT = frozenset(
 )
 BINARY_FLOAT = frozenset({"pow", "atan2", "fmod", "hypot"})
 EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod"})
-"""Functions whose IEEE results are exact, so that all witnesses agree bit for bit."""
+"""Functions with exact IEEE results: all backends agree bit for bit."""
 
 
 def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
@@ -39,7 +40,7 @@ def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
     if isinstance(x, Const) and x.weak and isinstance(x.value, int) and target.is_int:
         return Const(target.wrapped(x.value), target)
     x = x if x.weak and x.dtype.kind == "i" else with_default_type(x)
-    if x.weak and target in (int32, uint64):  # wraps as written; a bare conversion to these types is exact
+    if x.weak and target in (int32, uint64):  # wraps: a direct conversion to these types would be exact
         x = Cast(x, int64)
     return x if not x.weak and x.dtype == target else Cast(x, target)
 
@@ -81,7 +82,7 @@ def clamp(e: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
 
 
 def abs(e: ExprLike) -> Expr:
-    """Return the absolute value (of the smallest signed integer: itself, as it wraps)."""
+    """Return the absolute value; that of the smallest signed integer wraps to itself."""
     return unary("abs", e)
 
 
@@ -106,17 +107,6 @@ def _elementary(name: str, e: ExprLike) -> Expr:
     if not x.dtype.is_float:
         x = to_strong_type(x, float64 if x.dtype.bits == 64 else float32)
     return Call(name, (x,), x.dtype)
-
-
-def _elementary2(name: str, a: ExprLike, b: ExprLike) -> Expr:
-    x, y = as_expr(a), as_expr(b)
-    dtype, _ = common_dtype(x, y)
-    if not dtype.is_float:
-        declared = [e.dtype for e in (x, y) if not e.weak]
-        dtype = float64 if any(d.bits == 64 for d in declared) else float32
-    if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
-        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), float16)
-    return Call(name, (to_strong_type(x, dtype), to_strong_type(y, dtype)), dtype)
 
 
 def sqrt(e: ExprLike) -> Expr:
@@ -190,30 +180,23 @@ def round(e: ExprLike) -> Expr:
 
 
 def pow(a: ExprLike, b: ExprLike) -> Expr:
-    """Return ``a ** b``; small constant integer powers are multiplied out, as they are exact everywhere."""
-    exponent = as_expr(b)
-    if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:
-        base = as_expr(a)
-        result = base
-        for _ in range(int(exponent.value) - 1):
-            result = binary("mul", result, base)
-        return result
-    return _elementary2("pow", a, b)
+    """Return ``a ** b``; small constant integer powers are products, which are exact everywhere."""
+    return power(a, b)
 
 
 def atan2(y: ExprLike, x: ExprLike) -> Expr:
     """Return the angle of the point (x, y) in radians."""
-    return _elementary2("atan2", y, x)
+    return float_call("atan2", y, x)
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
     """Return the remainder of the truncated quotient, as C's fmod."""
-    return _elementary2("fmod", a, b)
+    return float_call("fmod", a, b)
 
 
 def hypot(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``sqrt(a*a + b*b)`` without overflow."""
-    return _elementary2("hypot", a, b)
+    return float_call("hypot", a, b)
 
 
 def hash_u32(*keys: ExprLike) -> Expr:

@@ -1,4 +1,7 @@
-"""Operations on expressions: promotion of their operands, exact arithmetic on weak integers, typed constants."""
+"""Operations on expressions: promotion of their operands, exact arithmetic on weak integers, typed constants.
+
+Importing this module gives `autosched.lang.expr.Expr` its operators.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,28 @@ from autosched.lang.dtypes import (
     bool_,
     float16,
     float32,
+    float64,
     int32,
     int64,
     promote,
     true_division_dtype,
     uint64,
 )  # fmt: skip
-from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, ExprLike, Scalar, Select, Unary
+from autosched.lang.expr import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    ExpressionBuilders,
+    ExprLike,
+    Scalar,
+    Select,
+    Unary,
+)
 from autosched.lang.source_location import caller_location
-from autosched.lang.to_text import SYMBOL
+from autosched.lang.to_text import SYMBOL, expression_text
 
 _BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 
@@ -41,14 +57,14 @@ def as_expr(value: Any) -> Expr:
     if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
         return Const(value.item(), as_dtype(value.dtype))
     raise DSLError(
-        f"{type(value).__name__} cannot stand in an expression",
+        f"{type(value).__name__} cannot be an operand of an expression",
         location=caller_location(),
         hint="use a Func or Input with an index (f[y, x]), a Var, a Param or a number",
     )
 
 
 def to_strong_type(e: Expr, dtype: DType) -> Expr:
-    """Give an expression a strong type: weak constants are checked and converted, the rest is cast."""
+    """Return an expression of a strong type: weak constants are checked and converted, other nodes are cast."""
     if isinstance(e, Const) and e.weak:
         return typed_const(e.value, dtype)
     if not e.weak and e.dtype == dtype:
@@ -67,18 +83,18 @@ def is_coordinate(e: Expr) -> bool:
 
 
 def _literals(e: Expr) -> list[Scalar]:
-    """Return the numbers that a literal may be; none for other expressions."""
-    found: list[Scalar] = []
+    """Return the possible values of a literal; none for other expressions."""
+    values: list[Scalar] = []
     stack = [e]
     while stack:
         node = stack.pop()
         if isinstance(node, Const) and node.weak:
-            found.append(node.value)
+            values.append(node.value)
         elif isinstance(node, Select) and node.weak:
             stack += [node.t, node.f]
         else:
             return []
-    return found
+    return values
 
 
 def typed_const(value: Scalar, dtype: DType) -> Const:
@@ -105,11 +121,11 @@ def with_default_type(e: Expr) -> Expr:
 
 
 def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
-    """Return the type two operands meet in, and whether it is still weak.
+    """Return the common type of two operands, and whether it is still weak.
 
-    A literal takes the type of the other operand. A coordinate, an exact integer, meets integers of up to 32 bits in
-    int32 (int64 where its range asks for that once shapes are bound), uint32 and int64 in int64, and uint64 in uint64,
-    as long as it is not negative.
+    A literal takes the type of the other operand. A coordinate is an exact integer. With integers of up to 32 bits its
+    common type is int32, or int64 where its range requires it once shapes are bound. With uint32 and int64 it is int64,
+    and with uint64 it is uint64, for coordinates that are not negative.
     """
     if a.weak and b.weak:
         return (float32 if a.dtype.is_float or b.dtype.is_float else int32), True
@@ -131,7 +147,7 @@ def common_dtype(a: Expr, b: Expr) -> tuple[DType, bool]:
 
 
 def _takes_type(weak: Expr, dtype: DType) -> bool:
-    """Return whether a weak operand is a literal of the other operand's type; a single number that does not fit is."""
+    """Return whether a weak operand takes the other operand's type: a single number always, a choice where all fit."""
     values = _literals(weak)
     return len(values) == 1 or bool(values and all(dtype.holds(v) for v in values))
 
@@ -180,11 +196,11 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
-    """Fold Python scalars that met only through ``as_expr`` so that they stay weak."""
+    """Fold two constants, so that arithmetic on Python scalars stays weak; None where they do not fold."""
     if not isinstance(x, Const) or not isinstance(y, Const):
         return None
     p, q = x.value, y.value
-    if p != p or q != q:  # a NaN, which Python's minimum may drop
+    if p != p or q != q:  # Python's minimum may lose a NaN
         return None
     match op:
         case "add":
@@ -199,7 +215,7 @@ def _fold(op: str, x: Expr, y: Expr, dtype: DType) -> Expr | None:
 
 
 def _weak_integer(op: str, x: Expr, y: Expr) -> Expr:
-    """Exact integer arithmetic on Vars and Python ints; by a non-constant divisor it is typed, and exact as well."""
+    """Build exact integer arithmetic on Vars and Python ints; division by a non-constant is typed int32."""
     if op in ("floordiv", "mod"):
         if not isinstance(y, Const):
             return Binary(op, to_strong_type(x, int32), to_strong_type(y, int32), int32)
@@ -255,3 +271,30 @@ def unary(op: str, a: ExprLike) -> Expr:
     if op == "abs" and e.dtype.kind == "u":
         return e
     return Unary(op, e, e.dtype)
+
+
+def float_call(name: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build a call of a floating-point function of two operands; integers become float32, or float64 from 64 bits."""
+    x, y = as_expr(a), as_expr(b)
+    dtype, _ = common_dtype(x, y)
+    if not dtype.is_float:
+        declared = [e.dtype for e in (x, y) if not e.weak]
+        dtype = float64 if any(d.bits == 64 for d in declared) else float32
+    if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
+        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), float16)
+    return Call(name, (to_strong_type(x, dtype), to_strong_type(y, dtype)), dtype)
+
+
+def power(a: ExprLike, b: ExprLike) -> Expr:
+    """Build ``a ** b``; small constant integer powers are products, which are exact everywhere."""
+    exponent = as_expr(b)
+    if isinstance(exponent, Const) and isinstance(exponent.value, int) and 1 <= exponent.value <= 8:
+        base = as_expr(a)
+        result = base
+        for _ in range(int(exponent.value) - 1):
+            result = binary("mul", result, base)
+        return result
+    return float_call("pow", a, b)
+
+
+Expr.builders = ExpressionBuilders(binary, unary, power, expression_text)

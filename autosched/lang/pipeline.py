@@ -1,24 +1,24 @@
-"""A pipeline: the Funcs reachable from its outputs, with unique names and an identity."""
+"""A pipeline: the Funcs reachable from its outputs, with unique names and a structural hash."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import networkx as nx
 
 from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
-from autosched.lang.func import Definition, Func, Input, Output
+from autosched.lang.func import Definition, Func, Input, Output, source_of
 from autosched.lang.pipeline_hash import pipeline_hash
 from autosched.lang.source_location import caller_location
 
 
 class Pipeline:
-    """What to compute: outputs and everything they need.
+    """Outputs, and all Funcs and Inputs that they depend on.
 
     Args:
-        outputs: Funcs, or ``f.over(...)`` to fix the box that is returned.
-        name: Shown in reports; no part of the identity.
+        outputs: Funcs, or ``f.over(...)`` to fix the returned box.
+        name: Name in reports; no part of the hash.
 
     Raises:
         DSLError: For an undefined Func, a cyclic definition, or two inputs or params of one name.
@@ -67,10 +67,10 @@ class Pipeline:
         names: dict[Func, str] = {}
         for f in sorted(self.funcs, key=lambda f: f not in outputs):  # outputs keep their names; the sort is stable
             unique, k = f.name, 0
-            while not taken.isdisjoint(returned := _returned_names(unique, f, f in outputs)):
+            while not taken.isdisjoint(labels := _returned_names(unique, f, f in outputs)):
                 k += 1
                 unique = f"{f.name}_{k}"
-            taken.update(returned)
+            taken.update(labels)
             names[f] = unique
         return names
 
@@ -95,19 +95,12 @@ class Pipeline:
             names += returned[1:] or returned
         return tuple(names)
 
-    def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
-        """Return the pipeline as data: pickling nodes inside each other would not reach the bottom of deep ones."""
-        from autosched.lang.serialise import to_data, with_locations
-
-        places = [(f.location, *(d.location for d in f.definitions)) for f in self.funcs]
-        return with_locations, (to_data(self), places)
-
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self.funcs)} Funcs, outputs {', '.join(self.output_names)})"
 
 
 def _returned_names(name: str, func: Func, is_output: bool) -> list[str]:
-    """Return a Func's name, followed by those of its components where they are returned as arrays of their own."""
+    """Return a Func's name, followed by those of its components if each is returned as an array."""
     return [name, *(f"{name}_{k}" for k in range(len(func.dtypes)) if is_output and func.is_tuple)]
 
 
@@ -122,7 +115,7 @@ def _func(output: object) -> Func:
 
 
 def producers_of(func: Func) -> tuple[Func | Input, ...]:
-    """Return what a Func's stages read, itself left out, in order of appearance."""
+    """Return the sources of a Func's stages, except itself, in order of appearance."""
     return tuple({s: None for d in func.definitions for s in _read_by(d) if s is not func})
 
 
@@ -130,7 +123,7 @@ def _read_by(d: Definition) -> Iterator[Func | Input]:
     for root in (*d.values, *d.indices):
         for node in walk(root):
             if isinstance(node, Load):
-                yield node.source
+                yield source_of(node)
 
 
 def rvars_of(func: Func) -> tuple[RVar, ...]:

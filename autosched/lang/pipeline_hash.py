@@ -1,11 +1,11 @@
-"""A pipeline's identity: a hash of its canonical, numbered graph, without names."""
+"""Structural hash of a pipeline: of its canonical, numbered graph, without names."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from autosched.lang.expr import (
     Binary,
@@ -18,22 +18,29 @@ from autosched.lang.expr import (
     RVar,
     Select,
     ShapeDim,
+    Source,
     Unary,
     Var,
     children,
     postorder,
 )
-from autosched.lang.func import Func, Input
-
-if TYPE_CHECKING:
-    from autosched.lang.pipeline import Pipeline
+from autosched.lang.func import Func, Input, Output
 
 Scope = Mapping[str | int, str]
 """Numbered names of a definition's loops: by name for Vars, by ``id`` for reduction variables."""
 
 
-def pipeline_hash(pipeline: Pipeline) -> str:
-    """Return 64 hex digits that agree exactly when two pipelines compute the same from the same kinds of arrays."""
+class PipelineGraph(Protocol):
+    """The parts of a pipeline that its hash covers."""
+
+    funcs: tuple[Func, ...]
+    inputs: tuple[Input, ...]
+    params: tuple[Param, ...]
+    outputs: tuple[Output, ...]
+
+
+def pipeline_hash(pipeline: PipelineGraph) -> str:
+    """Return 64 hex digits, equal for pipelines of equal structure over inputs of equal types and ranks."""
     writer = _Writer(pipeline)
     for f in pipeline.funcs:
         writer.write_func(f)
@@ -44,10 +51,9 @@ def pipeline_hash(pipeline: Pipeline) -> str:
 
 
 def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
-    """Return the values of a definition; of argmax and argmin, those of a selection that takes no NaN.
+    """Return the values of a definition; for argmax and argmin, with a comparison that ignores NaN.
 
-    They were such selections, and what is stored of pipelines under their hashes stays what it is of: schedules and
-    times, in which a NaN makes no difference.
+    Stored schedules and times refer to hashes of that form, and do not depend on the handling of NaN.
     """
     condition = values[0].cond if values and isinstance(values[0], Select) else None
     match condition:
@@ -64,10 +70,10 @@ def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
 
 
 class _Writer:
-    """Numbers inputs, params and Funcs by position and writes every distinct node on a line of its own."""
+    """Canonical text: inputs, params and Funcs by position, and one line for every distinct node."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.ids: dict[Func | Input, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
+    def __init__(self, pipeline: PipelineGraph) -> None:
+        self.ids: dict[Source, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
         self.ids |= {f: f"f{k}" for k, f in enumerate(pipeline.funcs)}
         self.params = {p: f"p{k}" for k, p in enumerate(pipeline.params)}
         self.lines = [f"{self.ids[i]} {i.dtype} {i.ndim}" for i in pipeline.inputs]
@@ -117,4 +123,4 @@ class _Writer:
                 return f"cast {e.dtype}"
             case Call():
                 return f"call {e.name} {e.dtype}"
-        raise TypeError(f"no identity for {type(e).__name__}")
+        raise TypeError(f"no hash for {type(e).__name__}")

@@ -1,11 +1,10 @@
 """The integer finaliser behind the language's random numbers.
 
-A bijection of the 32-bit integers in which every input bit, flipped, flips every output bit in half of the cases to
-within a percent. Its form is the common one of xor-shift and multiplication by an odd number, twice, and a last
-xor-shift; the shifts and multipliers are those that Chris Wellons found by a search for the least bias and gave to the
-public domain as "lowbias32". 0 goes to 0.
+A bijection of the 32-bit integers: each flipped input bit flips every output bit in about half of the cases. Twice an
+xor-shift and a multiplication by an odd number, then a last xor-shift. Shifts and multipliers are those of "lowbias32"
+by Chris Wellons (public domain), found by a search for the least bias. The hash of 0 is 0.
 
-The generated code has the same function as `as_hash_u32`.
+Generated code has the same function as `as_hash_u32`.
 """
 
 from __future__ import annotations

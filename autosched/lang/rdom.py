@@ -20,9 +20,9 @@ _order = itertools.count()
 
 
 class RDom:
-    """A box of integers walked in order, the last dimension fastest.
+    """A box of integers iterated in order, the last dimension fastest.
 
-    An update runs the loops it mentions, `sum` and the like run all of them.
+    An update runs the loops that it uses; `sum` and the other reductions run all of them.
 
     Args:
         name: Prefix of its loops' names.
@@ -100,19 +100,19 @@ def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) 
 
 
 def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
-    """Return ``value`` as a function of Vars and the domain's loops, those Vars, and where the caller reads it.
+    """Return ``value`` as a function of Vars and the domain's loops, those Vars, and the point that the caller reads.
 
-    Loops of other domains, which the caller walks, become Vars.
+    Loops of other domains, over which the caller iterates, become Vars.
     """
     free: dict[str, Expr] = {}
     outer: dict[int, Expr] = {}
-    own = {id(r) for r in over}
+    inner = {id(r) for r in over}
     nodes = list(walk(value))
     for v in nodes:
         if isinstance(v, Var):
             free.setdefault(v.name, v)
     for r in nodes:
-        if isinstance(r, RVar) and id(r) not in own:
+        if isinstance(r, RVar) and id(r) not in inner:
             label = r.name.replace(".", "_")
             while label in free:
                 label += "_"
@@ -159,10 +159,10 @@ def sum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = Fals
     """Add ``e`` over a reduction domain, in order, in the type of ``e``; the sum is a Func of its own.
 
     Args:
-        e: What to add.
+        e: The terms.
         over: The domain.
         name: Name of the Func.
-        unroll: Write out up to 16 constant points as an expression instead of a Func.
+        unroll: Return an expression of up to 16 constant points instead of a Func.
     """
     return _reduce("sum", e, over, name, unroll)
 
@@ -175,8 +175,8 @@ def prod(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = Fal
 def maximum(e: ExprLike, over: RDom, *, name: str | None = None, unroll: bool = False) -> Expr:
     """Return the largest ``e`` over a reduction domain (``-inf`` or the type's minimum if empty); see `sum`.
 
-    NaN if any is NaN. The sign of a zero and the payload of a NaN are those of the first one, unless a schedule takes
-    the domain in pieces or by several lanes, where they are open.
+    NaN if any is NaN. The sign of a zero and the payload of a NaN are those of the first one. Schedules that factor
+    the reduction, or reduce it across a warp, leave both open.
     """
     return _reduce("max", e, over, name, unroll)
 
@@ -203,7 +203,7 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
 
 
 def _is_better(kind: str, value: Expr, kept: Expr) -> Expr:
-    """Return whether a value replaces the one that is kept; of floats, a NaN replaces all but another one."""
+    """Return whether a value replaces the current one; a NaN replaces every number, and no other NaN."""
     if not value.dtype.is_float:
         return value > kept if kind == "max" else value < kept
     return ~(value <= kept if kind == "max" else value >= kept) & binary("eq", kept, kept)
@@ -212,8 +212,8 @@ def _is_better(kind: str, value: Expr, kept: Expr) -> Expr:
 def argmax(e: ExprLike, over: RDom, *, name: str | None = None) -> tuple[Expr, ...]:
     """Return ``(coordinates..., value)`` of the first largest ``e``, coordinates as int32 in domain order.
 
-    As in NumPy, the first NaN counts as the largest and as the smallest. A domain without points is refused with a
-    `BoundsError` when shapes are bound.
+    As in NumPy, the first NaN counts as the largest and as the smallest. Binding shapes that leave the domain empty
+    raises `BoundsError`.
     """
     return _arg_reduce("max", e, over, name)
 

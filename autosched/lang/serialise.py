@@ -1,12 +1,13 @@
-"""Pipelines as JSON data, so that another process can bind and measure what a user wrote.
+"""Pipelines as JSON data, for other processes to bind and measure.
 
-Every distinct node stands once in one list, operands before the nodes that use them. Source locations are left out:
-they are no part of what is computed, and a line may move.
+One list has every distinct node once, operands before their users. Source locations are omitted: they do not affect
+results, and lines move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,7 @@ Document = dict[str, Any]
 
 
 def to_data(pipeline: Pipeline) -> Document:
-    """Return a pipeline as data that `json` can write; equal pipelines give equal data."""
+    """Return a pipeline as data for `json`; equal pipelines give equal data."""
     return _Writer(pipeline).document()
 
 
@@ -46,7 +47,7 @@ def from_data(document: Mapping[str, Any]) -> Pipeline:
     """Return the pipeline of data that `to_data` returned.
 
     Raises:
-        InputError: If the data are of another version, or not those of a pipeline.
+        InputError: If the data have another version, or describe no pipeline.
     """
     try:
         if document["version"] != VERSION:
@@ -54,31 +55,40 @@ def from_data(document: Mapping[str, Any]) -> Pipeline:
         pipeline = _Reader(document).pipeline()
         expected = document["hash"]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, DSLError) as error:
-        raise InputError(f"these are no data of a pipeline: {error!r}") from error
+        raise InputError(f"the data describe no pipeline: {error!r}") from error
     if pipeline.hash != expected:
-        raise InputError(f"the data of pipeline {pipeline.name!r} were changed: they do not fit their hash")
+        raise InputError(f"the data of pipeline {pipeline.name!r} were changed: they do not match their hash")
     return pipeline
 
 
 def with_locations(document: Document, places: Sequence[Sequence[SourceLocation | None]]) -> Pipeline:
-    """Return the pipeline of data, its Funcs at the lines of source where they were made and defined.
+    """Return the pipeline of data that `to_data` returned, with source locations.
 
     Args:
-        document: What `to_data` returned.
+        document: The data.
         places: For each Func, in the pipeline's order, its location and those of its definitions.
     """
     pipeline = from_data(document)
-    for func, (made, *defined) in zip(pipeline.funcs, places, strict=True):
-        func.location = made
-        func._definitions = [replace(d, location=at) for d, at in zip(func.definitions, defined, strict=True)]
+    for func, (location, *definitions) in zip(pipeline.funcs, places, strict=True):
+        func.location = location
+        func._definitions = [replace(d, location=at) for d, at in zip(func.definitions, definitions, strict=True)]
     return pipeline
 
 
+def _reduced(pipeline: Pipeline) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
+    """Return how a pipeline is pickled: as flat data, since pickling nested nodes recurses to their depth."""
+    places = [(f.location, *(d.location for d in f.definitions)) for f in pipeline.funcs]
+    return with_locations, (to_data(pipeline), places)
+
+
+copyreg.pickle(Pipeline, _reduced)
+
+
 class _Writer:
-    """Numbers Funcs, inputs, params and nodes.
+    """Numbers of Funcs, inputs, params and nodes, and the data that refer to them.
 
     Args:
-        pipeline: What is written.
+        pipeline: The pipeline.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -87,12 +97,12 @@ class _Writer:
         self._numbers |= {i: k for k, i in enumerate(pipeline.inputs)}
         self._numbers |= {p: k for k, p in enumerate(pipeline.params)}
         orders = sorted({r.order for f in pipeline.funcs for r in rvars_of(f)})
-        self._ranks = {order: rank for rank, order in enumerate(orders)}  # the same for the same pipeline made again
+        self._ranks = {order: rank for rank, order in enumerate(orders)}  # equal for equal pipelines
         self._nodes: list[list[Any]] = []
         self._done: dict[int, int] = {}
 
     def document(self) -> Document:
-        """Return everything."""
+        """Return the whole pipeline."""
         p = self._pipeline
         funcs = [self._func(f) for f in p.funcs]
         outputs = [
@@ -162,10 +172,10 @@ class _Writer:
 
 
 class _Reader:
-    """Makes Funcs, then nodes in order, then definitions.
+    """Creates Funcs, then nodes in order, then definitions.
 
     Args:
-        document: What `_Writer` wrote.
+        document: Data of a `_Writer`.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -179,7 +189,7 @@ class _Reader:
     def pipeline(self) -> Pipeline:
         """Return the pipeline."""
         for fields in self._document["nodes"]:
-            self._nodes.append(self._made(fields[0], fields[1:]))
+            self._nodes.append(self._new_node(fields[0], fields[1:]))
         for func, dtypes, f in zip(self._funcs, self._dtypes, self._document["funcs"], strict=True):
             func.location = None
             func.boundary = f["boundary"]
@@ -205,14 +215,14 @@ class _Reader:
             raise IndexError("a node has a negative number")
         return self._nodes[number]
 
-    def _made(self, kind: str, fields: Sequence[Any]) -> Expr:
+    def _new_node(self, kind: str, fields: Sequence[Any]) -> Expr:
         node = self._node
         match kind, fields:
             case "const", (value, dtype, weak):
-                found = _scalar(value)
-                if found is None:
+                number = _scalar(value)
+                if number is None:
                     raise ValueError("a constant has no value")
-                return Const(found, as_dtype(dtype), bool(weak))
+                return Const(number, as_dtype(dtype), bool(weak))
             case "var", (name,):
                 return Var(name)
             case "rvar", (name, rank, low, high):
@@ -239,12 +249,12 @@ class _Reader:
 
 
 def _operands(e: Expr) -> Sequence[Expr]:
-    """Return the operands of a node, the bounds of a reduction's loop among them."""
+    """Return the operands of a node, including the bounds of a reduction loop."""
     return (e.lower, e.upper) if isinstance(e, RVar) else children(e)
 
 
 def _value(value: Scalar) -> Any:
-    """Return a scalar as JSON that keeps every bit; JSON has neither infinities nor NaN."""
+    """Return a scalar as JSON without loss of bits; JSON has neither infinities nor NaN."""
     return {"float": value.hex()} if isinstance(value, float) else value
 
 

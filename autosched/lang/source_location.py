@@ -1,4 +1,4 @@
-"""Where in the user's source a definition was written."""
+"""Locations of definitions in the user's source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SourceLocation:
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty when the source cannot be read."""
+        """The stripped line; empty when the source cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class SourceLocation:
 
 
 def caller_location() -> SourceLocation | None:
-    """Return the innermost frame outside the language package (apps shipped with us count as user code)."""
+    """Return the innermost frame outside the package; the shipped apps count as user code."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename

@@ -22,7 +22,7 @@ from autosched.lang.expr import (
 )
 
 MAX_LENGTH = 10_000
-"""Longer texts are cut: nodes that are shared can make them exponential."""
+"""Longer texts are truncated: with shared nodes they can grow exponentially."""
 
 SYMBOL = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
@@ -73,13 +73,13 @@ def _parts(e: Expr, strength: int) -> list[str | _Operand]:
         case Binary(op="add", b=Const(value=v)) if not isinstance(v, bool) and v < 0:
             return _parenthesised([(e.a, 5), f" - {-v!r}"], 5, strength)
         case Binary():
-            own = _STRENGTH[e.op]
-            left = own + (e.op in COMPARISONS)  # as Python chains comparisons
-            return _parenthesised([(e.a, left), f" {SYMBOL[e.op]} ", (e.b, own + 1)], own, strength)
+            inner = _STRENGTH[e.op]
+            left = inner + (e.op in COMPARISONS)  # Python chains comparisons
+            return _parenthesised([(e.a, left), f" {SYMBOL[e.op]} ", (e.b, inner + 1)], inner, strength)
         case Select():
             return ["select(", *_listed((e.cond, e.t, e.f)), ")"]
         case Cast(a=Cast(a=a, dtype=through)) if a.weak and through == int64 and e.dtype in (int32, uint64):
-            return [f"{e.dtype}(", (a, -1), ")"]  # as it was written: such casts pass through int64
+            return [f"{e.dtype}(", (a, -1), ")"]  # the user wrote one cast; it wraps through int64
         case Cast():
             return [f"{e.dtype}(", (e.a, -1), ")"]
         case Call():
@@ -94,5 +94,5 @@ def _listed(operands: Sequence[Expr]) -> list[str | _Operand]:
     return parts
 
 
-def _parenthesised(parts: list[str | _Operand], own: int, outer: int) -> list[str | _Operand]:
-    return ["(", *parts, ")"] if own < outer else parts
+def _parenthesised(parts: list[str | _Operand], inner: int, outer: int) -> list[str | _Operand]:
+    return ["(", *parts, ")"] if inner < outer else parts

@@ -11,7 +11,7 @@ from math import prod
 
 from autosched.errors import BoundsError
 from autosched.lang.expr import Cast, Expr, RVar, Select
-from autosched.lang.func import Func, Input
+from autosched.lang.func import Func, Input, source_of
 from autosched.lang.pipeline import Pipeline
 from autosched.reference.buffers import LoopKey
 from autosched.reference.intervals import Interval
@@ -56,7 +56,7 @@ def derive_domains(
 def _require_producers(stage: ReferenceStage, domains: dict[Func, Box], bindings: Bindings) -> None:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domains[stage.func]))
     for load, indices in stage.loads():
-        source = load.source
+        source = source_of(load)
         if source is stage.func:
             continue
         reached = [ranges.of(n) for n in indices]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Unary, Var
+from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Load, Param, RVar, Select, ShapeDim, Source, Unary, Var
 from autosched.lang.expr import children as operands_of
-from autosched.lang.func import Func, Input
 from autosched.reference.buffers import LoopKey
 
 
@@ -19,7 +18,7 @@ class Numbering:
         self.nodes: list[Expr] = []
         self.operands: list[tuple[int, ...]] = []
         self.loops: list[frozenset[LoopKey]] = []
-        self.sources: list[frozenset[Func | Input]] = []
+        self.sources: list[frozenset[Source]] = []
         self._by_key: dict[tuple[object, ...], int] = {}
         self._by_identity: dict[int, int] = {}
 
@@ -61,7 +60,7 @@ class Numbering:
         self.operands.append(operands)
         own_loop = frozenset[LoopKey]() if not isinstance(e, Var | RVar) else frozenset([loop_key(e)])
         self.loops.append(own_loop.union(*(self.loops[o] for o in operands)))
-        own_source = frozenset([e.source]) if isinstance(e, Load) else frozenset[Func | Input]()
+        own_source = frozenset([e.source]) if isinstance(e, Load) else frozenset[Source]()
         self.sources.append(own_source.union(*(self.sources[o] for o in operands)))
         return n
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autosched.lang.expr import Const, Expr, Load, Param, RVar, ShapeDim, Var
-from autosched.lang.func import Func, Input
+from autosched.lang.func import Func, Input, source_of
 from autosched.reference.access import read
 from autosched.reference.arithmetic import Operation, operation
 from autosched.reference.buffers import LoopKey, ReferenceBuffer, Scope, Value
@@ -54,7 +54,7 @@ class ReferenceProgram:
             if isinstance(node, Var | RVar):
                 self._variables.append((k, loop_key(node)))
             elif isinstance(node, Load):
-                buffer = (sources or {})[node.source]
+                buffer = (sources or {})[source_of(node)]
                 steps.append((k, partial(read, buffer.arrays[node.component], buffer.origin), operands))
             elif not operands:
                 self._initial[k] = _leaf(node, bindings)

@@ -10,10 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
+from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.errors import AutoschedError
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
+from autosched.schedule.kernel.plan_cache import PLANS
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.search.gc_pause import reduced_gc
 from autosched.search.tune.cost_models import ANALYTICAL, cost_model
@@ -63,7 +65,7 @@ class CandidateWorker:
                 schedules.append((kind, schedule_text(bound, schedule)))
         except AutoschedError as error:
             return GeneratedCandidates(tuple(schedules), str(error))
-        bound.facts.clear()  # the problem stays bound for long, and the garbage collector would traverse its facts
+        pipeline_memo(bound, PLANS).clear()  # no more use, and the garbage collector would traverse all of it
         return GeneratedCandidates(tuple(schedules))
 
 

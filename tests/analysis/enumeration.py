@@ -1,4 +1,4 @@
-"""What a pipeline reads, found by running every loop and evaluating every index."""
+"""Regions that a pipeline reads, by enumeration of every loop and evaluation of every index."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def iterations(
 def touched(
     func: Func, box: Sequence[tuple[int, int]], shapes: Shapes
 ) -> tuple[dict[Func | Input, set[Point]], set[Point]]:
-    """Return what computing a box of a Func reads of every source, and what its updates write."""
+    """Return the points of every source that a box of a Func reads, and the points that its updates write."""
     reads: dict[Func | Input, set[Point]] = {}
     writes: set[Point] = set()
     for d in func.definitions:
@@ -80,7 +80,7 @@ def joined(a: Sequence[tuple[int, int]] | None, b: Sequence[tuple[int, int]]) ->
 def regions(
     pipeline: Pipeline, boxes: Mapping[Func, Sequence[tuple[int, int]]], shapes: Shapes
 ) -> dict[Func | Input, tuple[tuple[int, int], ...]]:
-    """Return the hull of everything that is read, written by updates, or asked for, of every source."""
+    """Return the hull of all read, written and requested points of every source."""
     found: dict[Func | Input, tuple[tuple[int, int], ...]] = {f: tuple(box) for f, box in boxes.items()}
     for func in reversed(pipeline.funcs):
         if func not in found:

@@ -1,4 +1,4 @@
-"""Ranges of operations on bits: those of the compiler and those of the reference, against all values."""
+"""Ranges of bitwise operations in compiler and reference, against all values."""
 
 from __future__ import annotations
 

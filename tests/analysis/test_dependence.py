@@ -23,7 +23,7 @@ Index = Callable[..., Sequence]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """An update ``f[store(loops)] = g(f[read(loops)], ...)``; the functions take RVars or integers alike."""
+    """An update ``f[store(loops)] = g(f[read(loops)], ...)``; the functions take RVars or integers."""
 
     ranges: tuple[tuple[int, int], ...]
     """Half-open, outermost loop first."""
@@ -280,7 +280,7 @@ def test_histogram():
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_histogram_rows_do_not_meet(flat):
+def test_histogram_rows_are_independent(flat):
     f = table(1 if flat else 2, int32)
     bin_ = cast(int32, gray[r.y, r.x])
     f[256 * r.y + bin_ if flat else (r.y, bin_)] += 1
@@ -312,7 +312,7 @@ def test_pure_loops_are_parallel_and_agree_between_conflicting_iterations():
     assert analyse(f, y=(1, 99)).parallel == {"y", "s.k"}
 
 
-def test_data_that_stands_still_within_a_step():
+def test_data_that_is_constant_within_a_step():
     order = Input("order", "uint16", 1)
     s = RDom("s", t=20, x=(1, 99))
     row = cast(int32, order[s.t])
@@ -323,7 +323,7 @@ def test_data_that_stands_still_within_a_step():
     assert (found.steps, found.parallel_within_step) == (("s.t",), {"s.x"})
 
 
-def test_data_read_from_the_func_itself_does_not_stand_still():
+def test_data_read_from_the_func_itself_is_not_constant():
     s = RDom("s", t=20, x=(1, 99))
     f = table(2, int32)
     f[f[0, s.t] % 8, s.x] = f[f[0, s.t] % 8 + 1, s.x - 1] + 1
@@ -375,7 +375,7 @@ def test_pure_definitions_carry_nothing():
 
 
 COLUMNS = range(-9, 10)
-"""Of a loop without bounds, enough to hold a pair of any two columns that meet at the offsets below."""
+"""Columns that include a conflicting pair for each of the offsets below."""
 
 Row = tuple[int, int, int]
 """Coefficients of two reduction loops, and a constant."""
@@ -440,7 +440,7 @@ def test_moved_columns_agree_with_enumeration(scan):
             raise AssertionError("x conflicts within a step")
 
 
-def test_where_data_say_in_a_row_before():
+def test_data_dependent_reads_of_the_previous_row():
     s = RDom("s", y=(1, 99))
     f = table(2)
     f[s.y, x] = f[s.y - 1, clamp(x + cast(int32, gray[s.y, x]) - 3, 0, 99)] + 1.0

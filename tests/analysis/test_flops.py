@@ -1,4 +1,4 @@
-"""What counts as a floating-point operation of a pipeline, and how often."""
+"""Counts of floating-point operations of a pipeline."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_funcs_are_substituted_wherever_they_are_read() -> None:
     assert expanded_flops(p) == {"out": 5}
 
 
-def test_updates_count_as_they_stand() -> None:
+def test_every_definition_counts_once() -> None:
     r, out = RDom("r", i=5), Func("out")
     out[x] = f[x] * 2
     out[x] += f[x + r.i] * a

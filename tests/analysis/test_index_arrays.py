@@ -34,7 +34,7 @@ def test_integers_beyond_64_bits(huge: int) -> None:
         assert found.tolist() == wanted
 
 
-def test_what_fits_is_int64() -> None:
+def test_results_that_fit_are_int64() -> None:
     large = np.array([1 << 40, 3])
     assert ix.add(FEW, 1).dtype == ix.multiply(FEW, FEW).dtype == ix.minimum(FEW, 1 << 80).dtype == np.int64
     assert ix.multiply(large, large).tolist() == [1 << 80, 9]

@@ -33,7 +33,7 @@ def loops(**ranges: int) -> tuple[Env, list[ix.Index]]:
     return {name: (0, n - 1) for name, n in ranges.items()}, [ix.var(name, 0, n - 1) for name, n in ranges.items()]
 
 
-def test_known_grids() -> None:
+def test_grids() -> None:
     env, (p, q) = loops(p=3, q=4)
     assert index_grid([ix.add(p, ix.scale(q, 3))], env) == ((0, 11, 1),)
     assert index_grid([ix.add(ix.scale(p, 4), q)], env) == ((0, 11, 1),)
@@ -86,7 +86,7 @@ def test_random_indices_reach_the_grid(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_grids_cover_what_their_points_do(seed: int) -> None:
+def test_random_grids_cover_the_same_as_their_points(seed: int) -> None:
     draw, covered = random.Random(seed), 0
 
     def grid(rank: int, steps: tuple[int, ...]) -> Grid:

@@ -30,7 +30,7 @@ def least(e: ix.Index) -> int:
 
 @given(trees())
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_what_is_proven_holds_everywhere(tree: Tree) -> None:
+def test_proofs_hold_at_every_point(tree: Tree) -> None:
     e = built(tree)
     values = [evaluated(tree, point) for point in POINTS]
     assert not is_never_negative(ix.sub(e, int(np.min(values)) + 1))

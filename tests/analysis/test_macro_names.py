@@ -19,7 +19,7 @@ HEADERS = {
     "c": "features math omp setjmp stdbool stddef stdint stdio stdlib string sys/mman ucontext unistd",
     "c++": "math setjmp stddef stdint stdlib string sys/mman ucontext unistd",
 }
-"""Headers that the host's compilers may see together with generated code."""
+"""Headers of the translation unit of generated code."""
 STANDARD = "algorithm atomic map memory mutex new system_error thread utility vector"
 ORDINARY = (
     "x",
@@ -45,7 +45,7 @@ KEYWORDS = {"bool", "false", "true", "linux", "unix"}
 
 @pytest.mark.skipif(not (have_compiler("c") and have_compiler("c++")), reason="no compilers")
 @pytest.mark.parametrize("language", HEADERS)
-def test_every_macro_of_the_headers_is_known(language: str) -> None:
+def test_every_macro_of_the_headers_is_listed(language: str) -> None:
     lines = [f"#include <{name}.h>" for name in HEADERS[language].split()]
     lines += [f"#include <{name}>" for name in STANDARD.split()] if language == "c++" else []
     found = subprocess.run(

@@ -27,7 +27,7 @@ SHIFT = 1000
 
 
 def affine(draw: Draw, loops: list[Expr]) -> Expr:
-    """Return an index whose region is the exact hull of what is read."""
+    """Return an index whose region is the exact hull of the read points."""
     v, c = draw(st.sampled_from(loops)), draw(st.integers(-3, 3))
     form = draw(st.sampled_from([
         lambda: v + c, lambda: 2 * v + c, lambda: (v + c) // 2, lambda: -v + c, lambda: (c - v) // 3,
@@ -91,7 +91,7 @@ def found_regions(pipeline: Pipeline, bound: BoundPipeline) -> dict[Any, Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(pipelines(affine))
-def test_regions_are_what_enumeration_finds(pipeline: Pipeline) -> None:
+def test_regions_agree_with_enumeration(pipeline: Pipeline) -> None:
     bound = bind(pipeline, SHAPES)
     expected = regions(pipeline, box_of(pipeline), SHAPES)
     needed = required_regions(

@@ -1,4 +1,4 @@
-"""Shapes and parameters put into expressions, and what is folded, against the interpreter's arithmetic."""
+"""Specialisation to shapes and parameters, and constant folding, against the interpreter's arithmetic."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_shapes_and_parameters_become_constants() -> None:
     assert repr(put_in(rounded)) == "float32(16777217) * 0.5", "and so is rounding"
 
 
-def test_alike_expressions_become_the_same_node() -> None:
+def test_equal_expressions_become_the_same_node() -> None:
     scope = Specialiser({"img": (7, 9)}, {})
     e = scope(img[y, x + 1] * 2 + img[y, x + 1] * 2)
     assert e.a is e.b  # type: ignore[attr-defined]
     assert scope(img[y, x + 1]) is not scope(img[y, x + 1]), "each call is a scope of its own"
 
 
-def test_loops_of_one_name_are_told_apart() -> None:
+def test_loops_of_one_name_get_numbers() -> None:
     f = Func("f")
     first, second, third = RDom("r", x=3), RDom("r", x=4), RDom("r_1", x=5)
     f[x] = 0
@@ -112,7 +112,7 @@ def operations(draw: Draw) -> tuple[Expr, dict[str, Scalar]]:
 
 @settings(max_examples=300, deadline=None)
 @given(operations())
-def test_folded_constants_are_what_the_interpreter_computes(case: tuple[Expr, dict[str, Scalar]]) -> None:
+def test_folded_constants_agree_with_the_interpreter(case: tuple[Expr, dict[str, Scalar]]) -> None:
     e, values = case
     f = Func("f")
     f[x] = a.select(x > 100, e, e) if e.weak else e
@@ -133,7 +133,7 @@ def test_folded_constants_are_what_the_interpreter_computes(case: tuple[Expr, di
 
 
 @pytest.mark.parametrize(("count", "shifted"), [(2, 1), (31, 0), (32, 5), (34, 1)])
-def test_counts_of_a_type_are_taken_modulo_32_whether_they_are_constants_or_not(count: int, shifted: int) -> None:
+def test_typed_shift_counts_are_modulo_32(count: int, shifted: int) -> None:
     """Beside an exact integer, too: 5 >> 32 is 5, as by a count that is data."""
     p = Param("p", uint8)
     e = a.select(p > 200, p, img.shape[0]) >> a.cast(int32, p)
@@ -146,7 +146,7 @@ def test_counts_of_a_type_are_taken_modulo_32_whether_they_are_constants_or_not(
 
 
 def test_parameters_that_reach_an_index() -> None:
-    """Through integers and conditions; what goes through a load or a float is data."""
+    """Through integers and conditions; a value behind a load or a float is data."""
     names = ("load", "store", "low", "high", "box", "range_", "flag", "threshold", "inner")
     integers = {n: Param(n, bool_ if n == "flag" else int32, 1) for n in names}
     data = {n: Param(n, int32, 1) for n in ("value", "through_float", "compared")}

@@ -1,4 +1,4 @@
-"""Expressions in index position: exact where nothing can wrap, and sound ranges for what depends on data."""
+"""Expressions in index position: exact where nothing can wrap, and sound ranges for data-dependent values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def data(dtype: DType) -> Expr:
 
 
 def converted(e: Expr) -> ix.Index:
-    """Return the index of an expression without shapes and parameters, alike subexpressions put together."""
+    """Return the index of an interned expression without shapes and parameters."""
     return to_index(Specialiser({}, {})(e))
 
 
@@ -161,7 +161,7 @@ def test_left_shifts_by_data_have_a_range_where_coordinates_have() -> None:
         assert ix.interval(to_index(e, near={})) == wanted
 
 
-def test_coordinates_whose_range_is_known() -> None:
+def test_coordinates_with_a_range() -> None:
     near = {"x": (0, 9)}
     assert ix.interval(to_index(x ^ 1, near=near)) == (0, 9)
     assert ix.key(to_index(a.cast(uint8, x) + 3, near=near)) == "(x+3)"
@@ -169,7 +169,7 @@ def test_coordinates_whose_range_is_known() -> None:
     assert ix.interval(to_index(a.cast(int32, a.cast(float32, x) * 0.5), near=near)) == (0, 4)
 
 
-def test_alike_reads_are_the_same_data() -> None:
+def test_equal_loads_are_the_same_data() -> None:
     lut, img = Input("lut", int32, 1), Input("img", uint8, 1)
     assert converted(lut[img[x]] - lut[img[x]]) == converted(a.cast(int32, 0)) or interval(i8 - i8) != (0, 0)
     e = a.cast(int32, img[x]) - a.cast(int32, img[x])

@@ -20,7 +20,7 @@ from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import SHARED_THREADS, ComputeLocation, KernelSketch, member_dims, shared_tile
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.types import Level, LoopKind, StageId
-from tests.analysis.test_splitting import H200, histogram
+from tests.analysis.test_rfactor import H200, histogram
 
 UPDATE = StageId("hist_shared", 1)
 

@@ -1,4 +1,4 @@
-"""Boundary conditions: where they read, against ``np.pad``, and what they refuse."""
+"""Boundary conditions: their reads, against ``np.pad``, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types, and the type in which two of them meet."""
+"""Element types and their common types."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_over() -> None:
     assert [(repr(lo), repr(hi)) for lo, hi in output.box] == [("-n", "n * 2 + 1"), ("1", "img.shape[1] - 1")]
 
 
-def test_records_cannot_be_changed() -> None:
+def test_records_are_immutable() -> None:
     f = Func("f")
     f[x] = 0
     for record, attribute in ((x, "name"), (f[x], "source"), (f.definitions[0], "values"), (Const(1, int32), "value")):

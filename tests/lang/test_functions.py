@@ -1,4 +1,4 @@
-"""Scalar functions: the types they give and what they are built of."""
+"""Scalar functions: types and nodes of their results."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ def test_hash_flips_half_of_the_bits() -> None:
         assert math.isclose(share, 0.5, abs_tol=0.01)
 
 
-def test_unsigned_64_bit_keys_are_taken_modulo_32_bits() -> None:
+def test_unsigned_64_bit_keys_are_modulo_32_bits() -> None:
     assert a.hash_u32(value(uint64)).args[0].dtype == uint32  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Types that operators give, weakly typed operands, and what is folded while a pipeline is built."""
+"""Operators: result types, weakly typed operands, and folding."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_shift_counts_are_masked() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_python_numbers_take_the_type_of_what_they_meet(dtype: DType) -> None:
+def test_python_numbers_take_the_type_of_the_other_operand(dtype: DType) -> None:
     v = value(dtype)
     with_int = int32 if dtype == bool_ else dtype
     with_float = dtype if dtype.is_float else float32
@@ -118,7 +118,7 @@ def test_python_numbers_take_the_type_of_what_they_meet(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_coordinates_meet_integers_in_32_or_64_bits(dtype: DType) -> None:
+def test_common_type_of_coordinates_and_integers(dtype: DType) -> None:
     v = value(dtype)
     wide = {"uint32": int64, "int64": int64, "uint64": uint64}
     expected = dtype if dtype.is_float else wide.get(dtype.name, int32)
@@ -197,7 +197,7 @@ def test_minimum_of_constants_does_not_lose_nan() -> None:
         assert isinstance(e, Binary)
 
 
-def test_constants_become_what_every_backend_sees() -> None:
+def test_constants_are_rounded_to_their_type() -> None:
     e = value(float32) * 0.1
     assert isinstance(e, Binary) and isinstance(e.b, Const) and e.b.value == float(np.float32(0.1))
     e = value(float64) * 0.1
@@ -214,7 +214,7 @@ def test_constants_become_what_every_backend_sees() -> None:
 @pytest.mark.parametrize(
     "number", [np.int64(3), np.uint8(3), np.float64(0.5), np.float16(0.5), np.float32(2), np.array(3)]
 )
-def test_numpy_scalars_stand_on_both_sides(number: Any) -> None:
+def test_numpy_scalars_on_both_sides(number: Any) -> None:
     v = value(int32)
     for left, right in ((number + v, v + number), (number * v, v * number), (number < v, v > number)):
         assert isinstance(left, Binary) and isinstance(right, Binary) and left.dtype == right.dtype

@@ -1,4 +1,4 @@
-"""Pipelines: what is reachable, in which order, under which names."""
+"""Pipelines: reachable Funcs, their order and their names."""
 
 from __future__ import annotations
 

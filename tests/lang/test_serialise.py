@@ -75,11 +75,11 @@ def test_order_of_loops_survives() -> None:
     ("change", "message"),
     [
         (lambda d: d.update(version=99), "version 99"),
-        (lambda d: d.pop("funcs"), "no data of a pipeline"),
-        (lambda d: d["nodes"].insert(0, ["nonsense"]), "no data of a pipeline"),
-        (lambda d: next(n for n in d["nodes"] if n[0] == "load").__setitem__(-1, -1), "no data of a pipeline"),
+        (lambda d: d.pop("funcs"), "describe no pipeline"),
+        (lambda d: d["nodes"].insert(0, ["nonsense"]), "describe no pipeline"),
+        (lambda d: next(n for n in d["nodes"] if n[0] == "load").__setitem__(-1, -1), "describe no pipeline"),
         (lambda d: d["params"][0].__setitem__(1, "float64"), "changed"),
-        (lambda d: d.update(nodes=7), "no data of a pipeline"),
+        (lambda d: d.update(nodes=7), "describe no pipeline"),
     ],
 )
 def test_damaged_data(change: Any, message: str) -> None:

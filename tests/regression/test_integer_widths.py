@@ -162,7 +162,7 @@ REFUSED = {
     "beyond_64_bits": (stored(a.select(x * 2**62 * 4 > 0, 1, 0)), {}, "more than 64 bits"),
     "beyond_64_bits_on_the_way": (stored(x * 2**62 * 4 // 2**62), {}, "more than 64 bits"),
     "literal": (stored(a.cast("float32", x + 2**63)), {}, "more than 64 bits"),
-    "uint64": (stored(WIDE[x] + (x - 5)), {"w": 100}, "meets uint64"),
+    "uint64": (stored(WIDE[x] + (x - 5)), {"w": 100}, "is combined with uint64"),
     "shift_count": (stored(a.cast("int64", 1 << x)), {}, "shift count"),
 }
 

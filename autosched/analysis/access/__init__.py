@@ -1,4 +1,4 @@
-"""Memory accesses of stages: affine maps, dependences, required regions, and checks on what is read and written.
+"""Memory accesses of stages: affine maps, dependences, required regions, and checks of reads and writes.
 
-Begin with `regions`, the bounds inference that everything above relies on, and `dependence`, on which legality rests.
+Begin with `regions`, the bounds inference of binding, lowering and search, and `dependence`, the basis of legality.
 """

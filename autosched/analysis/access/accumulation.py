@@ -36,7 +36,7 @@ class Accumulation:
 
     Args:
         operators: Commutative and associative operator of each tuple component, as in `Binary`.
-        values: What each component accumulates, of the component's type; reads the Func nowhere.
+        values: Accumulated value of each component, in the component's type; it does not read the Func.
     """
 
     operators: tuple[str, ...]
@@ -44,31 +44,31 @@ class Accumulation:
 
 
 def accumulation(func: Func, definition: Definition) -> Accumulation | None:
-    """Return what an update accumulates, or None if it is not of that form.
+    """Return the accumulation of an update, or None for an update of another form.
 
-    ``f[p] = f[p] + a + b`` and integer sums in a wider type than the Func's are recognised; a selection such as
+    ``f[p] = f[p] + a + b`` and integer sums in a wider type than the Func's are accumulations; a selection such as
     argmin's is not.
 
     Args:
-        func: The Func that is updated.
-        definition: One of its updates, of a bound pipeline or as the user wrote it.
+        func: The updated Func.
+        definition: One of its updates, bound or unbound.
     """
     if not definition.values or any(_reads(func, i) for i in definition.indices):
         return None
     positions = _Positions()
     point = positions(definition.indices)
-    found = []
+    parts = []
     for component, value in enumerate(definition.values):
-        own = _OwnRead(func, component, positions, point)
-        split = own.split(value, func.dtypes[component])
-        if split is None:
+        own_read = _OwnRead(func, component, positions, point)
+        part = own_read.split(value, func.dtypes[component])
+        if part is None:
             return None
-        found.append(split)
-    return Accumulation(tuple(op for op, _ in found), tuple(v for _, v in found))
+        parts.append(part)
+    return Accumulation(tuple(op for op, _ in parts), tuple(v for _, v in parts))
 
 
 def identity(op: str, dtype: DType) -> Const:
-    """Return what an operator leaves everything as it is with."""
+    """Return the identity element of an operator."""
     if op in ("add", "or", "xor"):
         return typed_const(False if dtype.kind == "b" else 0, dtype)
     if op == "mul":
@@ -88,16 +88,16 @@ class _Positions:
         self._memo: dict[int, ix.Index] = {}
 
     def __call__(self, indices: Sequence[Expr]) -> tuple[str, ...]:
-        found = [self._interner(i) for i in indices]
-        for node in (n for i in found for n in walk(i)):
+        interned = [self._interner(i) for i in indices]
+        for node in (n for i in interned for n in walk(i)):
             name = _free_name(node)
             if name is not None:
                 self._memo.setdefault(id(node), ix.var(name, -ix.UNBOUNDED, ix.UNBOUNDED))
-        return tuple(ix.key(to_index(i, self._memo)) for i in found)
+        return tuple(ix.key(to_index(i, self._memo)) for i in interned)
 
 
 def _free_name(e: Expr) -> str | None:
-    """Return a name for what has no constant range in the pipeline as the user wrote it; positions need none."""
+    """Return a name for a node without a constant range in an unbound pipeline; None for other nodes."""
     if isinstance(e, RVar) and not (isinstance(e.lower, Const) and isinstance(e.upper, Const)):
         return e.name
     if isinstance(e, ShapeDim | Param) and e.dtype.is_int:
@@ -107,7 +107,7 @@ def _free_name(e: Expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _OwnRead:
-    """The read of an update's own point in one component."""
+    """The read of the written point in one component of an update."""
 
     func: Func
     component: int
@@ -130,11 +130,11 @@ class _OwnRead:
         return root.op, to_strong_type(value, stored)
 
     def _rest(self, e: Expr, op: str, dtype: DType) -> list[Expr] | None:
-        """Return the operands of a chain of ``op`` besides the Func's own value, which occurs exactly once."""
+        """Return the operands of a chain of ``op`` except the self-read, which occurs exactly once."""
         reads: dict[int, bool] = {}
         for node in postorder([e], reads):
-            own = isinstance(node, Load) and node.source is self.func
-            reads[id(node)] = own or any(reads[id(c)] for c in children(node))
+            self_read = isinstance(node, Load) and node.source is self.func
+            reads[id(node)] = self_read or any(reads[id(c)] for c in children(node))
         rest: list[Expr] = []
         while not self._is_own(e, op):
             if not isinstance(e, Binary) or e.op != op or e.dtype != dtype or reads[id(e.a)] == reads[id(e.b)]:
@@ -145,7 +145,7 @@ class _OwnRead:
 
     def _is_own(self, e: Expr, op: str) -> bool:
         if isinstance(e, Cast) and e.a.dtype.is_int and op in _MODULAR:
-            e = e.a  # to the wider type of the sum: `split` has seen that it holds the Func's
+            e = e.a  # to the wider type of the sum, which `split` has checked
         if not isinstance(e, Load) or e.source is not self.func or e.component != self.component:
             return False
         return self.positions(e.indices) == self.point
@@ -157,7 +157,7 @@ def _kinds(op: str) -> str:
 
 
 def _same_modulo(op: str, wide: DType, stored: DType) -> bool:
-    """Whether accumulating in ``wide`` and storing the low bits is accumulating in ``stored``."""
+    """Whether accumulation in ``wide`` with truncation equals accumulation in ``stored``."""
     return op in _MODULAR and wide.is_int and stored.is_int and wide.bits >= stored.bits
 
 

@@ -1,4 +1,4 @@
-"""Affine access matrices with rational entries: how indices move with the loops around them."""
+"""Affine access matrices with rational entries: derivatives of indices by the loops around them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXACT = (Fraction(0), Fraction(0))
 
 @dataclass(frozen=True, slots=True)
 class AffineForm:
-    """``sum(coefficient * loop) + constant``, to which the value comes as near as ``error`` says.
+    """``sum(coefficient * loop) + constant``, which approximates an index within ``error``.
 
     Args:
         coefficients: By loop name, none zero; rational where the index divides (``x // 2`` has 1/2).
@@ -33,7 +33,7 @@ class AffineForm:
 
     @property
     def exact(self) -> bool:
-        """Whether the form is the value at every point."""
+        """Whether the form equals the index at every point."""
         return self.error == EXACT
 
     def plus(self, other: AffineForm, factor: Fraction) -> AffineForm:
@@ -56,8 +56,8 @@ class AccessMatrix:
     Args:
         loops: Names of the columns.
         rows: Entries, or None for a dimension whose index is not affine (data dependent, minimum, remainder).
-        offsets: Index where all loops are 0 (loops without a column too), before floors are taken.
-        errors: Inclusive range of what floors add to the affine value; None as in ``rows``.
+        offsets: Index where all loops are 0, those without a column included, before floors.
+        errors: Inclusive range of the index minus the affine value, due to floors; None as in ``rows``.
     """
 
     loops: tuple[str, ...]
@@ -67,7 +67,7 @@ class AccessMatrix:
 
     @property
     def exact(self) -> tuple[bool, ...]:
-        """For each dimension, whether the index is affine without any floor."""
+        """For each dimension, whether the index is affine without floors."""
         return tuple(e == EXACT for e in self.errors)
 
     @property
@@ -76,7 +76,7 @@ class AccessMatrix:
         return None not in self.rows
 
     def as_numpy(self) -> NDArray[np.float64]:
-        """Return the entries as ``float64[dims, loops]``; rows that are not affine hold NaN."""
+        """Return the entries as ``float64[dims, loops]``; rows that are not affine are NaN."""
         missing = [math.nan] * len(self.loops)
         entries = [missing if row is None else [float(c) for c in row] for row in self.rows]
         return np.array(entries, np.float64).reshape(len(self.rows), len(self.loops))
@@ -85,18 +85,18 @@ class AccessMatrix:
 def affine_form(e: Expr, memo: dict[int, ix.Index] | None = None) -> AffineForm | None:
     """Return an integer expression of a bound pipeline as an affine form over its loops, or None.
 
-    Floor division by a constant makes the form rational. Casts to integers of at least 32 bits, and arithmetic in
-    them, are taken not to wrap, as coordinates are far from the types' limits.
+    Floor division by a constant makes the form rational. Casts to integers of at least 32 bits, and arithmetic in these
+    types, count as exact, since coordinates are far from the types' limits.
 
     Args:
-        e: An expression in index position, shapes and integer parameters replaced by constants.
-        memo: Indices of subexpressions converted before, by ``id``; see `to_index`.
+        e: An index expression with constant shapes and integer parameters.
+        memo: Converted subexpressions by ``id``; see `to_index`.
     """
     return form_of_index(to_index(e, memo))
 
 
 def access_matrix(load: Load, loops: Sequence[str], memo: dict[int, ix.Index] | None = None) -> AccessMatrix:
-    """Return the access matrix of a load over the given loops (others are held fixed)."""
+    """Return the access matrix of a load over the given loops; other loops are constant."""
     forms = [affine_form(i, memo) for i in load.indices]
     zero = Fraction(0)
     return AccessMatrix(
@@ -133,7 +133,7 @@ def _quotient_form(atom: ix.Atom, forms: Mapping[str, AffineForm | None]) -> Aff
     if form is None:
         return None
     quotient = AffineForm({}, Fraction(0)).plus(form, Fraction(1, divisor))
-    # the numerator is congruent to its constant modulo g, which bounds what the floor cuts off
+    # the numerator is congruent to its constant modulo g, which bounds the error of the floor
     g = math.gcd(divisor, *(c for _, c in ix.terms_of(numerator)))
     least = (numerator.const if isinstance(numerator, ix.Affine) else numerator) % g
     low, high = Fraction(least + divisor - g, divisor), Fraction(least, divisor)

@@ -1,4 +1,4 @@
-"""Refusal of argmin and argmax over nothing, which have no coordinates to return."""
+"""Check against argmin and argmax over an empty domain, which have no coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autosched.lang.expr import Cast, Const, Expr, Load, RVar, Select
 
 
 def check_argument_reduction(func: BoundFunc) -> None:
-    """Refuse an argmin or argmax over an empty domain.
+    """Raise for an argmin or argmax over an empty domain.
 
     Raises:
         BoundsError: Naming the Func and the loop without iterations.
@@ -23,12 +23,12 @@ def check_argument_reduction(func: BoundFunc) -> None:
                 f"[{loop.lo}, {loop.hi + 1}) for these shapes",
                 location=update.location,
                 hint="pass larger inputs, or a reduction domain with points; a minimum or maximum over nothing has a "
-                "value, its coordinates have none",
+                "value, but no coordinates",
             )
 
 
 def _finds_coordinates(pure: BoundStage, update: BoundStage) -> bool:
-    """Whether an update replaces coordinates, at first those of the first iteration, and a value."""
+    """Whether an update replaces a value and its coordinates, which start with the first iteration."""
     loops = update.reductions
     if len(pure.values) != len(loops) + 1 or not loops:
         return False
@@ -47,7 +47,7 @@ def _keeps_component(update: BoundStage, e: Expr, component: int) -> bool:
 
 
 def _coordinate(e: Expr) -> str:
-    """Return the loop whose variable an expression is, converted or not; nothing for others."""
+    """Return the loop of a loop variable, converted or not; an empty string for other expressions."""
     while isinstance(e, Cast):
         e = e.a
     return e.name if isinstance(e, RVar) else ""

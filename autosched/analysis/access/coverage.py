@@ -1,4 +1,4 @@
-"""Whether grids of points together hold another. Extents of any size: only offsets and steps are looked at."""
+"""Coverage of a grid of points by the union of others; the work depends on offsets and steps, not on extents."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from autosched.analysis.bound_pipeline import Box
 
 Progression = tuple[int, int, int]
-"""First and last number, both included, and the step between numbers."""
+"""First and last number, inclusive, and the step."""
 Grid = tuple[Progression, ...]
 """A progression in each dimension."""
 
 MOST_CLASSES = 1 << 10
-"""Remainders of the steps, those of all dimensions multiplied, that are told apart."""
+"""Limit of the product of the periods of all dimensions."""
 MOST_PIECES = 1 << 12
-"""Boxes of what is left that are looked at."""
+"""Limit of the number of uncovered boxes."""
 
 
 def box_grid(box: Box) -> Grid:
@@ -25,9 +25,9 @@ def box_grid(box: Box) -> Grid:
 
 
 def covers(grids: Sequence[Grid], wanted: Grid) -> bool:
-    """Whether every point of a grid is in one of the others; False too where that takes too much work to tell.
+    """Whether every point of a grid lies in one of the others; False also beyond the limits of work.
 
-    Points whose coordinates have the same remainders are a box of quotients, and so are the grids among them.
+    Points with equal remainders of their coordinates form a box of quotients, in each of the grids.
     """
     periods = [math.lcm(*(g[d][2] for g in (wanted, *grids))) for d in range(len(wanted))]
     if math.prod(periods) > MOST_CLASSES:
@@ -43,32 +43,32 @@ def covers(grids: Sequence[Grid], wanted: Grid) -> bool:
 
 
 def _quotients(grid: Grid, remainders: Sequence[int], periods: Sequence[int]) -> Box | None:
-    """Return the quotients of a grid's points that have the given remainders, None where it has no such points."""
-    found = []
+    """Return the quotients of a grid's points with the given remainders; None if there are no such points."""
+    box = []
     for (first, last, step), remainder, period in zip(grid, remainders, periods, strict=True):
         lo, hi = -((remainder - first) // period), (last - remainder) // period
         if (remainder - first) % step or lo > hi:
             return None
-        found.append((lo, hi))
-    return tuple(found)
+        box.append((lo, hi))
+    return tuple(box)
 
 
 def _is_covered(box: Box, boxes: Sequence[Box]) -> bool:
-    """Whether boxes together hold a box: each is cut off from what those before it leave."""
-    left = [box]
+    """Whether the union of boxes covers a box; each is subtracted from the uncovered rest."""
+    uncovered = [box]
     for b in boxes:
-        left = [piece for p in left for piece in _without(p, b)]
-        if len(left) > MOST_PIECES:
+        uncovered = [piece for p in uncovered for piece in _difference(p, b)]
+        if len(uncovered) > MOST_PIECES:
             return False
-    return not left
+    return not uncovered
 
 
-def _without(box: Box, other: Box) -> list[Box]:
-    """Return boxes that hold the points of one box outside another, each once."""
+def _difference(box: Box, other: Box) -> list[Box]:
+    """Return disjoint boxes with the points of one box outside another."""
     if any(hi < a or b < lo for (lo, hi), (a, b) in zip(box, other, strict=True)):
         return [box]
-    found: list[Box] = []
+    pieces: list[Box] = []
     for d, ((lo, hi), (a, b)) in enumerate(zip(box, other, strict=True)):
-        found += [(*box[:d], side, *box[d + 1 :]) for side in ((lo, a - 1), (b + 1, hi)) if side[0] <= side[1]]
+        pieces += [(*box[:d], side, *box[d + 1 :]) for side in ((lo, a - 1), (b + 1, hi)) if side[0] <= side[1]]
         box = (*box[:d], (max(lo, a), min(hi, b)), *box[d + 1 :])
-    return found
+    return pieces

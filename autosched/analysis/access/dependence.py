@@ -1,11 +1,11 @@
-"""Which loops of an update carry a dependence, exact where the update's accesses to its own Func are affine.
+"""Loop-carried dependences of an update, exact where its accesses to its own Func are affine.
 
 Two different iterations conflict when both write one point, or one writes a point that the other reads. A loop is
-parallel when conflicting iterations never differ in it: its iterations may then be spread over threads that do not
-wait for each other, whatever order keeps the remaining loops in sequence inside each thread.
+parallel when conflicting iterations never differ in it: its iterations can run on unsynchronised threads, as long as
+each thread executes the remaining loops in order.
 
-An index that depends on data may be anything in its range, a minimum or maximum anything below or above its operands,
-and a system of indices too hard for the solver's budget counts as a conflict: the analysis errs towards carried.
+The analysis is conservative. A data-dependent index has any value of its range, a minimum or maximum any value below or
+above its operands, and a system beyond the solver's budget counts as a conflict.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Linear = tuple[dict[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class UpdateDependences:
-    """How the loops of one update depend on each other.
+    """Dependences between the iterations of one update.
 
     A pure loop (by Var name) is parallel unless the update reads its Func at other points of that dimension, which
     other iterations write.
 
     Args:
         carried: Loops that carry a dependence.
-        parallel: All other loops: no two iterations that differ in one of them touch the same point.
+        parallel: All other loops: iterations that differ in one of them access different points.
         associative: Whether the update is ``f[p] = f[p] op value`` with a commutative and associative operator, so
             that partial results over carried loops can be combined; see `accumulation`.
         owns_point: Whether the update reads its Func only at the point it writes.
         scatter: Whether the store index depends on data, or takes one value at several points of its own loops.
-        steps: The fewest leading carried reduction loops which, walked by all threads together with a barrier after
-            each step, leave all pure loops and another carried loop parallel within a step; empty where there are none.
-        parallel_within_step: The loops that are parallel within a step: those of ``parallel`` and the ones gained.
-        unordered: Pure loops of which two iterations conflict within one iteration of all reduction loops, so that no
-            order of theirs is defined.
+        steps: The shortest prefix of the carried reduction loops within one iteration of which all pure loops and
+            another carried loop are parallel, with a barrier after each iteration; empty if there is none.
+        parallel_within_step: The loops that are parallel within one iteration of ``steps``.
+        unordered: Pure loops with conflicting iterations within one iteration of all reduction loops: their order is
+            undefined.
     """
 
     carried: frozenset[str]
@@ -62,11 +62,11 @@ def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, 
     """Analyse one definition of ``func`` in a bound pipeline.
 
     Args:
-        func: The Func that is updated.
-        definition: One of its definitions, shapes and integer parameters replaced by constants, and its reduction
-            variables named differently.
-        ranges: Inclusive range of every reduction loop by name (empty where ``hi < lo``). Pure loops may be given
-            too; without a range they are taken over all integers.
+        func: The updated Func.
+        definition: One of its definitions, with constant shapes and integer parameters, and unique names of reduction
+            variables.
+        ranges: Inclusive range of every reduction loop by name, empty where ``hi < lo``. Pure loops without a range
+            extend over all integers.
     """
     update = _Update(func, definition, ranges)
     pure = {v.name for v in definition.pure_vars}
@@ -91,15 +91,16 @@ def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, 
 def _steps(
     update: _Update, carried: Sequence[str], moved: Sequence[str]
 ) -> tuple[tuple[str, ...], frozenset[str]]:  # fmt: skip
-    """Return the shortest prefix of the carried loops that frees others, all ``moved`` pure ones among them, and those.
+    """Return the shortest prefix of the carried loops that makes others parallel, and these others.
 
-    Only a prefix may be moved outwards: it decides the order of any two conflicting iterations that differ in it.
+    All of ``moved`` must be parallel. Only a prefix can move outwards: it determines the order of conflicting
+    iterations that differ in it.
     """
     for count in range(1, len(carried) + bool(moved)):
-        together = carried[:count]
-        gained = frozenset(name for name in (*carried[count:], *moved) if not update.conflicts(name, together))
+        prefix = carried[:count]
+        gained = frozenset(name for name in (*carried[count:], *moved) if not update.conflicts(name, prefix))
         if gained and gained.issuperset(moved):
-            return tuple(together), gained
+            return tuple(prefix), gained
     return (), frozenset()
 
 
@@ -114,35 +115,35 @@ class _Update:
         self._is_fixed = partial(_is_fixed_by, func=func)
         self.is_empty = any(hi < lo for lo, hi in (ranges[name] for name in self.loops))
         interner, memo = Interner(), dict[int, ix.Index]()
-        self._keep = interner  # the indices know parts of the expressions by their ids
+        self._keep = interner  # indices refer to parts of the expressions by id
         self.store: Access = tuple(to_index(interner(i), memo) for i in definition.indices)
         loads = _self_reads(func, (*definition.indices, *definition.values))
         reads = (tuple(to_index(interner(i), memo) for i in load.indices) for load in loads)
         self.reads: tuple[Access, ...] = tuple({tuple(map(ix.key, read)): read for read in reads}.values())
         axes = {v.name: k for k, v in enumerate(definition.indices) if isinstance(v, Var)}
         self.moved = tuple(n for n, k in axes.items() if any(ix.key(read[k]) != f"({n})" for read in self.reads))
-        """Pure loops in whose dimension some self-read is not at the point written."""
+        """Pure loops in whose dimension a self-read differs from the written point."""
         self.common = tuple(name for name in self.pure if name not in self.moved)
 
-    def conflicts(self, loop: str, together: Sequence[str] = ()) -> bool:
-        """Whether two iterations that differ in ``loop``, but in none of ``together``, may conflict."""
+    def conflicts(self, loop: str, equal: Sequence[str] = ()) -> bool:
+        """Whether two iterations that differ in ``loop``, but in none of ``equal``, may conflict."""
         if self.is_empty:
             return False
-        return self._meets(self.store, loop, together, 1) or any(
-            self._meets(read, loop, together, sign) for read in self.reads for sign in (1, -1)
+        return self._may_alias(self.store, loop, equal, 1) or any(
+            self._may_alias(read, loop, equal, sign) for read in self.reads for sign in (1, -1)
         )
 
     def owns_point(self) -> bool:
-        """Whether every self-read is at the point written by the same iteration."""
+        """Whether every self-read is at the point that the same iteration writes."""
         return self.is_empty or not any(self._may_differ(read, sign) for read in self.reads for sign in (1, -1))
 
     def scatters(self) -> bool:
-        """Whether the store index depends on data or is not injective in the reduction loops it mentions."""
+        """Whether the store index depends on data or is not injective in its reduction loops."""
         terms = [t for i in self.store for t in ix.atoms(i)]
         if any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in terms):
             return True
         mentioned = {t.name for t in terms if isinstance(t, ix.LoopVar)} - set(self.pure)
-        return not self.is_empty and any(self._meets(self.store, name, (), 1) for name in mentioned)
+        return not self.is_empty and any(self._may_alias(self.store, name, (), 1) for name in mentioned)
 
     def _may_differ(self, read: Access, sign: int) -> bool:
         """Whether in some iteration an index of ``read`` is above (sign 1) or below that of the store."""
@@ -156,14 +157,14 @@ class _Update:
                 return True
         return False
 
-    def _meets(self, other: Access, loop: str, together: Sequence[str], sign: int) -> bool:
-        """Whether the store of an iteration and ``other`` of one later (sign 1) or earlier in ``loop`` may meet."""
+    def _may_alias(self, other: Access, loop: str, equal: Sequence[str], sign: int) -> bool:
+        """Whether a store and ``other`` of an iteration later (sign 1) or earlier in ``loop`` may access one point."""
         system = System()
         common = Iteration(system, self._is_fixed)
-        common.add_loops((*self.common, *together), self.ranges)
+        common.add_loops((*self.common, *equal), self.ranges)
         first, second = (Iteration(system, self._is_fixed, common) for _ in range(2))
         for iteration in (first, second):
-            iteration.add_loops([name for name in (*self.loops, *self.moved) if name not in together], self.ranges)
+            iteration.add_loops([name for name in (*self.loops, *self.moved) if name not in equal], self.ranges)
         later, earlier = second.variables[loop], first.variables[loop]
         system.require_not_negative({later: sign, earlier: -sign}, -1)
         for a, b in zip(self.store, other, strict=True):
@@ -174,12 +175,12 @@ class _Update:
 
 
 class Iteration:
-    """One iteration of some loops: these, and the values that indices take, as variables of a solver's system.
+    """One iteration of some loops: loop variables and non-affine atoms as variables of a solver's system.
 
     Args:
-        system: Where the variables are.
-        is_fixed: Whether an atom has one value while loops of the given names stand still; asked beside ``common``.
-        common: Has the loops in which the iteration agrees with another one, and what depends on those alone.
+        system: The system.
+        is_fixed: Whether an atom is constant for constant values of the named loops; required with ``common``.
+        common: The loops in which the iteration agrees with another one, and the atoms that depend on these alone.
     """
 
     def __init__(
@@ -201,10 +202,10 @@ class Iteration:
             self.variables[name] = self._system.variable(lo, hi)
 
     def linear(self, index: ix.Index) -> Linear:
-        """Return an index over variables; floors and remainders exactly, other atoms by what bounds them."""
+        """Return an index over variables; floors and remainders are exact, other atoms bounded."""
         if not isinstance(index, ix.Affine):
             return {}, index
-        for atom in ix.postorder(index):  # so that nested ones are known, however deep
+        for atom in ix.postorder(index):  # innermost first, which avoids recursion
             self._atom(atom)
         total: dict[int, int] = {}
         for term, c in index.terms:
@@ -215,10 +216,10 @@ class Iteration:
     def _atom(self, atom: ix.Atom) -> int:
         if self._common is not None and self._is_fixed is not None and self._is_fixed(atom, self._common.variables):
             return self._common._atom(atom)
-        known = self._atoms.get(atom.key)
-        if known is None:
-            known = self._atoms[atom.key] = self._new_atom(atom)
-        return known
+        variable = self._atoms.get(atom.key)
+        if variable is None:
+            variable = self._atoms[atom.key] = self._new_atom(atom)
+        return variable
 
     def _new_atom(self, atom: ix.Atom) -> int:
         system = self._system
@@ -243,7 +244,7 @@ class Iteration:
 
 
 def _is_fixed_by(atom: ix.Atom, loops: Collection[str], func: Func | None) -> bool:
-    """Whether an atom has one value while the given loops stand still: it reads neither other loops nor ``func``."""
+    """Whether an atom is constant for constant loops: it depends on no other loops and not on ``func``."""
     for term in (atom, *(t for a in atom.args for t in ix.atoms(a))):
         if isinstance(term, ix.LoopVar):
             if term.name not in loops:

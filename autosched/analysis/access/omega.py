@@ -1,8 +1,8 @@
-"""Whether linear constraints have an integer solution: the Omega test (Pugh, 1991).
+"""Integer feasibility of linear constraints: the Omega test (Pugh, 1991).
 
 Equalities are removed by substitutions that map integers to integers one to one. Inequalities are projected variable
-by variable as by Fourier and Motzkin. Where that is inexact over the integers, the real shadow can only refute and the
-dark shadow only confirm; what lies between is on finitely many slices (equalities), and so are thin polyhedra.
+by variable (Fourier-Motzkin). Where projection is inexact over the integers, the real shadow can only refute and the
+dark shadow only confirm. The remaining solutions lie on finitely many slices (equalities), as in thin polyhedra.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BUDGET = 60_000
-"""Rows that may be handled before the test gives up; systems from usual array indices need some hundred."""
+"""Limit of the processed rows; systems of usual array indices need some hundred."""
 
 FEW = 8
-"""Slices that are tried at once; of more, shadows are tried first."""
+"""Number of slices up to which slices are tried before shadows."""
 
 Row = tuple[dict[int, int], int]
 """Coefficients by variable (none zero) and a constant: ``sum(c * v) + constant``."""
@@ -48,7 +48,7 @@ class System:
         self._inequalities.append(_row(terms, constant))
 
     def is_feasible(self, budget: int = BUDGET) -> bool | None:
-        """Return whether there is an integer solution; None when the budget did not suffice to tell."""
+        """Return whether there is an integer solution; None where the budget does not suffice."""
         try:
             return _is_feasible(self._equalities, self._inequalities, _Budget(budget))
         except _OutOfBudget:
@@ -93,7 +93,7 @@ def _is_feasible(equalities: Sequence[Row], inequalities: Sequence[Row], budget:
             continue
         v = _next_variable(inequalities)
         if v is None:
-            return True  # what is left has no upper or no lower bounds
+            return True  # every remaining variable lacks upper or lower bounds
         lower = [r for r in inequalities if r[0].get(v, 0) > 0]
         upper = [r for r in inequalities if r[0].get(v, 0) < 0]
         rest = [r for r in inequalities if v not in r[0]]
@@ -107,7 +107,7 @@ def _is_feasible(equalities: Sequence[Row], inequalities: Sequence[Row], budget:
 def _is_feasible_above_shadows(
     v: int, lower: Sequence[Row], upper: Sequence[Row], rest: list[Row], budget: _Budget
 ) -> bool:
-    """Decide inequalities of which no variable can be projected exactly: by shadows of ``v``, then slice by slice."""
+    """Decide inequalities without an exact projection: by shadows of ``v``, then slice by slice."""
     inequalities = [*lower, *upper, *rest]
     thin = _thinnest(inequalities)
     if thin is not None and thin.count <= FEW:
@@ -211,7 +211,7 @@ def _is_exact(v: int, lower: Sequence[Row], upper: Sequence[Row]) -> bool:
 
 
 def _shadow(v: int, lower: Sequence[Row], upper: Sequence[Row], *, dark: bool) -> list[Row]:
-    """Project ``v`` away; the dark shadow holds only points above which there surely is an integer ``v``."""
+    """Project ``v`` away; above each point of the dark shadow there is an integer ``v``."""
     rows = []
     for low in lower:
         for high in upper:
@@ -222,17 +222,17 @@ def _shadow(v: int, lower: Sequence[Row], upper: Sequence[Row], *, dark: bool) -
 
 
 def _splinters(v: int, lower: Sequence[Row], upper: Sequence[Row]) -> list[_Slices]:
-    """Return where solutions outside the dark shadow are: ``v`` lies just above one of its lower bounds."""
+    """Return the slices of all solutions outside the dark shadow, where ``v`` is just above a lower bound."""
     steepest = max(-r[0][v] for r in upper)
     return [_Slices(r, (steepest * r[0][v] - steepest - r[0][v]) // steepest + 1) for r in lower]
 
 
 def _thinnest(inequalities: Sequence[Row]) -> _Slices | None:
-    """Return the fewest parallel slices between two opposite inequalities; they hold all solutions."""
-    known = {tuple(sorted(terms.items())): constant for terms, constant in inequalities}
-    found = []
-    for normal, constant in known.items():
-        opposite = known.get(tuple((v, -c) for v, c in normal))
+    """Return the fewest parallel slices between two opposite inequalities; they contain all solutions."""
+    constants = {tuple(sorted(terms.items())): constant for terms, constant in inequalities}
+    candidates = []
+    for normal, constant in constants.items():
+        opposite = constants.get(tuple((v, -c) for v, c in normal))
         if opposite is not None:
-            found.append(_Slices((dict(normal), constant), constant + opposite + 1))
-    return min(found, key=lambda s: s.count, default=None)
+            candidates.append(_Slices((dict(normal), constant), constant + opposite + 1))
+    return min(candidates, key=lambda s: s.count, default=None)

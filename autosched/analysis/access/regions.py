@@ -1,8 +1,7 @@
-"""Regions required of producers, from any region of a consumer.
+"""Required regions of producers for any region of a consumer (bounds inference).
 
-One function serves three uses, as index bounds take any kind of number: concrete integers (the whole pipeline),
-symbolic indices of block and thread loops (one tile, in lowering), and NumPy arrays (many candidate extents at once,
-in the search).
+Bounds of indices accept three kinds of numbers: concrete integers for the whole pipeline, symbolic indices of block and
+thread loops for one tile in lowering, and NumPy arrays for many candidate extents in the search.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Region = tuple[Range, ...]
 
 
 class AlignedGroups(NamedTuple):
-    """A demand for whole groups of points in one dimension, those from ``remainder`` modulo ``multiple`` on."""
+    """Groups of ``multiple`` points along one dimension, each of which begins at ``remainder`` modulo ``multiple``."""
 
     position: int
     multiple: int
@@ -32,18 +31,18 @@ NO_GROUPS: Mapping[str, AlignedGroups] = MappingProxyType({})
 
 
 def loop_ranges(stage: BoundStage, func: BoundFunc, region: Sequence[Range]) -> dict[str, Range]:
-    """Return the inclusive range of each loop of a stage that computes ``region`` of its Func."""
+    """Return the inclusive range of each loop of a stage over ``region`` of its Func."""
     pure = dict(zip(func.dims, region, strict=True))
     return {d.name: (d.lo, d.hi) if d.reduction else pure[d.name] for d in stage.loops}
 
 
 def footprint_region(footprint: AccessFootprint, env: Mapping[str, Range]) -> Region:
-    """Return the region of a source that one stage reads when its loops range over ``env``."""
+    """Return the region of a source that a stage reads when its loops range over ``env``."""
     return tuple(hull(ix.bounds(i, env) for i in dim) for dim in footprint.dims)
 
 
 def hull(ranges: Iterable[Range]) -> Range:
-    """Return the smallest range that holds all the given ones."""
+    """Return the smallest range that contains all given ones."""
     lo: Any = None
     hi: Any = None
     for a, b in ranges:
@@ -63,12 +62,12 @@ def is_empty(region: Region) -> bool:
 
 
 def with_fixed_dims(func: BoundFunc, region: Region) -> Region:
-    """Widen a required region to what the Func's updates write and read of it wherever it is needed."""
+    """Widen a required region by the ranges that the Func's updates always access."""
     return tuple(r if f is None else hull((r, f)) for r, f in zip(region, func.fixed, strict=True))
 
 
 def with_whole_groups(func: BoundFunc, region: Region, groups: AlignedGroups) -> Region:
-    """Widen a required region to whole groups of points, as far as the Func is needed there at all."""
+    """Widen a required region to whole groups of points, within the region of the whole pipeline."""
     lo, hi = region[groups.position]
     least, most = func.region[groups.position]
     before = ix.mod(ix.sub(lo, groups.remainder), groups.multiple)
@@ -80,16 +79,16 @@ def with_whole_groups(func: BoundFunc, region: Region, groups: AlignedGroups) ->
 def required_regions(
     bound: BoundPipeline, roots: Mapping[str, Region], wanted: Iterable[str], order: Sequence[str] | None = None
 ) -> dict[str, Region]:
-    """Return the region needed of each wanted Func (and of everything in between) inside a tile.
+    """Return the required region of each wanted Func inside a tile, and of all Funcs in between.
 
     Args:
         bound: The pipeline.
-        roots: Regions computed of the Funcs that start the demand.
-        wanted: Funcs whose demand is passed on to their own producers (Members and inlined Funcs of a kernel).
+        roots: Computed regions of the root Funcs.
+        wanted: Funcs that pass their region on to their producers: fused producers and inlined Funcs of a kernel.
         order: Names in topological order; the pipeline's own by default.
 
     Returns:
-        Regions by name: the roots, the wanted Funcs, and every source they read (inputs included).
+        Regions by name: the roots, the wanted Funcs, and all their sources, inputs included.
     """
     inside = set(wanted)
     regions: dict[str, Region] = dict(roots)
@@ -114,25 +113,25 @@ def demanded_regions(
     bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], inside: Iterable[str],
     grouped: Mapping[str, AlignedGroups] = NO_GROUPS, wanted: Collection[str] | None = None,
 ) -> dict[str, Region]:  # fmt: skip
-    """Return what stages need of their sources when each one's loops range as given.
+    """Return the required regions of the sources of stages with the given ranges of loops.
 
     Args:
         bound: The pipeline.
         consumers: Stages with the ranges of their loops.
-        inside: Funcs whose own demand is passed on to their producers (Members and inlined Funcs of a kernel).
-        grouped: Those of them that are computed in whole groups of points.
-        wanted: Sources whose regions are worked out; all by default.
+        inside: Funcs that pass their region on to their producers: fused producers and inlined Funcs of a kernel.
+        grouped: Groups of points of those Funcs that are computed in whole groups.
+        wanted: Sources to return; all by default.
 
     Returns:
-        Regions of every source that is read, inputs left out.
+        Regions of the sources except inputs.
     """
     position = bound.position
-    known = position if wanted is None else wanted
+    sources = position if wanted is None else wanted
     regions: dict[str, Region] = {}
 
     def add(stage: BoundStage, env: Mapping[str, Range]) -> None:
         for f in stage.footprints:
-            if f.source in known and f.source != stage.func:
+            if f.source in sources and f.source != stage.func:
                 regions[f.source] = join(regions.get(f.source), footprint_region(f, env))
 
     for stage, env in consumers:
@@ -154,7 +153,7 @@ def demanded_region(
     bound: BoundPipeline, consumers: Iterable[tuple[BoundStage, Mapping[str, Range]]], func: str, inside: Set[str],
     grouped: Mapping[str, AlignedGroups] = NO_GROUPS,
 ) -> Region | None:  # fmt: skip
-    """Return what stages need of one Func, None if they do not read it; arguments as in `demanded_regions`."""
+    """Return the required region of one Func, None if it is not read; arguments as in `demanded_regions`."""
     wanted = {func} | (bound.consumers[func] & inside)
     return demanded_regions(bound, consumers, wanted & inside, grouped, wanted).get(func)
 
@@ -162,11 +161,11 @@ def demanded_region(
 def required_extents(
     bound: BoundPipeline, root: str, tiles: np.ndarray[Any, np.dtype[np.int64]], wanted: Iterable[str]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return extents needed of each source by one tile of ``root``, for many candidate tile sizes at once.
+    """Return the required extents of each source for a tile of ``root``, for many tile sizes at once.
 
     Args:
         bound: The pipeline.
-        root: Func whose tile starts at its region's minimum.
+        root: The Func of the tile, which starts at the minimum of its region.
         tiles: Tile extents, shape ``[N, ndim]``.
         wanted: Funcs computed inside the tile.
 
@@ -175,11 +174,11 @@ def required_extents(
     """
     func = bound.funcs[root]
     region = tuple((np.full(len(tiles), lo), lo + tiles[:, k] - 1) for k, (lo, _) in enumerate(func.region))
-    found = required_regions(bound, {root: region}, wanted)
+    regions = required_regions(bound, {root: region}, wanted)
     n = len(tiles)
     return {
         name: np.stack([np.broadcast_to(hi - lo + 1, n) for lo, hi in box], axis=1)
         if box
         else np.ones((n, 0), np.int64)
-        for name, box in found.items()
+        for name, box in regions.items()
     }

@@ -1,4 +1,4 @@
-"""Funcs without a pure definition: every point must be written before it is read."""
+"""Check for reads of uninitialised points of Funcs without a pure definition."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from autosched.lang.source_location import SourceLocation
 
 
 def check_uninitialised_reads(func: BoundFunc, location: SourceLocation | None) -> None:
-    """Refuse a Func with an undefined pure definition whose updates leave a needed point unwritten, or read it before.
+    """Raise for a Func with an undefined pure definition whose updates may read or return an unwritten point.
 
-    What an update writes is known where it is a grid: see `index_grid`. Grids of several updates count together.
-    Of what updates read of the Func itself, points of earlier updates are known to be written, and points that earlier
-    iterations of the same update have written.
+    The check covers updates that write a grid (`index_grid`); grids of several updates are united. A self-read is
+    initialised if an earlier update, or an earlier iteration of the same update, writes its point.
 
     Args:
         func: The Func with its region.
-        location: Where the user made it.
+        location: Source line of the Func.
 
     Raises:
-        DSLError: If the points are not known to be written first.
+        DSLError: If a point cannot be proven written.
     """
     if 0 in func.extents:
         return
@@ -36,7 +35,7 @@ def check_uninitialised_reads(func: BoundFunc, location: SourceLocation | None) 
         env = loop_ranges(stage, func, func.region)
         written = index_grid(stage.store, env)
         here = covered if written is None else [*covered, written]
-        if not _reads_known(stage, env, covered, here):
+        if not _reads_are_written(stage, env, covered, here):
             raise DSLError(
                 f"{func.name!r} starts undefined, and update {stage.number} may read points of it that are not "
                 "written yet",
@@ -52,8 +51,10 @@ def check_uninitialised_reads(func: BoundFunc, location: SourceLocation | None) 
         )
 
 
-def _reads_known(stage: BoundStage, env: Mapping[str, Range], covered: Sequence[Grid], here: Sequence[Grid]) -> bool:
-    """Whether all points of the Func that an update reads are in ``covered``, or in ``here`` and written before."""
+def _reads_are_written(
+    stage: BoundStage, env: Mapping[str, Range], covered: Sequence[Grid], here: Sequence[Grid]
+) -> bool:
+    """Whether all self-reads of an update are in ``covered``, or in ``here`` and written by an earlier iteration."""
     for load in (load for load, source in stage.loads if source == stage.func):
         at = [stage.index_of(i) for i in load.indices]
         read = index_grid(at, env) or box_grid(tuple(ix.bounds(i, env) for i in at))
@@ -63,9 +64,9 @@ def _reads_known(stage: BoundStage, env: Mapping[str, Range], covered: Sequence[
 
 
 def _is_earlier(stage: BoundStage, at: Sequence[ix.Index]) -> bool:
-    """Whether an earlier iteration writes the point that is read, if any does."""
-    walked = [name for i in stage.store for name in ix.loop_vars(i)]
-    if len(set(walked)) < len(walked):
+    """Whether only an earlier iteration can write the point ``at``."""
+    loops = [name for i in stage.store for name in ix.loop_vars(i)]
+    if len(set(loops)) < len(loops):
         return False
     moved: dict[str, int] = {}
     for read, store in zip(at, stage.store, strict=True):
@@ -79,7 +80,7 @@ def _is_earlier(stage: BoundStage, at: Sequence[ix.Index]) -> bool:
 
 
 def _step(i: ix.Index) -> tuple[str, int] | None:
-    """Return loop and sign of an index that walks point by point."""
+    """Return loop and sign of an index with step 1 or -1; None for other indices."""
     if len(ix.terms_of(i)) != 1:
         return None
     t, c = ix.terms_of(i)[0]

@@ -1,4 +1,4 @@
-"""Integer arithmetic between constants, as generated code would do it."""
+"""Integer arithmetic between constants, with the semantics of generated code."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = {
 
 
 def fold(e: Expr, operands: Sequence[Expr]) -> Const | Cast | None:
-    """Return the value of an integer or bool operation between constants; None for anything else.
+    """Return the value of an integer or bool operation between constants; None for other operations.
 
-    Weak constants are exact, typed ones wrap. Floating-point arithmetic is left to those who run it; an integer that
-    a floating-point type holds becomes its constant, as a division by a constant has a faster form. An exact integer
-    beyond int32 stays the conversion of a weak constant, whose width is resolved with those of coordinates.
+    Weak constants are exact, typed ones wrap. Floating-point arithmetic is not folded. An integer that a floating-point
+    type represents becomes a constant of that type, since division by a constant has a faster form. An exact integer
+    beyond int32 stays the conversion of a weak constant, until integer widths are resolved.
 
     Args:
         e: The operation.
-        operands: What its operands have become.
+        operands: Its operands, folded.
     """
     constants = [_constant(c) for c in operands]
-    known = [c for c in constants if c is not None]
-    if not operands or len(known) < len(operands) or (e.dtype.is_float and not isinstance(e, Cast)):
+    folded = [c for c in constants if c is not None]
+    if not operands or len(folded) < len(operands) or (e.dtype.is_float and not isinstance(e, Cast)):
         return None
-    values = [int(c.value) for c in known]
+    values = [int(c.value) for c in folded]
     match e:
         case Cast():
-            if known[0].weak and e.dtype == int32:
+            if folded[0].weak and e.dtype == int32:
                 return _exact(values[0])
             if not e.dtype.is_float:
                 return _typed(values[0], e.dtype)
@@ -53,8 +53,8 @@ def fold(e: Expr, operands: Sequence[Expr]) -> Const | Cast | None:
             value = values[0] << count if e.op == "shl" else values[0] >> count
             return _exact(value) if exact else _typed(value, e.dtype)
         case Binary(weak=True):
-            found = binary(e.op, *known)
-            return found if isinstance(found, Const) else None
+            result = binary(e.op, *folded)
+            return result if isinstance(result, Const) else None
         case Binary(op=op) if op in _EXACT:
             value = _EXACT[op](*values)
             return _exact(value) if is_exact_integer(e) else _typed(value, e.dtype)
@@ -74,7 +74,7 @@ def _chosen(e: Expr) -> Const | Cast:
 
 
 def _exact(value: int) -> Const | Cast:
-    """Return an exact integer as int32, or as what stands for it until its width is resolved."""
+    """Return an exact integer as int32, or as a conversion until its width is resolved."""
     return Const(value, int32) if int32.holds(value) else Cast(Const(value, int32, weak=True), int32)
 
 

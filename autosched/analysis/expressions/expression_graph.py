@@ -1,4 +1,4 @@
-"""A stage's expressions as a graph: which nodes are used more than once, and how deep they are nested."""
+"""Repeated uses and nesting depth of a stage's expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autosched.lang.expr import Binary, Call, Cast, Expr, Unary, children
 
 DEEPEST_NESTING = 24
-"""Values nested more deeply than this are bound to names on the way."""
+"""Nesting depth of values beyond which subexpressions get names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,33 +16,33 @@ class ExpressionGraph:
     """Facts about the expressions of one stage, by ``id``.
 
     Attributes:
-        repeated: Expressions that are operands more than once; written out each time, they would grow fast.
-        depth: Longest way from an expression to one without operands.
+        repeated: Expressions that are operands more than once; substituted, they would grow exponentially.
+        depth: Longest path from an expression to a leaf.
     """
 
     repeated: frozenset[int]
     depth: dict[int, int]
 
     def deserves_name(self, e: Expr) -> bool:
-        """Whether the value of an expression is better bound to a name than written where it is used."""
+        """Whether the value of an expression should be bound to a name rather than substituted."""
         return id(e) in self.repeated or self.depth[id(e)] % DEEPEST_NESTING == DEEPEST_NESTING - 1
 
-    def arithmetic(self, e: Expr, known: Container[int]) -> list[Expr]:
-        """Return the most deeply nested operand of an expression, that one's, and so on, as far as it matters.
+    def arithmetic(self, e: Expr, named: Container[int]) -> list[Expr]:
+        """Return the chain of the most deeply nested operands below an expression.
 
-        The list ends with the arithmetic, at operands in ``known``, and where only shallow ones are left.
+        It ends where the arithmetic ends, at operands in ``named``, and where nesting is shallow.
         """
-        found: list[Expr] = []
+        chain: list[Expr] = []
         while self.depth[id(e)] > DEEPEST_NESTING:
             e = max(children(e), key=lambda o: self.depth[id(o)])
-            if id(e) in known or e.weak or not isinstance(e, Binary | Unary | Cast | Call):
+            if id(e) in named or e.weak or not isinstance(e, Binary | Unary | Cast | Call):
                 break
-            found.append(e)
-        return found
+            chain.append(e)
+        return chain
 
 
 def expression_graph(roots: Iterable[Expr]) -> ExpressionGraph:
-    """Return the graph below some expressions; no recursion, as sums may have thousands of terms."""
+    """Return the graph below some expressions; without recursion, since sums may have thousands of terms."""
     uses: dict[int, int] = {}
     depth: dict[int, int] = {}
     stack = list(roots)

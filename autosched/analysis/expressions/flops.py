@@ -1,8 +1,8 @@
-"""Floating-point operations of a pipeline's expressions, counted as papers on stencils count them.
+"""Floating-point operations of a pipeline's expressions, by the convention of papers on stencils.
 
 An addition, subtraction, multiplication, division, remainder, minimum, maximum or call of a function is one operation.
-Index arithmetic, comparisons, conversions and changes of sign are none, and so is what constants and Params alone
-determine: it has one value for all points. A select costs its dearer arm, so the rim of a grid adds nothing.
+Index arithmetic, comparisons, conversions and changes of sign do not count, nor do expressions of constants and Params,
+which have one value for all points. A select costs its more expensive arm, so the boundary of a grid adds nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from autosched.lang.pipeline import Pipeline
 ARITHMETIC = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "min", "max"})
 
 Costs = dict[int, int | None]
-"""Operations below a node, by its ``id``; None where the node has one value for all points."""
+"""Operations below a node, by its ``id``; None for a node with one value for all points."""
 
 
 def flops_per_point(pipeline: Pipeline) -> dict[str, int]:
-    """Return the operations of one evaluation of every Func, where a node that is used twice counts once.
+    """Return the operations of one evaluation of every Func; shared nodes count once.
 
-    An update counts as often as it stands in the program, not as often as it runs.
+    Each definition counts once, whatever the number of its iterations.
     """
     return {
         pipeline.name_of(f): sum(operations_by_type(definition.values).total() for definition in f.definitions)
@@ -31,10 +31,7 @@ def flops_per_point(pipeline: Pipeline) -> dict[str, int]:
 
 
 def expanded_flops(pipeline: Pipeline) -> dict[str, int]:
-    """Return the operations of a point of every output with each Func substituted wherever it is read.
-
-    Nothing is shared: this is the count of a program written out without temporaries.
-    """
+    """Return the operations of a point of every output with all Funcs inlined and nothing shared."""
     totals: dict[int, int] = {}  # by the Func's id; an input costs nothing
     for f in pipeline.funcs:  # producers come first
         values = [e for definition in f.definitions for e in definition.values]
@@ -46,7 +43,7 @@ def expanded_flops(pipeline: Pipeline) -> dict[str, int]:
 def operations_by_type(values: Sequence[Expr]) -> Counter[str]:
     """Return the operations of one evaluation of some expressions by their type, such as ``float32``.
 
-    A node that is used twice counts once.
+    Shared nodes count once.
     """
     costs = _costs(values, lambda load: 0)
     count: Counter[str] = Counter()
@@ -59,12 +56,12 @@ def operations_by_type(values: Sequence[Expr]) -> Counter[str]:
         seen.add(id(e))
         if _is_operation(e):
             count[e.dtype.name] += 1
-        stack.extend([_dearer(e, costs)] if isinstance(e, Select) else _operands(e))
+        stack.extend([_costlier_arm(e, costs)] if isinstance(e, Select) else _operands(e))
     return count
 
 
 def _costs(values: Sequence[Expr], read: Callable[[Load], int]) -> Costs:
-    """Return what every node below some values costs if nothing is shared and a read costs ``read`` of it."""
+    """Return the cost of every node below some values without sharing; ``read`` gives the cost of a load."""
     costs: Costs = {}
     for e in postorder(values, costs, _operands):
         below = [costs[id(o)] for o in _operands(e)]
@@ -92,5 +89,5 @@ def _is_operation(e: Expr) -> bool:
     return e.dtype.is_float and (isinstance(e, Call) or (isinstance(e, Binary) and e.op in ARITHMETIC))
 
 
-def _dearer(e: Select, costs: Costs) -> Expr:
+def _costlier_arm(e: Select, costs: Costs) -> Expr:
     return e.t if (costs[id(e.t)] or 0) >= (costs[id(e.f)] or 0) else e.f

@@ -15,25 +15,25 @@ from autosched.lang.expr import (
     RVar,
     Select,
     ShapeDim,
+    Source,
     Unary,
     Var,
     children,
     postorder,
     rebuild,
 )
-from autosched.lang.func import Func, Input
 
 
 class Interner:
-    """Maps expressions of one definition to representatives; two are the same object exactly when written alike.
+    """Maps expressions of one definition to representatives: the same object for structurally equal expressions.
 
-    Reduction variables are told apart by name, Funcs and Inputs by identity.
+    Reduction variables are compared by name, Funcs and Inputs by identity.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Expr] = {}
+        self._representatives: dict[Hashable, Expr] = {}
         self._done: dict[int, Expr] = {}
-        self._keep: list[Expr] = []  # the originals, as their ids must not be taken by others
+        self._keep: list[Expr] = []  # the originals, so that their ids stay unique
 
     def __call__(self, e: Expr) -> Expr:
         """Return the representative of ``e``."""
@@ -44,15 +44,15 @@ class Interner:
 
     def node(self, e: Expr) -> Expr:
         """Return the representative of an expression whose operands are representatives."""
-        return self._known.setdefault((node_key(e), *map(id, children(e))), e)
+        return self._representatives.setdefault((node_key(e), *map(id, children(e))), e)
 
 
-def node_key(e: Expr, source: Callable[[Func | Input], Hashable] = id) -> tuple[Hashable, ...]:
-    """Return what tells a node from others with the same operands.
+def node_key(e: Expr, source: Callable[[Source], Hashable] = id) -> tuple[Hashable, ...]:
+    """Return the key of a node without its operands.
 
     Args:
         e: The node.
-        source: What tells Funcs and Inputs apart.
+        source: Key of a Func or Input.
     """
     match e:
         case Const():
@@ -71,4 +71,4 @@ def node_key(e: Expr, source: Callable[[Func | Input], Hashable] = id) -> tuple[
             return "Cast", e.dtype
         case Call():
             return "Call", e.name, e.dtype
-    raise TypeError(f"no structure for {type(e).__name__}")
+    raise TypeError(f"no key for {type(e).__name__}")

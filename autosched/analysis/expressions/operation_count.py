@@ -1,4 +1,4 @@
-"""Simple counts of a stage's work."""
+"""Arithmetic operations of a stage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CALL_OPERATIONS = 10
 def operations(stage: BoundStage) -> int:
     """Return the arithmetic operations of one evaluation of a stage; a function call counts as ten.
 
-    Index arithmetic does not count; nodes shared within the definition count once.
+    Index arithmetic does not count; shared nodes of the definition count once.
     """
     total, seen = 0, set()
     stack: list[Expr] = list(stage.values)

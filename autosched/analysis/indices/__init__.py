@@ -1,5 +1,5 @@
-"""Symbolic integer indices: what coordinates, shapes and literals become once a pipeline is bound.
+"""Symbolic integer indices: coordinates, shapes and literals of a bound pipeline.
 
-Begin with `index`, whose functions build and take apart index expressions; the other modules prove things about them
-(ranges, equality, overflow) or turn expressions of the language into them (`to_index`).
+Begin with `index`, whose functions build and inspect index expressions. `to_index` converts expressions of the
+language; the other modules prove properties such as ranges, equality and overflow.
 """

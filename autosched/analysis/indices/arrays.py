@@ -1,8 +1,7 @@
-"""Arithmetic of whole arrays of indices, exact where a step on the way exceeds 64 bits.
+"""Arithmetic on arrays of indices, exact where intermediate values exceed 64 bits.
 
-A coordinate of an intermediate Func has no range of its own, nor has what is read from an array of 64-bit integers: the
-ends of an expression of them, ahead of the clamp or select that bounds it, lie beyond int64. Operands of such steps are
-arrays of Python integers; results that fit are int64 again.
+Coordinates of intermediate Funcs and loads of 64-bit integers are unbounded until a clamp or select: the ends of their
+ranges lie beyond int64. Operands of such operations are arrays of Python integers; results that fit are int64 again.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def larger(a: Any, b: Any) -> Any:
 
 
 def _operand(a: Any) -> Any:
-    """Return an operand; an integer that may not fit is an array of Python integers."""
+    """Return an operand; a large integer as an array of Python integers."""
     return a if isinstance(a, np.ndarray) or -_LARGEST <= a <= _LARGEST else np.array(int(a), dtype=object)
 
 
@@ -55,7 +54,7 @@ def _magnitude(a: Any) -> int:
 
 
 def _narrowed(a: Any) -> Any:
-    """Return an array as int64 where all of its values fit."""
+    """Return an array as int64 if all its values fit."""
     if isinstance(a, np.ndarray) and a.dtype == object and _magnitude(a) <= _LARGEST:
         return a.astype(np.int64)
     return a

@@ -1,7 +1,7 @@
-"""Ranges of integers made by operations on bits, from the ranges of their operands.
+"""Ranges of bitwise operations, from the ranges of their operands.
 
 The bounds of ``and``, ``or`` and ``xor`` are exact: those of Warren, Hacker's Delight, section 4-3, for operands of one
-sign; operands of both signs are cut at zero. Negative numbers are in two's complement.
+sign; ranges of both signs are split at zero. Negative numbers are in two's complement.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def shift_range(op: str, a: Interval, count: Interval, bits: int) -> Interval:
 
     Args:
         op: "shl" or "shr".
-        a: Range of what is shifted.
-        count: Range of the count, which is taken modulo the width.
+        a: Range of the shifted operand.
+        count: Range of the count, which counts modulo the width.
         bits: Width of the type.
     """
     first, last = count if count[0] >= 0 and count[1] < bits else (0, bits - 1)
@@ -34,13 +34,13 @@ def shift_range(op: str, a: Interval, count: Interval, bits: int) -> Interval:
 
 
 def _by_sign(a: Interval) -> list[Interval]:
-    """Return the negative part of a range, and the rest."""
+    """Return the negative and the non-negative part of a range."""
     lo, hi = a
     return [(lo, hi)] if lo >= 0 or hi < 0 else [(lo, -1), (0, hi)]
 
 
 def _of_one_sign(op: str, a: Interval, b: Interval) -> Interval:
-    """Return the range where no operand changes its sign; negative ones are given a top bit of their own."""
+    """Return the range for operands of one sign each; negative ones are unsigned numbers with the top bit set."""
     top = 1 << max(v.bit_length() for v in (*a, *b))
     (p, q), (r, s) = (tuple(v % (2 * top) for v in ends) for ends in (a, b))
     least, greatest = _BOUNDS[op]

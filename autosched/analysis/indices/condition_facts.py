@@ -1,4 +1,4 @@
-"""What the condition of a select says about the integers it compares."""
+"""Facts about integers that follow from the condition of a select."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from autosched.analysis.indices import index as ix
 from autosched.lang.expr import COMPARISONS, Binary, Expr, Unary
 
 MOST_TERMS = 256
-"""Ranges of indices with more terms, nested ones counted in, are not refined: each select of a chain would take as long
-as all before it."""
+"""Number of terms, nested ones included, beyond which ranges are not refined: chains of selects would take quadratic
+time."""
 Fact = tuple[ix.Index, ix.Interval]
-"""An index and a range it lies in."""
+"""An index and its range."""
 
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -24,11 +24,11 @@ def compared_integers(condition: Expr) -> list[Expr]:
 
 
 def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) -> list[Fact]:
-    """Return what follows from a condition that holds, or fails.
+    """Return the facts that follow from a condition.
 
     Args:
-        condition: Comparisons, and logic between them.
-        truth: Whether it holds.
+        condition: Comparisons, combined by logical operators.
+        truth: Whether the condition holds or fails.
         memo: Indices of the compared integers by ``id``.
     """
     facts: list[Fact] = []
@@ -41,18 +41,18 @@ def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) ->
 
 
 def range_given_facts(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
-    """Return the range of an index where facts hold about its terms, or about itself plus a constant."""
-    known: dict[str, ix.Interval] = {}
+    """Return the range of an index given facts about its terms, or about the index plus a constant."""
+    ranges: dict[str, ix.Interval] = {}
     for index, (low, high) in facts:
         match ix.terms_of(index):
             case ((term, 1),) if isinstance(index, ix.Affine):
-                lo, hi = known.get(term.key, term.interval)
-                known[term.key] = max(lo, low - index.const), min(hi, high - index.const)
-    if any(lo > hi for lo, hi in known.values()):
-        return ix.interval(e)  # the condition cannot be: the arm is never taken
+                lo, hi = ranges.get(term.key, term.interval)
+                ranges[term.key] = max(lo, low - index.const), min(hi, high - index.const)
+    if any(lo > hi for lo, hi in ranges.values()):
+        return ix.interval(e)  # contradictory facts: the arm is never selected
     if sum(1 for _ in islice(ix.atoms(e), MOST_TERMS + 1)) > MOST_TERMS:
         return ix.interval(e)
-    lo, hi = ix.bounds(e, known)
+    lo, hi = ix.bounds(e, ranges)
     for index, (low, high) in facts:
         difference = ix.sub(e, index)
         if isinstance(difference, int):
@@ -61,7 +61,7 @@ def range_given_facts(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
 
 
 def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:
-    """Yield the integer comparisons that are decided with the condition, or all of them for ``truth=None``."""
+    """Yield the integer comparisons implied by the truth of a condition, or all of them for ``truth=None``."""
     stack = [(condition, truth is not False)]
     while stack:
         e, holds = stack.pop()
@@ -76,7 +76,7 @@ def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, 
 
 
 def _implied(op: str, other: ix.Interval) -> ix.Interval:
-    """Return the range of what compares so with a number of the given range."""
+    """Return the range of a number that compares so with one of the given range."""
     lo, hi = other
     match op:
         case "lt":

@@ -1,4 +1,4 @@
-"""Int32 values that are exact, as coordinates take part in them (`autosched.analysis.indices.integer_widths`)."""
+"""Int32 expressions of coordinates, which are exact (`autosched.analysis.indices.integer_widths`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NARROW_BITS = 16
 
 
 def is_exact_integer(e: Expr) -> bool:
-    """Return whether an int32 expression is made of coordinates, constants and integers of at most 16 bits."""
+    """Return whether an int32 expression consists of coordinates, constants and integers of at most 16 bits."""
     if e.dtype != int32 or e.weak:
         return False
     has_coordinate = False
@@ -33,12 +33,12 @@ def is_exact_integer(e: Expr) -> bool:
 
 
 def is_count(lo: int, hi: int, *, exact: bool) -> bool:
-    """Return whether an exact integer shifted so far is exact; typed counts from 32 on are taken modulo 32.
+    """Return whether a shift of an exact integer by these counts is exact; typed counts are modulo 32.
 
     Args:
         lo: Least count.
         hi: Greatest count.
-        exact: Whether coordinates take part in the count.
+        exact: Whether the count depends on coordinates.
     """
     return 0 <= lo <= hi < (int64.bits - 1 if exact else int32.bits)
 

@@ -1,4 +1,4 @@
-"""Ranges of integers that come from clamped floating-point values, as in ``cast(int32, clamp(v, 0.0, 255.0))``."""
+"""Ranges of integers converted from floating-point values, as in ``cast(int32, clamp(v, 0.0, 255.0))``."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ Integers = tuple[int, int]
 EVERYTHING: Range = (-math.inf, math.inf)
 
 
-def converted_range(e: Expr, target: DType, known: Mapping[int, Integers] = MappingProxyType({})) -> Integers:
+def converted_range(e: Expr, target: DType, integers: Mapping[int, Integers] = MappingProxyType({})) -> Integers:
     """Return the range of a float or bool expression converted to an integer type.
 
-    Arithmetic, minima, maxima, rounding and choices are followed. NaN, which becomes 0, is always possible.
+    Covers arithmetic, minima, maxima, rounding and selects. NaN, which becomes 0, is always possible.
 
     Args:
         e: The expression.
         target: The integer type.
-        known: Ranges of `converted_integers`, by ``id``; that of the type for others.
+        integers: Ranges of `converted_integers` by ``id``; by default those of their types.
     """
     if e.dtype.kind == "b":
         return 0, 1
-    found: dict[int, Range] = {}
-    for node in postorder([e], found, _followed):
-        found[id(node)] = _applied(node, [found[id(c)] for c in _followed(node)], known)
-    lo, hi = found[id(e)]
+    ranges: dict[int, Range] = {}
+    for node in postorder([e], ranges, _range_operands):
+        ranges[id(node)] = _node_range(node, [ranges[id(c)] for c in _range_operands(node)], integers)
+    lo, hi = ranges[id(e)]
     ends = [target.min_value if v < target.min_value else min(int(min(v, 2.0**64)), target.max_value) for v in (lo, hi)]
     return min(ends[0], 0), max(ends[1], 0)
 
 
 def converted_integers(e: Expr) -> list[Expr]:
-    """Return the integers whose ranges matter to that of a float expression."""
-    found: list[Expr] = []
+    """Return the integers on whose ranges that of a float expression depends."""
+    integers: list[Expr] = []
     seen: dict[int, Expr] = {}
-    for node in postorder([e], seen, _followed):
+    for node in postorder([e], seen, _range_operands):
         seen[id(node)] = node
         if isinstance(node, Cast) and node.dtype.is_float and node.a.dtype.is_int:
-            found.append(node.a)
-    return found
+            integers.append(node.a)
+    return integers
 
 
-def _followed(e: Expr) -> Sequence[Expr]:
-    """Return the operands whose ranges decide that of ``e``."""
+def _range_operands(e: Expr) -> Sequence[Expr]:
+    """Return the operands on whose ranges that of ``e`` depends."""
     match e:
         case Call(name=name) if name in _ROUNDING:
             return e.args
@@ -67,10 +67,10 @@ def _followed(e: Expr) -> Sequence[Expr]:
     return ()
 
 
-def _applied(e: Expr, operands: Sequence[Range], known: Mapping[int, Integers]) -> Range:
-    """Return the range of ``e`` where those of the followed operands are known.
+def _node_range(e: Expr, operands: Sequence[Range], integers: Mapping[int, Integers]) -> Range:
+    """Return the range of ``e`` from those of its operands.
 
-    The ends are worked out in the type that the operation is done in: rounding keeps the order.
+    The ends are computed in the type of the operation, since rounding is monotone.
     """
     kind = e.dtype.numpy.type
     with np.errstate(all="ignore"):
@@ -78,7 +78,7 @@ def _applied(e: Expr, operands: Sequence[Range], known: Mapping[int, Integers]) 
             case Const():
                 return float(e.value), float(e.value)
             case Cast(a=a) if not a.dtype.is_float and e.dtype.is_float:
-                ends = [e.dtype.rounded(v) for v in known.get(id(a), (a.dtype.min_value, a.dtype.max_value))]
+                ends = [e.dtype.rounded(v) for v in integers.get(id(a), (a.dtype.min_value, a.dtype.max_value))]
             case _ if not operands:
                 return EVERYTHING
             case Call(name=name):

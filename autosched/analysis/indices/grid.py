@@ -1,4 +1,4 @@
-"""The points that indices reach over some loops, where they are known to be a grid."""
+"""Grids of points that indices reach over some loops."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from autosched.analysis.indices import index as ix
 
 
 def index_grid(indices: Sequence[ix.Index], env: Mapping[str, Range]) -> Grid | None:
-    """Return the points that indices reach, each at least once, if they are a grid; None where that is not known.
+    """Return the points that indices reach if they form a grid; None if that cannot be proven.
 
-    Dimensions whose indices share loops are taken together. An affine index alone takes the values of a progression
-    where the loops of larger coefficients step over what those of smaller ones reach. Other indices fill the box of
-    their bounds where no two iterations have one point, and there are as many iterations as points in the box.
+    Dimensions whose indices share loops form a group. A single affine index has the values of a progression if the
+    step of each loop is at most the extent covered by the loops of smaller coefficients. Other indices fill the box of
+    their bounds if no two iterations have the same point, and the box has as many points as there are iterations.
 
     Args:
         indices: One for each dimension.
         env: Range of each of their loops, none empty.
     """
-    found: dict[int, Progression] = {}
+    result: dict[int, Progression] = {}
     for dims in _groups(indices):
         group = [indices[d] for d in dims]
-        alone = _progression(group[0], env) if len(group) == 1 else None
-        progressions = [alone] if alone is not None else _filled_box(group, env)
+        single = _progression(group[0], env) if len(group) == 1 else None
+        progressions = [single] if single is not None else _filled_box(group, env)
         if progressions is None:
             return None
-        found.update(zip(dims, progressions, strict=True))
-    return tuple(found[d] for d in range(len(indices)))
+        result.update(zip(dims, progressions, strict=True))
+    return tuple(result[d] for d in range(len(indices)))
 
 
 def _groups(indices: Sequence[ix.Index]) -> list[list[int]]:
-    """Return the dimensions in groups, those together whose indices share a loop, directly or through others."""
+    """Return the dimensions grouped by shared loops of their indices, transitively."""
     groups: list[tuple[list[int], set[str]]] = []
     for d, i in enumerate(indices):
         dims, names = [d], set(ix.loop_vars(i))
@@ -47,7 +47,7 @@ def _groups(indices: Sequence[ix.Index]) -> list[list[int]]:
 
 
 def _progression(i: ix.Index, env: Mapping[str, Range]) -> Progression | None:
-    """Return the values of an affine index, if they have the same distance everywhere."""
+    """Return the values of an affine index if they are equidistant."""
     counts: list[tuple[int, int]] = []
     for t, c in ix.terms_of(i):
         if not isinstance(t, ix.LoopVar):
@@ -66,7 +66,7 @@ def _progression(i: ix.Index, env: Mapping[str, Range]) -> Progression | None:
 
 
 def _filled_box(indices: Sequence[ix.Index], env: Mapping[str, Range]) -> list[Progression] | None:
-    """Return the box of some indices' bounds if they take every point of it, each once."""
+    """Return the box of some indices' bounds if they reach every point of it exactly once."""
     loops = sorted({name for i in indices for name in ix.loop_vars(i)})
     box = [ix.bounds(i, env) for i in indices]
     iterations = math.prod(env[name][1] - env[name][0] + 1 for name in loops)
@@ -74,13 +74,13 @@ def _filled_box(indices: Sequence[ix.Index], env: Mapping[str, Range]) -> list[P
         return None
     if any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for i in indices for t in ix.atoms(i)):
         return None
-    if any(_meet(indices, loops, env, name) for name in loops):
+    if any(_may_coincide(indices, loops, env, name) for name in loops):
         return None
     return [(int(lo), int(hi), 1) for lo, hi in box]
 
 
-def _meet(indices: Sequence[ix.Index], loops: Sequence[str], env: Mapping[str, Range], differing: str) -> bool:
-    """Whether two iterations that differ in a loop may have one point."""
+def _may_coincide(indices: Sequence[ix.Index], loops: Sequence[str], env: Mapping[str, Range], differing: str) -> bool:
+    """Whether two iterations that differ in a loop may have the same point."""
     system = System()
     first, second = Iteration(system), Iteration(system)
     for iteration in (first, second):

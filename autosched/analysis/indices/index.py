@@ -1,9 +1,9 @@
 """Exact integer index expressions: affine sums over loop variables and a few non-affine atoms.
 
-An index is a Python ``int`` or an `Affine`. Every node carries its canonical text (equality and hashing use it) and
-the interval it lies in for the ranges of its loop variables, so simplification is local and exact: a minimum, floor
-division or remainder that the intervals decide is never built. The same functions accept NumPy arrays, which is how
-regions are computed for many candidates or many blocks at once.
+An index is a Python ``int`` or an `Affine`. Every node has a canonical text, for equality and hashing, and the interval
+of its values for the ranges of its loop variables. So simplification is local and exact: a minimum, floor division or
+remainder that the intervals decide is not built. The same functions accept NumPy arrays, for regions of many candidates
+or many blocks at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from autosched.analysis.indices.terms import interval as interval
 from autosched.analysis.indices.terms import key as key
 
 ENUMERATED = 1 << 18
-"""Values of the loop variables, all together, among which `extent` looks for the largest."""
+"""Limit of the combinations of loop variables that `extent` enumerates."""
 
 
 def terms_of(e: Index) -> tuple[tuple[Term, int], ...]:
@@ -63,36 +63,36 @@ def atoms(e: Index) -> Iterator[Term]:
 
 
 def postorder(e: Index, done: Container[str] = ()) -> Collection[Atom]:
-    """Return the atoms at any depth, those inside others before them; there are none in most indices.
+    """Return the atoms at any depth, inner ones first; most indices have none.
 
     Args:
         e: The index.
-        done: Keys of atoms that are left out, with those inside them.
+        done: Keys of atoms to skip, with their inner atoms.
     """
     stack = [t for t, _ in reversed(terms_of(e)) if isinstance(t, Atom) and t.key not in done]
-    found: dict[str, Atom] = {}
+    ordered: dict[str, Atom] = {}
     while stack:
         t = stack[-1]
         atoms_inside = (i for a in t.args for i, _ in terms_of(a) if isinstance(i, Atom))
-        inner = [i for i in atoms_inside if i.key not in found and i.key not in done]
-        if inner and t.key not in found:
+        inner = [i for i in atoms_inside if i.key not in ordered and i.key not in done]
+        if inner and t.key not in ordered:
             stack.extend(reversed(inner))
         else:
-            found.setdefault(t.key, t)
+            ordered.setdefault(t.key, t)
             stack.pop()
-    return found.values()
+    return ordered.values()
 
 
 def loop_vars(e: Index) -> dict[str, LoopVar]:
-    """Return the loop variables an index depends on, by name (those inside data values not included)."""
+    """Return the loop variables of an index by name, without those inside data values."""
     return {t.name: t for t in atoms(e) if isinstance(t, LoopVar)}
 
 
 def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
-    """Replace loop variables by indices, integers or arrays, simplifying again.
+    """Replace loop variables by indices, integers or arrays, and simplify.
 
-    ``on_data(atom)`` gives the index for a data-dependent atom or the condition of a select; without it such atoms
-    stay as they are.
+    ``on_data(atom)`` returns the index of a data-dependent atom or the condition of a select; without it these atoms
+    are unchanged.
     """
     if not isinstance(e, Affine):
         return e
@@ -101,15 +101,15 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
     def total(a: Index) -> Number:
         if not isinstance(a, Affine):
             return a
-        return weighted_sum(a.const, [(meaning(t), c) for t, c in a.terms])
+        return weighted_sum(a.const, [(value(t), c) for t, c in a.terms])
 
-    def meaning(t: Term) -> Number:
-        return done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _alone(t)
+    def value(t: Term) -> Number:
+        return done[t.key] if isinstance(t, Atom) else env[t.name] if t.name in env else _as_index(t)
 
     for t, _ in e.terms:
         if isinstance(t, Atom):
             break
-    else:  # a sum of loop variables, as most are
+    else:  # the common case: a sum of loop variables
         return total(e)
     for atom in postorder(e):
         done[atom.key] = _substituted(atom, [total(a) for a in atom.args], on_data)
@@ -118,16 +118,16 @@ def substitute(e: Index, env: Mapping[str, Number], on_data: Any = None) -> Any:
 
 def rebuilt(atom: Atom, args: Sequence[Index]) -> Index:
     """Return an atom with other arguments, simplified."""
-    found: Index = _substituted(atom, args, None)
-    return found
+    result: Index = _substituted(atom, args, None)
+    return result
 
 
 def rewritten(e: Index, choose: Callable[[Atom, Sequence[Index]], Index | None]) -> Index:
-    """Build an index again from the inside.
+    """Return an index in which some atoms are replaced, innermost first.
 
     Args:
         e: The index.
-        choose: Called as ``choose(atom, arguments)``; gives what stands for an atom, or None for itself.
+        choose: Called as ``choose(atom, arguments)``; returns the replacement of an atom, or None to keep it.
     """
     if not isinstance(e, Affine):
         return e
@@ -136,24 +136,24 @@ def rewritten(e: Index, choose: Callable[[Atom, Sequence[Index]], Index | None])
     def total(a: Index) -> Index:
         if not isinstance(a, Affine):
             return a
-        found: Index = weighted_sum(a.const, [(done[t.key] if t.key in done else _alone(t), c) for t, c in a.terms])
-        return found
+        result: Index = weighted_sum(a.const, [(done[t.key] if t.key in done else _as_index(t), c) for t, c in a.terms])
+        return result
 
     for atom in postorder(e):
         args = [total(a) for a in atom.args]
-        chosen = choose(atom, args)
-        done[atom.key] = _substituted(atom, args, None) if chosen is None else chosen
+        replacement = choose(atom, args)
+        done[atom.key] = _substituted(atom, args, None) if replacement is None else replacement
     return total(e)
 
 
-def _alone(t: Term) -> Affine:
+def _as_index(t: Term) -> Affine:
     return Affine(((t, 1),), 0)
 
 
 def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
     match t.kind:
         case "data":
-            return _alone(t) if on_data is None else on_data(t)
+            return _as_index(t) if on_data is None else on_data(t)
         case "div":
             return floordiv(args[0], t.payload)
         case "mod":
@@ -173,7 +173,7 @@ def _substituted(t: Atom, args: Sequence[Number], on_data: Any) -> Any:
 def bounds(
     e: Index, env: Mapping[str, tuple[Number, Number]], done: dict[str, tuple[Number, Number]] | None = None
 ) -> tuple[Any, Any]:
-    """Return the inclusive range of an index when its loop variables (or other terms, by key) range over ``env``.
+    """Return the inclusive range of an index whose loop variables, or other terms by key, range over ``env``.
 
     The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices;
     otherwise a hull that grows with the ranges (inclusion-monotone).
@@ -181,7 +181,7 @@ def bounds(
     Args:
         e: The index.
         env: Ranges.
-        done: Ranges of atoms that were worked out with the same ``env``; those of this index are added.
+        done: Memo of the ranges of atoms for the same ``env``; those of this index are added.
     """
     if not isinstance(e, Affine):
         return e, e
@@ -200,8 +200,8 @@ def bounds(
         return lo, hi
 
     for atom in postorder(e, done):
-        known = env.get(atom.key)
-        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if known is None else known
+        given = env.get(atom.key)
+        done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if given is None else given
     return total(e)
 
 
@@ -248,7 +248,7 @@ def _product_bounds(ranges: Sequence[tuple[Number, Number]]) -> tuple[Any, Any]:
 
 
 def evaluate(e: Index, env: Mapping[str, Number]) -> Any:
-    """Return the exact value for integers or arrays of all its loop variables.
+    """Return the exact value for integers or arrays as loop variables.
 
     Raises:
         KeyError: If a loop variable is missing.
@@ -264,7 +264,7 @@ def evaluate(e: Index, env: Mapping[str, Number]) -> Any:
 
 
 def extent(lo: Index, hi: Index) -> int:
-    """Return the largest ``hi - lo + 1`` over all values of the loop variables, exactly where it can be enumerated."""
+    """Return the largest ``hi - lo + 1`` over all values of the loop variables, exact up to `ENUMERATED` of them."""
     difference = add(sub(hi, lo), 1)
     if not isinstance(difference, Affine):
         return max(int(difference), 0)
@@ -279,7 +279,7 @@ def extent(lo: Index, hi: Index) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _largest(e: Affine, ranges: tuple[tuple[str, int, int], ...]) -> int:
-    """Return the largest value of an index that no data decides, at least 0; equal texts with equal ranges have one."""
+    """Return the largest value, at least 0, of an index without data; cached by text and ranges."""
     if prod(hi - lo + 1 for _, lo, hi in ranges) > ENUMERATED:
         return max(e.interval[1], 0)
     grids = np.meshgrid(*(np.arange(lo, hi + 1) for _, lo, hi in ranges), indexing="ij", sparse=True)

@@ -1,7 +1,7 @@
-"""Arithmetic of symbolic indices, simplified as they are built.
+"""Arithmetic of symbolic indices, simplified on construction.
 
-Whatever the intervals of loop variables decide is never built: a floor division without remainder, a clamp that never
-acts. Minima and maxima drop what others make superfluous, so that a chain of clamps stays as short as one.
+Operations that the intervals of loop variables decide are not built, such as a floor division without remainder or a
+clamp without effect. Minima and maxima drop redundant arguments, so that a chain of clamps stays as short as one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def var(name: str, lo: int, hi: int) -> Index:
 
 
 def data(value: Any, lo: int, hi: int, text: str) -> Index:
-    """Return an index read from data, known to lie in ``[lo, hi]``; ``text`` identifies it."""
+    """Return a data-dependent index in ``[lo, hi]``; ``text`` identifies it."""
     return _atom("data", (), value, f"data<{text}>", (lo, hi))
 
 
@@ -62,8 +62,8 @@ def _sum(a: Affine, b: Affine, factor: int) -> Index:
     """Return ``a + factor * b``."""
     terms = {t.key: (t, c) for t, c in a.terms}
     for t, c in b.terms:
-        known = terms.get(t.key)
-        terms[t.key] = (t, factor * c + known[1]) if known else (t, factor * c)
+        before = terms.get(t.key)
+        terms[t.key] = (t, factor * c + before[1]) if before else (t, factor * c)
     return _make(terms, a.const + factor * b.const)
 
 
@@ -75,14 +75,14 @@ def weighted_sum(const: int, parts: Iterable[tuple[Number, int]]) -> Any:
         if isinstance(e, Affine):
             const += c * e.const
             for t, k in e.terms:
-                known = terms.get(t.key)
-                terms[t.key] = (t, c * k + known[1]) if known else (t, c * k)
+                before = terms.get(t.key)
+                terms[t.key] = (t, c * k + before[1]) if before else (t, c * k)
         elif isinstance(e, np.ndarray):
             arrays = add(arrays, scale(e, c))
         else:
             const += c * int(e)
-    found: Number = _make(terms, const)
-    return found if isinstance(arrays, int) else add(arrays, found)
+    symbolic: Number = _make(terms, const)
+    return symbolic if isinstance(arrays, int) else add(arrays, symbolic)
 
 
 def scale(a: Number, c: int) -> Any:
@@ -117,9 +117,9 @@ def multiply(a: Number, b: Number) -> Any:
 
 
 def _split(a: Affine, c: int) -> tuple[Index, Index]:
-    """Return ``(q, r)`` with ``a == c*q + r``, coefficients of ``r`` below ``c`` and of the sign they have in ``a``.
+    """Return ``(q, r)`` with ``a == c*q + r``, coefficients of ``r`` below ``c`` and with their signs in ``a``.
 
-    So the floor of ``r / c`` moves with each variable in the direction of ``q``, and bounds of their sum are exact.
+    Then ``q`` and the floor of ``r / c`` change in the same direction with each variable: bounds of the sum are exact.
     """
     q: dict[str, tuple[Term, int]] = {}
     r: dict[str, tuple[Term, int]] = {}
@@ -163,24 +163,24 @@ def mod(a: Number, c: int) -> Any:
 
 
 def _arms(a: Index, kind: str) -> tuple[Index, Index] | None:
-    """Return ``(p, q)`` where an index is the minimum or maximum of these, or one of them and a sum."""
+    """Return ``(p, q)`` of an index that is their minimum or maximum, possibly plus a sum; else None."""
     if not isinstance(a, Affine):
         return None
-    found = [t for t, c in a.terms if c == 1 and isinstance(t, Atom) and t.kind == kind]
-    if len(found) != 1:
+    candidates = [t for t, c in a.terms if c == 1 and isinstance(t, Atom) and t.kind == kind]
+    if len(candidates) != 1:
         return None
-    (atom,) = found
+    (atom,) = candidates
     rest = _make({t.key: (t, c) for t, c in a.terms if t is not atom}, a.const)
     return add(atom.args[0], rest), add(atom.args[1], rest)
 
 
 def at_most(a: Index, b: Index, depth: int = 4) -> bool:
-    """Return whether ``a <= b`` follows from the ranges of the loop variables, and from what a min or max is.
+    """Return whether ``a <= b`` follows from the ranges of loop variables and the arguments of minima and maxima.
 
     Args:
         a: The smaller index.
         b: The larger index.
-        depth: How many minima and maxima are looked into.
+        depth: Limit of the nested minima and maxima.
     """
     return bool(interval(sub(a, b))[1] <= 0) or _follows(a, b, depth)
 
@@ -215,7 +215,7 @@ def minimum(a: Number, b: Number) -> Any:
                 if at_most(y, p):  # min(min(p, q), y)  ->  min(q, y)
                     return minimum(q, y)
     (al, ah), (bl, bh) = interval(a), interval(b)
-    total = add(a, b)  # where it is constant, half of it is a bound
+    total = add(a, b)  # half of a constant sum is a bound
     high = min(ah, bh, total // 2) if isinstance(total, int) else min(ah, bh)
     return _atom("min", (a, b), None, f"min({key(a)},{key(b)})", (min(al, bl), high))
 

@@ -1,4 +1,4 @@
-"""Typed integer arithmetic in indices, which is taken to be exact while coordinates are near the origin."""
+"""Overflow of typed integer arithmetic in indices, which conversion assumes exact near the origin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from autosched.lang.expr import Binary, Cast, Unary, walk
 
 
 def check_index_overflow(stage: BoundStage, env: Mapping[str, Range]) -> None:
-    """Refuse index arithmetic of a type that the coordinates of these shapes leave.
+    """Raise for index arithmetic that overflows its type for the coordinates of a region.
 
     Args:
         stage: The stage.
         env: Range of each of its loops.
 
     Raises:
-        BoundsError: If arithmetic that indices took to be exact could wrap.
+        BoundsError: If arithmetic that indices treat as exact may wrap.
     """
     for e in walk(*stage.indices, *(i for load, _ in stage.loads for i in load.indices)):
         if e.weak or not isinstance(e, Binary | Unary | Cast) or id(e) not in stage.memo:

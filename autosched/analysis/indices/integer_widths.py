@@ -1,12 +1,12 @@
-"""Widths of integers that coordinates, shapes and literals take part in, once their ranges are known.
+"""Widths of integer expressions of coordinates, shapes and literals, from their ranges.
 
-An expression of coordinates, shapes and literals alone is exact to 64 bits. Where one meets an integer of up to 32
-bits, the language types the result int32; this pass proves that 32 bits hold it, computes it in int64 where they do
-not, and refuses what no width holds or what would be cut off when it is stored.
+An expression of coordinates, shapes and literals alone is exact to 64 bits. Combined with an integer of up to 32 bits,
+it has type int32 in the language. This pass proves that 32 bits suffice, computes in int64 where they do not, and
+raises where no width suffices or a store would truncate the value.
 
-A value of type int32 is *exact* if it is made of coordinates, constants and integers of 8 and 16 bits, at least one
-coordinate among them: its range follows from the loops. Other operands of type int32 may be anything, and arithmetic
-with them wraps, unless the exact operand itself needs more than 32 bits.
+An int32 value is *exact* if it consists of coordinates, constants and integers of 8 and 16 bits, with at least one
+coordinate: its range follows from the loops. Other int32 operands have any value, and arithmetic with them wraps,
+unless the exact operand itself needs more than 32 bits.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Ranges = Mapping[str, Interval]
 
 
 def resolve_integer_widths(func: Func, definition: Definition, ranges: Ranges) -> Definition | None:
-    """Return a definition in which every exact integer has a width that holds it; None where all have it already.
+    """Return a definition in which every exact integer has a sufficient width; None if nothing changes.
 
     Args:
-        func: The Func that is defined.
-        definition: Its definition, shapes and parameters put in.
+        func: The Func.
+        definition: One of its definitions, with concrete shapes and parameters.
         ranges: Inclusive range of each Var and reduction variable by name.
 
     Raises:
-        BoundsError: If an expression of coordinates exceeds 64 bits, is cut off when it is stored or summed in 32 bits,
-            or is negative where it meets uint64.
+        BoundsError: If an expression of coordinates exceeds 64 bits, overflows when it is stored or summed in 32 bits,
+            or is negative and combined with uint64.
     """
     if all(lo <= hi for lo, hi in ranges.values()) and _may_exceed(func, definition, ranges):
         return _Resolver(func, definition, ranges).resolved()
@@ -63,7 +63,7 @@ def _iterations(definition: Definition) -> int:
 
 
 def _summands(func: Func, definition: Definition) -> Iterator[Expr]:
-    """Yield what updates add to a value of the Func, or subtract from it."""
+    """Yield the values that updates add to the Func, or subtract from it."""
     for root in definition.values:
         if isinstance(root, Binary) and root.op in ("add", "sub"):
             pair = (root.a, root.b)
@@ -73,7 +73,7 @@ def _summands(func: Func, definition: Definition) -> Iterator[Expr]:
 
 
 def _may_exceed(func: Func, definition: Definition, ranges: Ranges) -> bool:
-    """Return whether magnitudes alone leave open that all exact integers fit; most definitions end here."""
+    """Return whether magnitudes alone cannot prove that all exact integers fit; most definitions end here."""
     magnitudes: dict[int, int] = {}
     exact: set[int] = set()
     done: dict[int, None] = {}
@@ -83,37 +83,37 @@ def _may_exceed(func: Func, definition: Definition, ranges: Ranges) -> bool:
             if isinstance(node, Cast) and node.dtype.is_float and magnitudes.get(id(node.a), 0) > int32.max_value:
                 return True
             continue
-        found = _magnitude(node, magnitudes, ranges)
-        if found is None:
+        magnitude = _magnitude(node, magnitudes, ranges)
+        if magnitude is None:
             continue
         is_exact = node.weak or any(id(c) in exact for c in children(node))
-        if found > (int64 if node.weak else int32).max_value:
+        if magnitude > (int64 if node.weak else int32).max_value:
             if is_exact:
                 return True
             continue
         if is_exact and (node.dtype == uint64 or (isinstance(node, Binary) and node.op in ("shl", "shr"))):
             return True
-        magnitudes[id(node)] = found
+        magnitudes[id(node)] = magnitude
         if is_exact:
             exact.add(id(node))
     most = _iterations(definition) if definition.rvars else 1
     return any(id(e) in exact and magnitudes[id(e)] * most > int32.max_value for e in _summands(func, definition))
 
 
-def _magnitude(e: Expr, known: Mapping[int, int], ranges: Ranges) -> int | None:
-    """Return a bound of the absolute values of an integer and of everything on the way to it; None for data."""
+def _magnitude(e: Expr, operands: Mapping[int, int], ranges: Ranges) -> int | None:
+    """Return a bound of the absolute values of an integer and its intermediate results; None for data."""
     match e:
         case Const():
             return abs(int(e.value))
         case Var() | RVar():
             return max(map(abs, ranges[e.name]))
         case Cast(a=a) if a.weak and a.dtype.is_int:
-            return known.get(id(a)) if e.dtype in (int32, uint64) else None
+            return operands.get(id(a)) if e.dtype in (int32, uint64) else None
         case Cast(a=a) if e.dtype == int32 and is_narrow(a.dtype):
             return 1 << NARROW_BITS
         case Binary() | Unary() | Select() if e.weak or e.dtype in (int32, uint64):
             arms = (e.t, e.f) if isinstance(e, Select) else children(e)
-            sizes = [known.get(id(c)) for c in arms]
+            sizes = [operands.get(id(c)) for c in arms]
             if e.dtype == uint64:
                 return max((s for s in sizes if s is not None), default=None)
             if any(s is None for s in sizes):
@@ -135,7 +135,7 @@ def _combined_magnitude(e: Expr, sizes: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Integer:
-    """An integer expression, the range it lies in, and whether coordinates take part in it."""
+    """An integer expression, its range, and whether it depends on coordinates."""
 
     e: Expr
     lo: int
@@ -143,7 +143,7 @@ class _Integer:
     exact: bool
 
     def fits(self, dtype: DType) -> bool:
-        """Return whether a type holds all of the range."""
+        """Return whether a type represents the whole range."""
         return dtype.min_value <= self.lo and self.hi <= dtype.max_value
 
     def as_type(self, dtype: DType) -> Expr:
@@ -171,7 +171,7 @@ class _Resolver:
         self._keep: list[Expr] = []
 
     def resolved(self) -> Definition | None:
-        """Return the definition with all widths; None where they are as they were."""
+        """Return the definition with all widths; None if nothing changes."""
         d = self.definition
         for node in postorder((*d.values, *d.indices), self.new):
             self.new[id(node)] = self._node(node)
@@ -184,10 +184,10 @@ class _Resolver:
 
     def _node(self, e: Expr) -> Expr:
         if e.weak:
-            found = rebuild(e, [self.new[id(c)] for c in children(e)])
+            rebuilt = rebuild(e, [self.new[id(c)] for c in children(e)])
             if e.dtype.is_int:
-                self._check_weak(e, found)
-            return found
+                self._check_weak(e, rebuilt)
+            return rebuilt
         match e:
             case Const() if e.dtype == int32:
                 self.integers[id(e)] = _Integer(e, int(e.value), int(e.value), False)
@@ -196,9 +196,9 @@ class _Resolver:
             case Cast(a=a) if a.weak and a.dtype.is_int and e.dtype.is_float and not self.integers[id(a)].fits(int32):
                 return Cast(Cast(self.new[id(a)], int64), e.dtype)
             case Cast(a=a) if e.dtype == int32 and is_narrow(a.dtype):
-                found = rebuild(e, [self.new[id(a)]])
-                self.integers[id(e)] = _Integer(found, a.dtype.min_value, a.dtype.max_value, False)
-                return found
+                rebuilt = rebuild(e, [self.new[id(a)]])
+                self.integers[id(e)] = _Integer(rebuilt, a.dtype.min_value, a.dtype.max_value, False)
+                return rebuilt
             case Binary() if e.op in COMPARISONS and e.a.dtype == int32:
                 return self._comparison(e)
             case Binary() | Unary() | Select() if e.dtype == int32:
@@ -206,19 +206,19 @@ class _Resolver:
         return rebuild(e, [self._operand(c) for c in children(e)])
 
     def _operand(self, e: Expr) -> Expr:
-        """Return what an operation reads that takes any width: conversions, and indices."""
-        found = self.integers.get(id(e))
-        return self.new[id(e)] if found is None else found.e
+        """Return the operand of an operation that accepts any width, such as a conversion or an index."""
+        integer = self.integers.get(id(e))
+        return self.new[id(e)] if integer is None else integer.e
 
-    def _check_weak(self, e: Expr, found: Expr) -> None:
-        """Check that 64 bits hold an expression of coordinates alone, at every step."""
+    def _check_weak(self, e: Expr, rebuilt: Expr) -> None:
+        """Raise unless 64 bits suffice for an expression of coordinates alone."""
         if isinstance(e, Var | RVar | Const):
             lo, hi = self.ranges[e.name] if not isinstance(e, Const) else (int(e.value), int(e.value))
         else:
             lo, hi = ix.bounds(to_index(e, self._memo), self.ranges, self._bounds)
-        self.integers[id(e)] = self._held(_Integer(found, int(lo), int(hi), True), e)
+        self.integers[id(e)] = self._within_64_bits(_Integer(rebuilt, int(lo), int(hi), True), e)
 
-    def _held(self, n: _Integer, e: Expr) -> _Integer:
+    def _within_64_bits(self, n: _Integer, e: Expr) -> _Integer:
         if not n.fits(int64):
             raise BoundsError(
                 f"stage {self.func.name!r}: {e!r} reaches [{n.lo}, {n.hi}], more than 64 bits hold",
@@ -228,72 +228,72 @@ class _Resolver:
         return n
 
     def _conversion(self, e: Cast) -> Expr:
-        """Give a coordinate the type of what it meets, or int64 where int32 does not hold it."""
+        """Return a coordinate in the type of the other operand, or in int64 where int32 does not suffice."""
         weak = self.integers[id(e.a)]
         if e.dtype == uint64:
             if weak.lo < 0:
                 raise BoundsError(
-                    f"stage {self.func.name!r}: {e.a!r} meets uint64 and reaches [{weak.lo}, {weak.hi}]: no integer "
-                    "type holds both",
+                    f"stage {self.func.name!r}: {e.a!r} is combined with uint64 and reaches [{weak.lo}, {weak.hi}]: "
+                    "no integer type holds both",
                     location=self.definition.location,
                     hint="cast one operand, e.g. cast(int64, e) or cast(uint64, e)",
                 )
             return Cast(self.new[id(e.a)], uint64)
-        found = rebuild(e, [self.new[id(e.a)]]) if weak.fits(int32) else Cast(self.new[id(e.a)], int64)
-        self.integers[id(e)] = _Integer(found, weak.lo, weak.hi, True)
-        return found
+        converted = rebuild(e, [self.new[id(e.a)]]) if weak.fits(int32) else Cast(self.new[id(e.a)], int64)
+        self.integers[id(e)] = _Integer(converted, weak.lo, weak.hi, True)
+        return converted
 
-    def _known(self, e: Expr) -> _Integer:
-        """Return an operand of type int32; of data nothing is known but the type."""
-        found = self.integers.get(id(e))
-        return found or _Integer(self.new[id(e)], int32.min_value, int32.max_value, False)
+    def _int32_operand(self, e: Expr) -> _Integer:
+        """Return an operand of type int32; data have the range of the type."""
+        integer = self.integers.get(id(e))
+        return integer or _Integer(self.new[id(e)], int32.min_value, int32.max_value, False)
 
     def _comparison(self, e: Binary) -> Expr:
         if e.a.weak:
             return rebuild(e, [self.new[id(e.a)], self.new[id(e.b)]])
-        operands = [self._known(c) for c in (e.a, e.b)]
+        operands = [self._int32_operand(c) for c in (e.a, e.b)]
         width = int64 if any(n.e.dtype == int64 for n in operands) else int32
         return rebuild(e, [n.as_type(width) for n in operands])
 
     def _operation(self, e: Binary | Unary | Select) -> Expr:
         arms = (e.t, e.f) if isinstance(e, Select) else children(e)
-        operands = [self._known(c) for c in arms]
+        operands = [self._int32_operand(c) for c in arms]
         exact = any(n.exact for n in operands)
         data = any(id(c) not in self.integers for c in arms)
         narrow = all(n.fits(int32) for n in operands)
         if narrow and (data or not exact):
-            found = self._typed(e, operands, int32)
-            if not data and (known := _range_of(e, operands)) is not None:
-                plain = _Integer(found, *known, False)
+            typed = self._typed(e, operands, int32)
+            if not data and (span := _range_of(e, operands)) is not None:
+                plain = _Integer(typed, *span, False)
                 if plain.fits(int32):
                     self.integers[id(e)] = plain
-            return found
-        known, count = _range_of(e, operands), operands[-1]
+            return typed
+        span, count = _range_of(e, operands), operands[-1]
         if isinstance(e, Binary) and e.op in ("shl", "shr") and not is_count(count.lo, count.hi, exact=count.exact):
-            known = None
+            span = None
         masked = isinstance(e, Binary) and (e.op == "shr" or not count.exact or count.lo < 0)
-        if known is None and narrow and masked:
-            return self._typed(e, operands, int32)  # as any typed shift: by the count modulo the width
-        if known is None:
+        if span is None and narrow and masked:
+            return self._typed(e, operands, int32)  # a typed shift: the count is modulo the width
+        if span is None:
             raise BoundsError(
                 f"stage {self.func.name!r}: the shift count of {e!r} is not within 0 to 62",
                 location=self.definition.location,
                 hint="clamp the count, or cast an operand to a type in which it is to wrap, e.g. cast(int64, e)",
             )
-        result = self._held(_Integer(e, *known, True), e)
+        result = self._within_64_bits(_Integer(e, *span, True), e)
         shifts_out = isinstance(e, Binary) and e.op in ("shl", "shr") and count.hi >= int32.bits
         fits = narrow and result.fits(int32) and not shifts_out
-        found = self._typed(e, operands, int32 if fits else int64)
-        self.integers[id(e)] = _Integer(found, result.lo, result.hi, True)
-        return found
+        typed = self._typed(e, operands, int32 if fits else int64)
+        self.integers[id(e)] = _Integer(typed, result.lo, result.hi, True)
+        return typed
 
     def _typed(self, e: Binary | Unary | Select, operands: Sequence[_Integer], width: DType) -> Expr:
         typed = [n.as_type(width) for n in operands]
-        found = rebuild(e, [self.new[id(e.cond)], *typed]) if isinstance(e, Select) else rebuild(e, typed)
-        return found if width == e.dtype else replace(found, dtype=width)  # type: ignore[type-var]
+        result = rebuild(e, [self.new[id(e.cond)], *typed]) if isinstance(e, Select) else rebuild(e, typed)
+        return result if width == e.dtype else replace(result, dtype=width)  # type: ignore[type-var]
 
     def _stored(self, e: Expr) -> Expr:
-        """Return a value as its Func stores it; what int32 would cut off is refused."""
+        """Return a value in the type of its Func; raise if int32 would truncate it."""
         n = self.integers.get(id(e))
         if n is None or e.dtype != int32 or not n.exact:
             return self.new[id(e)]
@@ -318,7 +318,7 @@ class _Resolver:
 
 
 def _range_of(e: Binary | Unary | Select, operands: Sequence[_Integer]) -> Interval | None:
-    """Return the range of an operation without a width; None for a shift by what is no count."""
+    """Return the exact range of an operation; None for a shift by an invalid count."""
     spans = [(n.lo, n.hi) for n in operands]
     if isinstance(e, Select):
         return min(lo for lo, _ in spans), max(hi for _, hi in spans)

@@ -1,9 +1,9 @@
-"""Proofs about symbolic indices, whose work does not grow with the ranges of their loop variables.
+"""Proofs about symbolic indices, at a cost that does not depend on the ranges of loop variables.
 
-An index that may be negative has a point where it is. Minima and maxima turn "below zero" there into conditions on
-their arguments: where the index grows with a minimum, one of the two arguments makes it negative; where it falls with
-a minimum, both do (and the other way round for a maximum); where it does either, their difference tells the smaller
-one. Sums of loop variables and floors are left, which the Omega test decides exactly.
+The proof that an index is never negative refutes the existence of a point where it is. A minimum or maximum is replaced
+by its arguments. If the index increases with a minimum, one of the arguments makes it negative; if it decreases, both
+do, and conversely for a maximum. If it does both, the sign of the difference selects the argument. The remaining sums
+of loop variables and floors are decided exactly by the Omega test.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from autosched.analysis.access.omega import System
 from autosched.analysis.indices import index as ix
 
 MOST_CASES = 128
-"""Combinations of arguments of minima and maxima that a proof may look at; some tiles of pyramids need a few dozen."""
+"""Limit of the combinations of arguments of minima and maxima; tiles of pyramids need a few dozen."""
 SOLVER_BUDGET = 6_000
-"""Rows that the Omega test may handle in one of them."""
+"""Budget of the Omega test for one combination."""
 
 
 def is_never_negative(e: ix.Index) -> bool:
     """Return whether an index is proven to be at least 0 for all values of its loop variables.
 
-    Exact for sums, floors, remainders, minima and maxima, as long as the proof is short; products, selects and data
-    count as any value in their interval.
+    Exact within the limits for sums, floors, remainders, minima and maxima; products, selects and data have any value
+    of their interval.
     """
     if ix.interval(e)[0] >= 0:
         return True
@@ -40,12 +40,12 @@ def is_never_negative(e: ix.Index) -> bool:
                 return False
             continue
         e, *others = case.unresolved
-        chosen = _choice(e)
-        if chosen is None:
+        choice = _choice(e)
+        if choice is None:
             if not _is_bounded(e):
                 cases.append(_Case(tuple(others), (*case.resolved, e)))
             continue
-        for given in _alternatives(e, *chosen):
+        for given in _alternatives(e, *choice):
             if all(ix.interval(i)[0] < 0 for i in given):
                 cases.append(_Case((*given, *others), case.resolved))
     return False
@@ -53,22 +53,22 @@ def is_never_negative(e: ix.Index) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Indices that are all negative at some point, unless they are shown not to be; the ``resolved`` have no minima."""
+    """Indices assumed negative at a common point; the ``resolved`` ones have no minima and maxima."""
 
     unresolved: tuple[ix.Index, ...]
     resolved: tuple[ix.Index, ...] = ()
 
 
 def _without_remainder(atom: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
-    """Return a remainder as what a floor leaves."""
+    """Return a remainder in terms of a floor; None for other atoms."""
     if atom.kind != "mod":
         return None
-    found: ix.Index = ix.sub(args[0], ix.scale(ix.floordiv(args[0], atom.payload), atom.payload))
-    return found
+    remainder: ix.Index = ix.sub(args[0], ix.scale(ix.floordiv(args[0], atom.payload), atom.payload))
+    return remainder
 
 
 def _is_bounded(e: ix.Index) -> bool:
-    """Return whether an index is not negative anywhere if floors may be off by all that they cut."""
+    """Return whether an index is never negative for the worst error of its floors."""
     form = form_of_index(e)
     if form is None:
         return False
@@ -80,7 +80,7 @@ def _is_bounded(e: ix.Index) -> bool:
 
 
 def _choice(e: ix.Index) -> tuple[ix.Atom, set[int]] | None:
-    """Return an outermost minimum or maximum, and in which directions the index moves with it."""
+    """Return an outermost minimum or maximum, and the signs of the index's dependence on it."""
     signs: dict[str, set[int]] = {}
     first: ix.Atom | None = None
     for atom, sign in _occurrences(e):
@@ -91,12 +91,12 @@ def _choice(e: ix.Index) -> tuple[ix.Atom, set[int]] | None:
 
 
 def _alternatives(e: ix.Index, atom: ix.Atom, signs: set[int]) -> list[list[ix.Index]]:
-    """Return lists of indices: where one is negative, all of some list are, and these have one atom less.
+    """Return lists of indices with one atom less: where ``e`` is negative, so are all indices of some list.
 
     Args:
         e: The index.
         atom: A minimum or maximum in it.
-        signs: The directions in which the index moves with the atom.
+        signs: Signs of the index's dependence on the atom.
     """
     arms = [_with_argument(e, atom, k) for k in range(2)]
     grows = 1 if atom.kind == "max" else -1
@@ -110,12 +110,12 @@ def _alternatives(e: ix.Index, atom: ix.Atom, signs: set[int]) -> list[list[ix.I
 
 
 def _with_argument(e: ix.Index, atom: ix.Atom, position: int) -> ix.Index:
-    """Return an index with one of an atom's arguments in its place."""
+    """Return an index in which one argument of an atom replaces the atom."""
     return ix.rewritten(e, lambda a, args: args[position] if a.key == atom.key else None)
 
 
 def _occurrences(e: ix.Index) -> Iterator[tuple[ix.Atom, int]]:
-    """Yield atoms, outer ones first, with the direction in which the index moves with them: 1, -1, or 0 if unknown."""
+    """Yield atoms, outermost first, with the sign of the index's dependence on them: 1, -1, or 0 if unknown."""
     queue = [(t, 1 if c > 0 else -1) for t, c in ix.terms_of(e)]
     seen: set[tuple[str, int]] = set()
     for t, sign in queue:
@@ -129,7 +129,7 @@ def _occurrences(e: ix.Index) -> Iterator[tuple[ix.Atom, int]]:
 
 
 def _may_all_be_negative(case: Sequence[ix.Index]) -> bool:
-    """Return whether some values of the loop variables make all of some indices negative, or that is not known."""
+    """Return whether some values of the loop variables may make all indices negative."""
     system = System()
     variables: dict[str, int] = {}
 

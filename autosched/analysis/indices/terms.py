@@ -1,4 +1,4 @@
-"""What symbolic indices are made of: loop variables, non-affine atoms and affine sums of them."""
+"""Terms of symbolic indices: loop variables, non-affine atoms and affine sums of both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Interval = tuple[int, int]
 Number = Any  # int, Affine or NumPy integer array
 UNBOUNDED = 1 << 62
 _LONGEST_KEY = 500
-"""Longer canonical texts are replaced by a hash, as those of nested atoms repeat what is inside."""
+"""Length beyond which a hash replaces canonical text; the text of nested atoms repeats that of inner ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Atom:
     """A non-affine integer: ``kind`` in div, mod, min, max, prod, select, data.
 
     ``args`` are index expressions; ``payload`` is the divisor (div, mod), the condition (select) or the value
-    expression that is read (data).
+    expression (data).
     """
 
     kind: str
@@ -56,12 +56,11 @@ class Atom:
 Term = LoopVar | Atom
 
 
-@dataclass(slots=True, eq=False)  # not frozen, which would take three times as long to make
+@dataclass(slots=True, eq=False)  # not frozen: construction is three times as fast
 class Affine:
     """``const + sum(coefficient * term)``; terms sorted by their text, coefficients not zero, at least one term.
 
-    Not to be changed. Text and interval are worked out when they are first asked for: most indices are only steps to
-    another one.
+    Immutable by convention. Text and interval are computed on first use: most indices are intermediate results.
     """
 
     terms: tuple[tuple[Term, int], ...]
@@ -102,12 +101,12 @@ Index = int | Affine
 
 
 def interval(e: Index) -> Interval:
-    """Return the inclusive interval an index lies in."""
+    """Return the inclusive interval of an index."""
     return e.interval if isinstance(e, Affine) else (e, e)
 
 
 def key(e: Index) -> str:
-    """Return canonical text: equal texts mean equal values."""
+    """Return canonical text: equal texts imply equal values."""
     return e.key if isinstance(e, Affine) else str(e)
 
 

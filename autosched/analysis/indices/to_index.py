@@ -1,4 +1,4 @@
-"""From language expressions in index position to symbolic indices over the stage's loops."""
+"""Conversion of index expressions of the language to symbolic indices over the stage's loops."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ NEAR = 1 << 16
 def to_index(e: Expr, memo: Memo | None = None, near: Near | None = None) -> ix.Index:
     """Convert an integer expression; `Var` and `RVar` become loop variables of their names.
 
-    Shapes and integer parameters must have been replaced by constants. What depends on data becomes a ``data`` atom
-    with the range that clamps, remainders, masks, comparisons with constants and the element type guarantee.
+    Shapes and integer parameters must be constants. A data-dependent value becomes a ``data`` atom with the range that
+    clamps, remainders, masks, comparisons with constants and the element type guarantee.
 
     Args:
         e: The expression; it must live as long as the memo.
-        memo: Indices converted before, by ``id``. Data atoms are numbered within it, so that indices which read data
-            can be compared only if they share one.
-        near: Ranges of pure loops by name, where they are known. The index holds for these only. Left shifts by data
-            have a range only with them.
+        memo: Converted indices by ``id``. It numbers data atoms, so that data-dependent indices are comparable only
+            within one memo.
+        near: Ranges of pure loops by name. The index is valid within these only. Left shifts by data have a range only
+            with them.
     """
     memo = {} if memo is None else memo
     for node in postorder([e], memo, index_operands):
@@ -48,7 +48,7 @@ def rvar_range(r: RVar) -> tuple[int, int]:
 
 
 def index_operands(e: Expr) -> Sequence[Expr]:
-    """Return the operands whose indices are needed for that of ``e``."""
+    """Return the operands on whose indices that of ``e`` depends."""
     match e:
         case Binary(op=op) if op in _INTEGER and e.dtype.is_int:
             return e.a, e.b
@@ -78,8 +78,8 @@ def _converted(e: Expr, memo: Memo, near: Near | None) -> ix.Index:
         case Unary() | Cast() if e.dtype.is_int and e.a.dtype.is_int:
             return _unless_wrapping(e, _unary(e, memo[id(e.a)]), memo, near)
         case Cast() if e.dtype.is_int:
-            known = {id(i): _stored(i, _range(memo[id(i)], near)) for i in index_operands(e)}
-            return _data(e, memo, *converted_range(e.a, e.dtype, known))
+            ranges = {id(i): _stored_range(i, _range(memo[id(i)], near)) for i in index_operands(e)}
+            return _data(e, memo, *converted_range(e.a, e.dtype, ranges))
         case Select() if e.dtype.is_int:
             arms = memo[id(e.t)], memo[id(e.f)]
             (tl, th), (fl, fh) = (
@@ -99,35 +99,35 @@ def _binary(op: str, a: ix.Index, b: ix.Index, bits: int) -> ix.Index | None:
     if not isinstance(b, int):
         return None
     sign = 1 if b > 0 else -1
-    found: ix.Index | None = None
+    result: ix.Index | None = None
     match op:
         case "shl":
-            found = ix.scale(a, 1 << b % bits)
+            result = ix.scale(a, 1 << b % bits)
         case "shr":
-            found = ix.floordiv(a, 1 << b % bits)
+            result = ix.floordiv(a, 1 << b % bits)
         case "and" if b >= 0 and b & (b + 1) == 0:  # a mask of low bits
-            found = ix.mod(a, b + 1)
+            result = ix.mod(a, b + 1)
         case "floordiv":
-            found = ix.floordiv(ix.scale(a, sign), abs(b)) if b else 0
+            result = ix.floordiv(ix.scale(a, sign), abs(b)) if b else 0
         case "mod":
-            found = ix.scale(ix.mod(ix.scale(a, sign), abs(b)), sign) if b else 0
-    return found
+            result = ix.scale(ix.mod(ix.scale(a, sign), abs(b)), sign) if b else 0
+    return result
 
 
 def _unary(e: Unary | Cast, a: ix.Index) -> ix.Index:
     if isinstance(e, Cast):
         return a
     negated: ix.Index = ix.scale(a, -1)
-    found: ix.Index = negated
+    result: ix.Index = negated
     if e.op == "not":
-        found = ix.add(negated, -1 if e.dtype.kind == "i" else e.dtype.max_value)
+        result = ix.add(negated, -1 if e.dtype.kind == "i" else e.dtype.max_value)
     elif e.op == "abs":
-        found = ix.maximum(a, negated)
-    return found
+        result = ix.maximum(a, negated)
+    return result
 
 
 def _masked(e: Binary, memo: Memo, near: Near | None) -> ix.Interval:
-    """Return the range of a remainder, quotient, shift or mask that depends on data."""
+    """Return the range of a data-dependent remainder, quotient, shift or mask."""
     a, b = _range(memo[id(e.a)], near), _range(memo[id(e.b)], near)
     lo, hi = e.dtype.min_value, e.dtype.max_value
     match e.op:
@@ -135,38 +135,38 @@ def _masked(e: Binary, memo: Memo, near: Near | None) -> ix.Interval:
             least, most = min(max(lo, b[0] + 1), 0), max(min(hi, b[1] - 1), 0)
             return (0, min(most, a[1])) if a[0] >= 0 and b[0] >= 0 else (least, most)
         case "floordiv":
-            found = _quotients(a, b)
+            span = _quotients(a, b)
         case "and" | "or" | "xor":
-            found = bitwise_range(e.op, a, b)
-        case "shl" if near is None:  # clamps of tables of powers stay in the kernels of pipelines that need no range
-            found = lo, hi
+            span = bitwise_range(e.op, a, b)
+        case "shl" if near is None:  # without ranges, kernels keep the clamps of tables of powers
+            span = lo, hi
         case _:
-            found = shift_range(e.op, a, b, e.dtype.bits)
-    return found if lo <= found[0] and found[1] <= hi else (lo, hi)
+            span = shift_range(e.op, a, b, e.dtype.bits)
+    return span if lo <= span[0] and span[1] <= hi else (lo, hi)
 
 
 def _range(i: ix.Index, near: Near | None) -> ix.Interval:
     return ix.bounds(i, near or {})
 
 
-def _stored(e: Expr, found: ix.Interval) -> ix.Interval:
-    """Return the range of an exact integer that its type may not hold."""
+def _stored_range(e: Expr, exact: ix.Interval) -> ix.Interval:
+    """Return the range of an exact integer, widened to its type where it may not fit."""
     lo, hi = e.dtype.min_value, e.dtype.max_value
-    return found if lo <= found[0] and found[1] <= hi else (min(lo, found[0]), max(hi, found[1]))
+    return exact if lo <= exact[0] and exact[1] <= hi else (min(lo, exact[0]), max(hi, exact[1]))
 
 
 def _quotients(a: ix.Interval, b: ix.Interval) -> ix.Interval:
-    """Return the range of a floor division, which gives 0 where the divisor is 0."""
+    """Return the range of a floor division, which is 0 where the divisor is 0."""
     parts = [(lo, hi) for lo, hi in ((b[0], min(b[1], -1)), (max(b[0], 1), b[1])) if lo <= hi]
     ends = [p // q for p in a for part in parts for q in part] + [0] * (b[0] <= 0 <= b[1])
     return min(ends), max(ends)
 
 
 def _unless_wrapping(e: Expr, exact: ix.Index, memo: Memo, near: Near | None) -> ix.Index:
-    """Accept exact arithmetic for a strongly typed node only where the machine's would not wrap.
+    """Return exact arithmetic for a typed node if its type cannot wrap, else a data atom.
 
-    Dimensions without a range in ``near`` may be anything: coordinates up to `NEAR` must not wrap. Whether those of the
-    regions do is checked when they are known; see `wrapping`.
+    Dimensions without a range in ``near`` are unbounded; for these, coordinates up to `NEAR` must not wrap. The
+    coordinates of regions are checked after bounds inference (`autosched.analysis.indices.index_overflow`).
     """
     lo, hi = ix.interval(exact)
     full = e.dtype.min_value, e.dtype.max_value

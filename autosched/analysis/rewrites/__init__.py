@@ -1,6 +1,15 @@
 """Rewrites of a bound pipeline into an equal one that offers other schedules.
 
-One module each: reduction factoring (`rfactor`), fusion of independent outputs (`horizontal_fusion`), copies of
-operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`).
-Begin with `rebuild`, with which all of them replace reads and stages.
+Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
+reduction factoring (`rfactor`), fusion of independent outputs (`horizontal_fusion`), copies of operands (`cache_read`),
+loops over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`). The first two use `rebuild`,
+which replaces reads and Funcs.
 """
+
+from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rewrites
+    cache_read,
+    horizontal_fusion,
+    lane_loops,
+    mainloop_step,
+    rfactor,
+)

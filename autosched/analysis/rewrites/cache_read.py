@@ -1,7 +1,8 @@
-"""Copies of a kernel's sources: what a schedule places in shared memory to load each element of a tile once.
+"""Cache reads: copies of a kernel's operands, which a schedule places in shared memory to load each element once.
 
-A kernel that stages ``source`` computes the Func ``source.staged``, whose definition is ``source`` at the same point,
-and all else in it reads that Func. No pipeline declares it: it is there for the kernels that ask for it.
+    out[x] = f(a[x], a[x + 1])   ->   a.staged[x] = a[x];  out[x] = f(a.staged[x], a.staged[x + 1])
+
+No pipeline of a user declares the copy; it exists for the kernels whose schedules cache ``a``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from dataclasses import replace
 from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage, Box, LoopDim
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
+from autosched.analysis.rewrites.rewrite import CacheRead, apply, build
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 
 STAGED = ".staged"
-"""What follows the name of a source in that of its copy; names of Funcs hold no dots."""
+"""Suffix of the name of a copy; names of Funcs have no dots."""
 
 
 def cache_name(source: str) -> str:
@@ -25,37 +27,32 @@ def cache_name(source: str) -> str:
 
 
 def cached_source(name: str) -> str | None:
-    """Return what a Func is the copy of, None if it is no copy."""
+    """Return the source of a copy, None for other Funcs."""
     return name.removesuffix(STAGED) if name.endswith(STAGED) else None
 
 
 def insert_cache_reads(bound: BoundPipeline, sources: Iterable[str]) -> BoundPipeline:
-    """Return a pipeline in which copies of some inputs and Funcs stand between these and all that reads them.
+    """Return the pipeline in which all consumers of some inputs and Funcs read copies of these.
 
-    Names that the pipeline does not have are left out, and those of which it has copies already. The same sources give
-    the same object.
+    Names that the pipeline lacks, or has copies of, are ignored. The same sources give the same object.
     """
-    wanted = frozenset(
+    cached = frozenset(
         s for s in sources if (s in bound.inputs or s in bound.funcs) and cache_name(s) not in bound.funcs
     )
-    if not wanted:
-        return bound
-    found = bound.views.get(wanted)
-    if found is None:
-        found = bound.views[wanted] = _with_copies(bound, wanted)
-    return found
+    return apply(bound, CacheRead(cached)) if cached else bound
 
 
-def _with_copies(bound: BoundPipeline, wanted: frozenset[str]) -> BoundPipeline:
+@build.register
+def _build(rewrite: CacheRead, bound: BoundPipeline) -> BoundPipeline:
     objects = {bound.names[id(s)]: s for s in _sources(bound)}
-    order = [name for name in (*bound.inputs, *bound.funcs) if name in wanted]
+    order = [name for name in (*bound.inputs, *bound.funcs) if name in rewrite.sources]
     copies = {name: _copy(objects[name], cache_name(name)) for name in order}
     funcs: dict[str, BoundFunc] = {}
     for name in (*bound.inputs, *bound.funcs):
         if name in bound.funcs:
-            others = [s for s in order if s != name]
-            renamed = {id(objects[s]): cache_name(s) for s in others}
-            names = {s: cache_name(s) for s in others}
+            cached = [s for s in order if s != name]
+            renamed = {id(objects[s]): cache_name(s) for s in cached}
+            names = {s: cache_name(s) for s in cached}
             func = bound.funcs[name]
             stages = tuple(_reading_copies(s, renamed, names) for s in func.stages)
             funcs[name] = replace(func, stages=stages)
@@ -63,13 +60,12 @@ def _with_copies(bound: BoundPipeline, wanted: frozenset[str]) -> BoundPipeline:
             funcs[cache_name(name)] = _bound_copy(bound, copies[name], name)
             if name in bound.funcs:
                 funcs[name] = replace(funcs[name], consumers=(cache_name(name),))
-    known = {**bound.names, **{id(copy): cache_name(name) for name, copy in copies.items()}}
-    return replace(bound, funcs=funcs, names=known, keep=(*bound.keep, *copies.values()), views={}, lane_loop_views={})
+    names_by_id = {**bound.names, **{id(copy): cache_name(name) for name, copy in copies.items()}}
+    return replace(bound, funcs=funcs, names=names_by_id, keep=(*bound.keep, *copies.values()))
 
 
 def _sources(bound: BoundPipeline) -> list[Func | Input]:
-    kept = [f for f in bound.keep if isinstance(f, Func)]
-    return [*bound.pipeline.inputs, *bound.pipeline.funcs, *kept]
+    return [*bound.pipeline.inputs, *bound.pipeline.funcs, *(f for f in bound.keep if isinstance(f, Func))]
 
 
 def _copy(source: Func | Input, name: str) -> Func:
@@ -80,7 +76,7 @@ def _copy(source: Func | Input, name: str) -> Func:
 
 
 def _reading_copies(stage: BoundStage, renamed: Mapping[int, str], names: Mapping[str, str]) -> BoundStage:
-    """Return a stage that reads copies; ``renamed`` has their names by source object, ``names`` by source name."""
+    """Return a stage that reads copies; ``renamed`` has their names by id of the source, ``names`` by its name."""
     if not any(f.source in names for f in stage.footprints):
         return stage
     footprints = tuple(replace(f, source=names.get(f.source, f.source)) for f in stage.footprints)
@@ -88,7 +84,7 @@ def _reading_copies(stage: BoundStage, renamed: Mapping[int, str], names: Mappin
 
 
 def _bound_copy(bound: BoundPipeline, copy: Func, name: str) -> BoundFunc:
-    """Return the copy of a source over all that there is of it."""
+    """Return the bound copy of a source over its whole region."""
     source = bound.funcs.get(name)
     whole: Box = tuple((0, n - 1) for n in bound.inputs[name].shape) if source is None else source.region
     readers = tuple(f.name for f in bound.funcs.values() if any(name in s.sources for s in f.stages) and f.name != name)

@@ -1,6 +1,6 @@
-"""One step of what a block walks in steps: a view of the pipeline that has only the terms, or rows, of a step.
+"""One step of a mainloop: a rewrite of the pipeline to the terms, or rows, of one iteration.
 
-What a block does in each step is what it does in a kernel of that pipeline, so features are worked out for one step.
+The work of a block in one step is its work in a kernel of the rewritten pipeline, so features describe one step.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
-
-_SCANS = ("scans",)
+from autosched.analysis.rewrites.rewrite import MainloopStep, ScanStep, SlidingWindowStep, apply, build
 
 
 def restrict_to_step(
     bound: BoundPipeline, func: str, stage: int, terms: Mapping[str, int], buffers: int = 1
 ) -> BoundPipeline:  # fmt: skip
-    """Return the pipeline with fewer terms in one update, of which threads hold all points in registers.
+    """Return the pipeline with the terms of one step in an update, all points of which are in registers.
 
     The same step gives the same object.
 
@@ -25,89 +24,85 @@ def restrict_to_step(
         bound: The pipeline.
         func: The Func.
         stage: Number of its update.
-        terms: Iterations of each reduction loop in one step; the first ones stand for all.
-        buffers: Of what is staged in a step.
+        terms: Iterations of each reduction loop in one step; the first step represents all.
+        buffers: Buffers of each cached tile.
     """
-    key = func, stage, buffers, tuple(sorted(terms.items()))
-    found = bound.step_views.get(key)
-    if found is None:
-        owner = bound.funcs[func]
-        update = owner.stages[stage]
-        loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
-        stages = (*owner.stages[:stage], replace(update, loops=loops), *owner.stages[stage + 1 :])
-        funcs = {**bound.funcs, func: replace(owner, stages=stages)}
-        found = replace(
-            bound,
-            funcs=funcs,
-            register_blocked=func,
-            buffers=buffers,
-            views={},
-            rfactor_views={},
-            fusion_views={},
-            step_views={},
-            lane_loop_views={},
-            lane_loops=(),
-            before_lane_loops=None,
-        )
-        bound.step_views[key] = found
-    return found
+    return apply(bound, MainloopStep(func, stage, tuple(sorted(terms.items())), buffers))
+
+
+@build.register
+def _build_mainloop_step(step: MainloopStep, bound: BoundPipeline) -> BoundPipeline:
+    owner, terms = bound.funcs[step.func], dict(step.terms)
+    update = owner.stages[step.stage]
+    loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
+    stages = (*owner.stages[: step.stage], replace(update, loops=loops), *owner.stages[step.stage + 1 :])
+    return replace(
+        bound,
+        funcs={**bound.funcs, step.func: replace(owner, stages=stages)},
+        register_blocked=step.func,
+        buffers=step.buffers,
+        lane_loops=(),
+        before_lane_loops=None,
+    )
 
 
 def restrict_to_rows(
     bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1
 ) -> BoundPipeline:  # fmt: skip
-    """Return the pipeline in which a Func has the rows of one step, and needs of others the rows that come in.
+    """Return the pipeline in which a Func has the rows of one step, and its producers the rows that are new in it.
 
     Args:
-        bound: The pipeline, with the copies that a kernel makes.
-        func: The Func whose rows along ``dim`` are walked, in so many steps.
-        dim: One of its dimensions.
-        steps: How many steps a block takes.
-        moving: Funcs of which windows slide, and those between them and ``func``, with the dimensions that move.
-        buffers: Rows that are kept of what slides, over those of a step.
+        bound: The pipeline, with the cache reads of a kernel.
+        func: The Func.
+        dim: The dimension along which windows slide.
+        steps: Iterations of the mainloop of a block.
+        moving: Funcs with a rolling buffer, and those between them and ``func``, with the dimensions that move.
+        buffers: Rows of a rolling buffer beyond those of a step.
 
     Returns:
         The same object for the same step.
     """
-    key = func, dim, steps, buffers, tuple(sorted((f, tuple(sorted(dims))) for f, dims in moving.items()))
-    found = bound.step_views.get(key)
-    if found is None:
-        found = bound.step_views[key] = _with_rows(bound, func, dim, steps, moving, buffers)
-    return found
+    ordered = tuple(sorted((name, tuple(sorted(dims))) for name, dims in moving.items()))
+    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, buffers))
+
+
+@build.register
+def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) -> BoundPipeline:
+    owner = bound.funcs[step.func]
+    k = owner.dims.index(step.dim)
+    low, high = owner.region[k]
+    rows = -(-(high - low + 1) // step.steps)
+    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
+    along = {name: bound.funcs[name].dims.index(dims[0]) for name, dims in step.moving if len(dims) == 1}
+    readers = {name: _narrowed(bound.funcs[name], along) for name in (step.func, *dict(step.moving))}
+    funcs = {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}
+    return replace(bound, funcs=funcs, buffers=step.buffers)
 
 
 def with_one_step(bound: BoundPipeline) -> BoundPipeline:
-    """Return the pipeline in which every scan over rows has one step, of which all points are parallel.
+    """Return the pipeline with one step of every scan over rows, all points of which are parallel.
 
-    A pipeline without such scans is returned as it is; one that has them always gives the same object.
+    A pipeline without such scans is returned unchanged. The same pipeline gives the same object.
     """
     if bound.one_step or not any(s.steps for f in bound.funcs.values() for s in f.stages):
         return bound
-    found = bound.step_views.get(_SCANS)
-    if found is None:
-        funcs = {name: replace(f, stages=tuple(map(_in_one_step, f.stages))) for name, f in bound.funcs.items()}
-        found = bound.step_views[_SCANS] = replace(
-            bound,
-            funcs=funcs,
-            views={},
-            rfactor_views={},
-            fusion_views={},
-            step_views={},
-            lane_loop_views={},
-            one_step=True,
-            before_lane_loops=bound.rewritten,
-        )
-    return found
+    return apply(bound, ScanStep())
+
+
+@build.register
+def _build_scan_step(step: ScanStep, bound: BoundPipeline) -> BoundPipeline:
+    funcs = {name: replace(f, stages=tuple(map(_in_one_step, f.stages))) for name, f in bound.funcs.items()}
+    return replace(bound, funcs=funcs, one_step=True, before_lane_loops=bound.rewritten)
 
 
 def is_one_step(bound: BoundPipeline, stage: BoundStage) -> bool:
-    """Return whether a stage of a pipeline stands for one step of a scan over rows."""
+    """Return whether a stage is one step of a scan over rows."""
     whole = bound.rewritten.funcs.get(stage.func) if bound.one_step else None
     return whole is not None and bool(whole.stages[stage.number].steps)
 
 
 def _in_one_step(stage: BoundStage) -> BoundStage:
-    """Return a scan with its first step alone; another stage as it is."""
+    """Return the first step of a scan; other stages unchanged."""
     if not stage.steps:
         return stage
     loops = (replace(d, hi=d.lo) if d.name in stage.steps else d for d in stage.loops)
@@ -116,42 +111,19 @@ def _in_one_step(stage: BoundStage) -> BoundStage:
     )
 
 
-def _with_rows(
-    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int
-) -> BoundPipeline:  # fmt: skip
-    owner = bound.funcs[func]
-    k = owner.dims.index(dim)
-    low, high = owner.region[k]
-    rows = -(-(high - low + 1) // steps)
-    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
-    along = {name: bound.funcs[name].dims.index(next(iter(dims))) for name, dims in moving.items() if len(dims) == 1}
-    readers = {name: _narrowed(bound.funcs[name], along) for name in (func, *moving)}
-    funcs = {**bound.funcs, **readers, func: replace(readers[func], region=region)}
-    return replace(
-        bound,
-        funcs=funcs,
-        buffers=buffers,
-        views={},
-        rfactor_views={},
-        fusion_views={},
-        step_views={},
-        lane_loop_views={},
-    )
-
-
 def _narrowed(func: BoundFunc, along: Mapping[str, int]) -> BoundFunc:
-    """Return a Func that needs of others as many rows as it has itself."""
+    """Return a Func that reads as many rows of its producers as it has itself."""
     return replace(func, stages=tuple(_with_one_row(s, along) for s in func.stages))
 
 
 def _with_one_row(stage: BoundStage, along: Mapping[str, int]) -> BoundStage:
     first = {d.name: d.lo for d in stage.reductions}
 
-    def one(f: AccessFootprint) -> AccessFootprint:
+    def first_row(f: AccessFootprint) -> AccessFootprint:
         k = along.get(f.source)
         if k is None or f.source == stage.func:
             return f
         row = min(f.dims[k], key=lambda i: (sum(isinstance(t, ix.Atom) for t in ix.atoms(i)), ix.key(i)))
         return replace(f, dims=(*f.dims[:k], (ix.substitute(row, first),), *f.dims[k + 1 :]))
 
-    return replace(stage, footprints=tuple(one(f) for f in stage.footprints))
+    return replace(stage, footprints=tuple(first_row(f) for f in stage.footprints))

@@ -6,10 +6,13 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.schedule.types import Kernel
 
 MOST_KNOWN = 1024
 """Facts that are kept of one pipeline, the ones last asked for; a plan takes some 13 kB."""
+PLANS = "_plans"
+"""Name of the memo (`autosched.analysis.pipeline_memo`)."""
 
 T = TypeVar("T")
 
@@ -23,7 +26,7 @@ def cached_plan(bound: BoundPipeline, kernel: Kernel, question: Hashable, find: 
         question: What is asked; the answer follows from it, the pipeline and the schedule, and nobody changes it.
         find: Finds the answer. What it raises is not kept.
     """
-    facts = bound.facts
+    facts = pipeline_memo(bound, PLANS)
     key = kernel, question
     if key in facts:
         answer: T = facts.pop(key)

@@ -1,4 +1,4 @@
-"""Updates that many threads do side by side, by atomic operations, through all witnesses."""
+"""Atomic updates by many threads, in all backends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autosched.schedule.types import FusedProducer, Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.analysis.test_splitting import bound_of, histogram, inputs_of
+from tests.analysis.test_rfactor import bound_of, histogram, inputs_of
 from tests.schedule.building import block, kernel, root, tiling
 
 H200 = get_target("h200")
@@ -39,7 +39,7 @@ i, x, y = Var("i"), Var("x"), Var("y")
 
 
 def binned(op: str, dtype: DType) -> Pipeline:
-    """Return what falls into each of eleven bins, combined by an operator."""
+    """Return the values of each of eleven bins, combined by an operator."""
     values, bins = Input("values", dtype, 2), Input("bins", uint8, 2)
     r, f = RDom("r", y=values.shape[0], x=values.shape[1]), Func("f")
     f[i] = cast(dtype, 7)
@@ -120,7 +120,7 @@ def test_random_schedules(way: str) -> None:
     scheduled.compile("cuda")
 
 
-def test_what_the_text_says() -> None:
+def test_text_of_atomic_updates() -> None:
     view = apply_rfactors(bound_of("histogram"), WAYS["pieces"])
     stage = view.stage("hist_shared", 1)
     assert stage.combine == ("add",)
@@ -134,14 +134,14 @@ def test_what_the_text_says() -> None:
     ("dtype", "op", "message"),
     [("float32", "max", "no atomic max of float32"), ("uint16", "add", "no atomic add of uint16")],
 )
-def test_operators_that_devices_do_not_have(dtype: str, op: str, message: str) -> None:
+def test_operators_without_an_atomic_operation(dtype: str, op: str, message: str) -> None:
     bound = bind(binned(op, as_dtype(dtype)), {"values": (9, 37), "bins": (9, 37)})
-    split = RFactor("f", 1, (), atomic=True)
-    assert message in rfactor_error(bound, split)
+    rfactor = RFactor("f", 1, (), atomic=True)
+    assert message in rfactor_error(bound, rfactor)
     with pytest.raises(ScheduleError, match=message):
-        apply_rfactors(bound, (split,))
+        apply_rfactors(bound, (rfactor,))
 
 
-def test_what_is_atomic_is_not_split_again() -> None:
+def test_atomic_updates_cannot_be_factored_again() -> None:
     view = apply_rfactors(bound_of("histogram"), WAYS["pieces"])
     assert "atomic already" in rfactor_error(view, RFactor("hist_shared", 1, (("r.x", 2),)))

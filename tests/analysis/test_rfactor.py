@@ -1,4 +1,4 @@
-"""Reductions in pieces: the same values, whatever is split and however often, through all witnesses."""
+"""Reduction factoring: the same values for all loops and numbers of factorings, in all backends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def extremes() -> Pipeline:
 
 
 PIPELINES = {"total": total(), "integers": total(int32), "histogram": histogram(), "extremes": extremes()}
-SPLITS: dict[str, tuple[RFactor, ...]] = {
+RFACTORS: dict[str, tuple[RFactor, ...]] = {
     "rows": (RFactor("sum", 1, (("r.y", 7),)),),
     "both": (RFactor("sum", 1, (("r.y", 3), ("r.x", 5))),),
     "twice": (RFactor("sum", 1, (("r.y", 7), ("r.x", 4))), RFactor("sum", 1, (("part.k0", 3),))),
@@ -85,22 +85,22 @@ def assert_same(name: str, got: NDArray[np.generic], expected: NDArray[np.generi
 
 
 CASES = [
-    *((name, splits) for name in ("total", "integers") for splits in SPLITS.values()),
+    *((name, rfactors) for name in ("total", "integers") for rfactors in RFACTORS.values()),
     ("histogram", (RFactor("hist", 1, (("r.y", 5), ("r.x", 2))),)),
     ("histogram", (RFactor("hist", 1, (("r.y", 14),)), RFactor("hist", 1, (("part.k0", 4),)))),
     ("extremes", (RFactor("largest", 1, (("r.x", 4),)),)),
 ]
 
 
-@pytest.mark.parametrize(("name", "splits"), CASES)
-def test_all_witnesses(name: str, splits: tuple[RFactor, ...]) -> None:
+@pytest.mark.parametrize(("name", "rfactors"), CASES)
+def test_all_witnesses(name: str, rfactors: tuple[RFactor, ...]) -> None:
     bound, inputs = bound_of(name), inputs_of(name)
     (expected,) = interpret(PIPELINES[name], inputs).values()
-    view = apply_rfactors(bound, splits)
+    view = apply_rfactors(bound, rfactors)
     (got,) = interpret(view.pipeline, inputs).values()
     assert_same(name, got, expected)
     for schedule in (schedule_roots(view, H200), *_random(view, 1)):
-        assert schedule.rfactors == splits
+        assert schedule.rfactors == rfactors
         assert from_json(to_json(bound, schedule), bound) == schedule
         scheduled = ScheduledPipeline(bound, schedule, H200)
         in_c, emulated = scheduled.compile("cpu")(inputs), scheduled.compile("emulator")(inputs)
@@ -114,17 +114,17 @@ def _random(view: BoundPipeline, count: int) -> list[Schedule]:
     return [sample_schedule(view, H200, rng) for _ in range(count)]
 
 
-def test_the_same_splits_give_the_same_object() -> None:
+def test_the_same_rfactors_give_the_same_object() -> None:
     bound = bound_of("total")
-    view = apply_rfactors(bound, SPLITS["twice"])
-    assert apply_rfactors(bound, SPLITS["twice"]) is view
-    assert apply_rfactors(view, SPLITS["twice"]) is view
+    view = apply_rfactors(bound, RFACTORS["twice"])
+    assert apply_rfactors(bound, RFACTORS["twice"]) is view
+    assert apply_rfactors(view, RFACTORS["twice"]) is view
     assert apply_rfactors(view, ()) is bound
     assert view.root_pipeline is bound
     assert view.pipeline.hash != bound.pipeline.hash
 
 
-def test_names_that_are_taken() -> None:
+def test_names_in_use_get_numbers() -> None:
     image, r = Input("sum_part", float32, 1), RDom("r", x=12)
     sum_ = Func("sum")
     sum_[()] = 0.0
@@ -134,29 +134,29 @@ def test_names_that_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "message"),
+    ("rfactor", "message"),
     [
         (RFactor("sun", 1, (("r.y", 2),)), "no update 1 of 'sun'"),
         (RFactor("sum", 2, (("r.y", 2),)), "no update 2 of 'sum'"),
         (RFactor("out", 1, (("r.y", 2),)), "no update 1 of 'out'"),
         (RFactor("sum", 1, (("r.z", 2),)), r"has no loop 'r.z'; it has r.y, r.x"),
-        (RFactor("sum", 1, (("r.y", 1),)), "14 iterations and cannot be cut into 1"),
-        (RFactor("sum", 1, (("r.y", 15),)), "14 iterations and cannot be cut into 15"),
+        (RFactor("sum", 1, (("r.y", 1),)), "14 iterations and cannot be factored into 1 parts"),
+        (RFactor("sum", 1, (("r.y", 15),)), "14 iterations and cannot be factored into 15 parts"),
         (RFactor("sum", 1, ()), "names no loop"),
         (RFactor("sum", 1, (("r.y", 2), ("r.y", 3))), "or one twice"),
     ],
 )
-def test_splits_that_cannot_be(split: RFactor, message: str) -> None:
+def test_rfactors_refused(rfactor: RFactor, message: str) -> None:
     bound = bound_of("total")
     with pytest.raises(ScheduleError, match=message):
-        apply_rfactors(bound, (split,))
+        apply_rfactors(bound, (rfactor,))
     roots = schedule_roots(bound, H200)
-    wrong = Schedule(roots.pipeline_hash, roots.kernels, (split,))
+    wrong = Schedule(roots.pipeline_hash, roots.kernels, (rfactor,))
     with pytest.raises(ScheduleError, match=f"split 0: .*{message}"):
         ScheduledPipeline(bound, wrong, H200)
 
 
-def test_an_order_that_matters() -> None:
+def test_scans_are_not_factored() -> None:
     image, r, scan = Input("image", float32, 1), RDom("r", x=(1, 12)), Func("scan")
     scan[x] = image[x]
     scan[r.x] += scan[r.x - 1]
@@ -174,17 +174,17 @@ def test_an_order_that_matters() -> None:
         ({"func": "sum", "stage": 1}, "lacks the key 'loops'"),
     ],
 )
-def test_files_with_wrong_splits(change: dict[str, object], message: str) -> None:
+def test_files_with_wrong_rfactors(change: dict[str, object], message: str) -> None:
     bound = bound_of("total")
-    view = apply_rfactors(bound, SPLITS["rows"])
+    view = apply_rfactors(bound, RFACTORS["rows"])
     document = json.loads(to_json(bound, schedule_roots(view, H200)))
     document["splits"] = [change]
     with pytest.raises(ScheduleError, match=message):
         from_json(json.dumps(document), bound)
 
 
-def test_inputs_and_parameters_that_only_say_how_long_a_loop_is() -> None:
-    """They vanish from the expressions, and the caller passes them all the same."""
+def test_inputs_and_parameters_that_only_determine_extents() -> None:
+    """They vanish from the expressions, but callers still pass them."""
     length, image, count = Input("length", float32, 1), Input("image", float32, 1), Param("count", int32)
     r, sum_ = RDom("r", j=length.shape[0], x=count), Func("sum")
     sum_[()] = 0.0
@@ -198,12 +198,12 @@ def test_inputs_and_parameters_that_only_say_how_long_a_loop_is() -> None:
     np.testing.assert_array_equal(kernel(inputs, count=20), interpret(pipeline, inputs, {"count": 20})["sum"])
 
 
-def test_loops_that_say_where_an_update_writes() -> None:
+def test_loops_of_the_written_point_are_not_factored() -> None:
     image, r, f = Input("image", float32, 2), RDom("r", y=6, x=8), Func("f")
     f[y] = 0.0
     f[5 - r.y] += image[r.y, r.x]
     bound = bind(Pipeline([f.over(y=(0, 6))]), {"image": (6, 8)})
-    assert "says where the update writes" in rfactor_error(bound, RFactor("f", 1, (("r.y", 2),)))
+    assert "determines the written point" in rfactor_error(bound, RFactor("f", 1, (("r.y", 2),)))
     assert not rfactor_error(bound, RFactor("f", 1, (("r.x", 2),)))
 
 
@@ -217,8 +217,8 @@ def test_updates_at_places_of_a_domain_as_large_as_an_input(from_end: bool) -> N
     pipeline = Pipeline([rows.over(y=(0, 6))])
     inputs = {"image": np.arange(6 * 40, dtype=np.int32).reshape(6, 40)}
     bound = bind(pipeline, {"image": (6, 40)})
-    split = RFactor("rows", 1, (("r.x", 8),))
-    assert rfactor_error(bound, split) == ""
-    view = apply_rfactors(bound, (split,))
+    rfactor = RFactor("rows", 1, (("r.x", 8),))
+    assert rfactor_error(bound, rfactor) == ""
+    view = apply_rfactors(bound, (rfactor,))
     found = ScheduledPipeline(view, schedule_roots(view, H200), H200).compile("cpu")(inputs)
     assert np.array_equal(found, interpret(pipeline, inputs)["rows"])

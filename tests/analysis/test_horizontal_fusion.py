@@ -1,4 +1,4 @@
-"""Funcs computed together: the same values under the same names, through all witnesses."""
+"""Horizontal fusion: the same values under the same names, in all backends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.analysis.test_splitting import bound_of
+from tests.analysis.test_rfactor import bound_of
 
 H200 = get_target("h200")
 y, x, v, u = Var("y"), Var("x"), Var("v"), Var("u")
@@ -30,7 +30,7 @@ SHAPE = (37, 50)
 
 
 def gradients() -> Pipeline:
-    """Return an image's gradients, of other types and names of dimensions, and what is made of both and of one."""
+    """Return an image's gradients, of other types and names of dimensions, and Funcs of both and of one."""
     image = Input("image", float32, 2)
     smooth, gx, gy = Func("smooth"), Func("gx"), Func("gy")
     smooth[y, x] = image[y, x] + image[y, x + 1] + image[y + 1, x] + image[y + 1, x + 1]
@@ -69,16 +69,16 @@ def bound_to_shape(name: str) -> BoundPipeline:
     return bind(PIPELINES[name], {"image": SHAPE})
 
 
-@pytest.mark.parametrize(("name", "joins"), CASES)
-def test_all_witnesses(name: str, joins: tuple[HorizontalFusion, ...]) -> None:
+@pytest.mark.parametrize(("name", "fusions"), CASES)
+def test_all_witnesses(name: str, fusions: tuple[HorizontalFusion, ...]) -> None:
     bound = bound_to_shape(name)
     inputs = {"image": np.random.default_rng(5).random(SHAPE, np.float32) * 100}
     expected = interpret(PIPELINES[name], inputs)
-    view = fuse_outputs(bound, joins)
-    assert len(view.funcs) == len(bound.funcs) - sum(len(j.funcs) - 1 for j in joins)
-    rng = np.random.default_rng(len(joins))
+    view = fuse_outputs(bound, fusions)
+    assert len(view.funcs) == len(bound.funcs) - sum(len(j.funcs) - 1 for j in fusions)
+    rng = np.random.default_rng(len(fusions))
     for schedule in (schedule_roots(view, H200), sample_schedule(view, H200, rng, varied=True)):
-        assert schedule.fusions == joins
+        assert schedule.fusions == fusions
         assert from_json(to_json(bound, schedule), bound) == schedule
         scheduled = ScheduledPipeline(bound, schedule, H200)
         assert [s.name for s in scheduled.signature.outputs] == list(expected)
@@ -90,8 +90,8 @@ def test_all_witnesses(name: str, joins: tuple[HorizontalFusion, ...]) -> None:
     scheduled.compile("cuda")  # through NVRTC
 
 
-def test_what_is_read_alike_is_read_once() -> None:
-    """Five outputs of one stencil code: the joined kernel reads each point of an input once."""
+def test_common_loads_are_shared() -> None:
+    """Five outputs of one stencil code: the fused kernel reads each point of an input once."""
     app = get_app("hypterm")
     bound = bind(app.build(), app.shapes(app.small_sizes))
     view = fuse_outputs(bound, (HorizontalFusion(tuple(bound.outputs)),))
@@ -101,21 +101,21 @@ def test_what_is_read_alike_is_read_once() -> None:
     assert [array for array, _, _ in view.output_components] == list(bound.outputs)
 
 
-def test_the_same_joins_give_the_same_object() -> None:
+def test_the_same_fusions_give_the_same_object() -> None:
     bound = bound_to_shape("gradients")
-    joins = (HorizontalFusion(("gx", "gy")), HorizontalFusion(("size", "twice")))
-    view = fuse_outputs(bound, joins)
-    assert fuse_outputs(bound, joins) is view and fuse_outputs(view, joins) is view
+    fusions = (HorizontalFusion(("gx", "gy")), HorizontalFusion(("size", "twice")))
+    view = fuse_outputs(bound, fusions)
+    assert fuse_outputs(bound, fusions) is view and fuse_outputs(view, fusions) is view
     assert fuse_outputs(view, ()) is bound and view.root_pipeline is bound
-    assert view.rewrites == joins and view.pipeline.hash != bound.pipeline.hash
+    assert view.rewrites == fusions and view.pipeline.hash != bound.pipeline.hash
 
 
-def test_pieces_of_reductions_may_be_joined() -> None:
+def test_factored_reductions_are_not_fused() -> None:
     bound = bound_of("total")
-    split = RFactor("sum", 1, (("r.y", 7),))
-    schedule = schedule_roots(apply_rfactors(bound, (split,)), H200)
-    assert schedule.rfactors == (split,) and not schedule.fusions
-    assert "updates" in fusion_error(apply_rfactors(bound, (split,)), HorizontalFusion(("sum_part", "sum")))
+    rfactor = RFactor("sum", 1, (("r.y", 7),))
+    schedule = schedule_roots(apply_rfactors(bound, (rfactor,)), H200)
+    assert schedule.rfactors == (rfactor,) and not schedule.fusions
+    assert "updates" in fusion_error(apply_rfactors(bound, (rfactor,)), HorizontalFusion(("sum_part", "sum")))
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_pieces_of_reductions_may_be_joined() -> None:
         (("gx", "smooth"), "smooth is computed over"),
         (("both", "out"), "out is computed over"),
         (("a", "b"), "b reads a at other points than its own"),
-        (("a", "c"), "c needs b, which needs a Func that it would be joined with"),
+        (("a", "c"), "c depends on b, which depends on a Func of the same fusion"),
         (("image_clamped", "a"), "boundary condition"),
-        (("a", "inner"), "only one is returned"),
+        (("a", "inner"), "only one of a and inner is an output"),
     ],
 )
-def test_joins_that_cannot_be(funcs: tuple[str, ...], message: str) -> None:
+def test_fusions_refused(funcs: tuple[str, ...], message: str) -> None:
     name = "pair" if "out" in funcs else "chain" if "a" in funcs or "b" in funcs else "gradients"
     bound = chain() if name == "chain" else bound_to_shape(name)
     with pytest.raises(ScheduleError, match=message):
@@ -153,7 +153,7 @@ def chain() -> BoundPipeline:
 
 
 @pytest.mark.parametrize(
-    ("joins", "message"),
+    ("fusions", "message"),
     [
         ([["gx", "go"]], r"joins\[0\]\[1\] is 'go', which is no Func"),
         ([["gx", "smooth"]], r"joins\[0\] cannot be made: smooth is computed over"),
@@ -161,13 +161,13 @@ def chain() -> BoundPipeline:
         ("gx", "a list"),
     ],
 )
-def test_files_with_wrong_joins(joins: object, message: str) -> None:
+def test_files_with_wrong_fusions(fusions: object, message: str) -> None:
     bound = bound_to_shape("gradients")
     view = fuse_outputs(bound, (HorizontalFusion(("gx", "gy")),))
     schedule = schedule_roots(view, H200)
     assert not rewrite_error(bound, schedule)
     document = json.loads(to_json(bound, schedule))
-    document["joins"] = joins
+    document["joins"] = fusions
     with pytest.raises(ScheduleError, match=message):
         from_json(json.dumps(document), bound)
 

@@ -121,13 +121,13 @@ def test_structure_counts_and_not_how_it_is_shared() -> None:
     assert one(img[x] + 1) != one(1 + img[x])
 
 
-def test_two_inputs_are_told_apart() -> None:
+def test_two_inputs_differ() -> None:
     p, q = Input("p", float32, 1), Input("q", float32, 1)
     assert one(p[x] - q[x]) == one(q[x] - p[x]), "the same but for names"
     assert one(p[x] - q[x + 1]) != one(p[x] - p[x + 1])
 
 
-def test_reduction_loops_are_told_apart() -> None:
+def test_reduction_loops_differ() -> None:
     def scan(high: int, order: bool) -> str:
         img, r = Input("img", float32, 2), RDom("r", p=3, q=high)
         f = Func("f")

@@ -1,0 +1,116 @@
+"""Rewrites as data: one memo for all kinds, owned by the pipeline that they are applied to."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
+from autosched.analysis.rewrites.lane_loops import add_lane_loops
+from autosched.analysis.rewrites.mainloop_step import restrict_to_step, with_one_step
+from autosched.analysis.rewrites.rewrite import (
+    CacheRead,
+    MainloopStep,
+    Rewrite,
+    ScanStep,
+    SlidingWindowStep,
+    apply,
+    build,
+)
+from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.lang.dtypes import float32
+from autosched.lang.expr import Var
+from autosched.lang.func import Func, Input
+from autosched.lang.functions import clamp
+from autosched.lang.pipeline import Pipeline
+from autosched.lang.rdom import RDom
+
+y, x = Var("y"), Var("x")
+ROWS, COLUMNS = 12, 64
+
+
+def bound_rows() -> BoundPipeline:
+    """Return sums of rows, a scan over rows, and two pointwise outputs."""
+    image, r, scan = Input("image", float32, 2), RDom("r", x=COLUMNS), RDom("s", y=(1, ROWS))
+    total, running, twice, half = Func("total"), Func("running"), Func("twice"), Func("half")
+    total[y] = 0.0
+    total[y] += image[y, r.x]
+    running[y, x] = image[y, x]
+    running[scan.y, x] = running[scan.y - 1, clamp(x + 1, 0, COLUMNS - 1)] + image[scan.y, x]
+    twice[y, x], half[y, x] = image[y, x] * 2, image[y, x] / 2
+    box = {"y": (0, ROWS), "x": (0, COLUMNS)}
+    outputs = [total.over(y=(0, ROWS)), running.over(**box), twice.over(**box), half.over(**box)]
+    return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
+
+
+REWRITES: dict[str, Rewrite] = {
+    "rfactor": RFactor("total", 1, (("r.x", 4),)),
+    "horizontal fusion": HorizontalFusion(("twice", "half")),
+    "cache read": CacheRead(frozenset({"image"})),
+    "lane loop": LaneLoop("total", 1, "r.x", 32),
+    "mainloop step": MainloopStep("total", 1, (("r.x", 8),), 2),
+    "sliding window step": SlidingWindowStep("twice", "y", 4, ()),
+    "scan step": ScanStep(),
+}
+
+
+def test_every_kind_is_listed() -> None:
+    assert {type(rewrite) for rewrite in REWRITES.values()} == set(get_args(Rewrite))
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_equal_rewrites_give_the_same_object(name: str) -> None:
+    bound = bound_rows()
+    rewritten = apply(bound, REWRITES[name])
+    assert rewritten is not bound
+    assert apply(bound, REWRITES[name]) is rewritten
+    assert build(REWRITES[name], bound) is not rewritten
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_copies_of_a_pipeline_have_memos_of_their_own(name: str) -> None:
+    bound = bound_rows()
+    rewritten = apply(bound, REWRITES[name])
+    copy = replace(bound)
+    assert apply(copy, REWRITES[name]) is not rewritten
+    assert apply(rewritten, CacheRead(frozenset({"image"}))) is not apply(bound, CacheRead(frozenset({"image"})))
+
+
+def test_functions_of_the_package_apply_rewrites() -> None:
+    bound = bound_rows()
+    assert apply_rfactors(bound, [REWRITES["rfactor"]]) is apply(bound, REWRITES["rfactor"])  # type: ignore[list-item]
+    assert fuse_outputs(bound, [HorizontalFusion(("twice", "half"))]) is apply(bound, REWRITES["horizontal fusion"])
+    assert insert_cache_reads(bound, ["image", "nothing"]) is apply(bound, REWRITES["cache read"])
+    assert add_lane_loops(bound, [LaneLoop("total", 1, "r.x", 32)]) is apply(bound, REWRITES["lane loop"])
+    assert restrict_to_step(bound, "total", 1, {"r.x": 8}, 2) is apply(bound, REWRITES["mainloop step"])
+    assert with_one_step(bound) is apply(bound, REWRITES["scan step"])
+
+
+def test_steps_of_pipelines_with_other_cache_reads_are_distinct() -> None:
+    bound = bound_rows()
+    step = REWRITES["sliding window step"]
+    apply(bound, step)
+    cached = apply(bound, CacheRead(frozenset({"image"})))
+    assert "image.staged" in apply(cached, step).funcs
+
+
+def test_rewritten_pipelines_are_freed_with_the_original() -> None:
+    bound = bound_rows()
+    references = [weakref.ref(apply(bound, rewrite)) for rewrite in REWRITES.values()]
+    gc.collect()
+    assert all(reference() is not None for reference in references)
+    del bound
+    gc.collect()
+    assert not any(reference() is not None for reference in references)
+
+
+def test_other_values_are_refused() -> None:
+    with pytest.raises(TypeError, match="no rewrite of a pipeline: 'rfactor'"):
+        apply(bound_rows(), "rfactor")  # type: ignore[arg-type]
