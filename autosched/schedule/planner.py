@@ -221,7 +221,7 @@ class _Planner:
         for m in reversed([m for m in self.members if m.func in threads]):
             host = self.nests.get(m.at.host)
             if host is None:
-                raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
+                raise ScheduleError(f"{m.func!r}: its host {m.at.host} is not computed in this kernel")
             consumer = host.stage, host.ranges_at(m.at.depth)
             region = _required(m, demanded_region(self.bound, [consumer], m.func, threads | self.inlined))
             nests = [self._member_nest(m, t, region) for t in m.tilings]
@@ -267,5 +267,5 @@ class _Planner:
 
 def _required(m: FusedProducer, region: Region | None) -> Region:
     if region is None:
-        raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
+        raise ScheduleError(f"{m.func!r} is fused into a kernel that does not read it; remove it from the kernel")
     return region

@@ -22,10 +22,10 @@ def rewrite_error(bound: BoundPipeline, schedule: Schedule) -> str:
     for k, split in enumerate(schedule.rfactors):
         problem = rfactor_error(apply_rfactors(bound, schedule.rfactors[:k]), split)
         if problem:
-            return f"split {k}: {problem}"
+            return f"rfactor {k}: {problem}"
     whole = apply_rfactors(bound, schedule.rfactors)
     for k, join in enumerate(schedule.fusions):
         problem = fusion_error(fuse_outputs(whole, schedule.fusions[:k]), join)
         if problem:
-            return f"join {k}: {problem}"
+            return f"horizontal fusion {k}: {problem}"
     return ""

@@ -152,7 +152,7 @@ def test_splits_that_cannot_be(split: RFactor, message: str) -> None:
         apply_rfactors(bound, (split,))
     roots = schedule_roots(bound, H200)
     wrong = Schedule(roots.pipeline_hash, roots.kernels, (split,))
-    with pytest.raises(ScheduleError, match=f"split 0: .*{message}"):
+    with pytest.raises(ScheduleError, match=f"rfactor 0: .*{message}"):
         ScheduledPipeline(bound, wrong, H200)
 
 

@@ -119,8 +119,9 @@ def test_text_and_json_say_so() -> None:
 def test_what_cannot_be_aligned() -> None:
     bound = pair()
     (found,) = violations(bound, staged(bound, TileAlignment(4, 4)), H200)
-    assert found == "kernel 0: twice is aligned to 4 modulo 4, which no column is"
+    assert found == "kernel 0: twice: alignment remainder 4 modulo 4 must be in 0..3"
     in_thread: FusedProducer = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=TileAlignment(4))
     loops: Kernel = kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [in_thread])
     (found,) = violations(bound, schedule(bound, loops), H200)
-    assert found == "kernel 0: twice is aligned, which only a Member at BLOCK with dimensions can be"
+    wanted = "kernel 0: twice: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
+    assert found == wanted

@@ -195,9 +195,9 @@ def test_what_cannot_be_copied() -> None:
     past = found.with_async_copies()
     assert violations(bound, schedule(bound, past), H200) == []
     one = replace(past, fused=tuple(replace(m, buffers=1) for m in past.fused))
-    assert any("has 1 buffer: to be copied" in r for r in violations(bound, schedule(bound, one), H200))
+    assert any("has 1 buffer: async copies need 2" in r for r in violations(bound, schedule(bound, one), H200))
     (reason,) = violations(bound, schedule(bound, past), get_target("t4"))
-    assert "a.staged has elements of float32 and the device is" in reason and "compute capability 8.0" in reason
+    assert "a.staged has elements of float32 on " in reason and "compute capability 8.0 or later" in reason
     bytes_, kernel_of_bytes = sums(uint8)
     (reason,) = violations(bytes_, schedule(bytes_, kernel_of_bytes.with_async_copies()), H200)
     assert "elements of uint8" in reason

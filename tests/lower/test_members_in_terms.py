@@ -126,18 +126,20 @@ def test_lanes_that_share_terms_compute_those_of_their_own() -> None:
 
 WRONG = {
     "terms that are left as a loop, before all of them": (
-        weights(0, "sy=2 sk=30"), "total.1 reads dot at an index that does not become constant by unrolling"
+        weights(0, "sy=2 sk=30"), "total.1 reads dot in registers at an index that unrolling does not make constant"
     ),
-    "inside more loops than there are": (weights(4, ""), "dot at THREAD in total.1 must be at a depth from 4 to 7"),
+    "inside more loops than there are": (weights(4, ""), "dot at THREAD in total.1: depth 8 must be in 4..7"),
     "further in than what reads it": (
         [weights(2, "")[0], weights(1, "sy=2")[1]],
-        "weight reads dot outside total.1, where it is computed for one thread",
+        "weight reads dot outside its host total.1: registers are private to a thread",
     ),
     "in one of two that read it": (
         [dot_at(thread("weight", 0), "sy=2"), weights(1, "sy=2")[1]],
-        "total.1 reads dot outside weight, where it is computed for one thread",
+        "total.1 reads dot outside its host weight: registers are private to a thread",
     ),
-    "points of one term only": (weights(1, "sy=2 sk=2"), "dot in registers needs exactly 1 points of k"),
+    "points of one term only": (
+        weights(1, "sy=2 sk=2"), "dot at THREAD: its loops over k have 2 points, it needs exactly 1"
+    ),
 }  # fmt: skip
 
 

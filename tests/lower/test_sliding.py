@@ -160,11 +160,11 @@ def test_planes_slide_along_the_slowest_dimension_beside_other_members() -> None
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("transposed", "what the steps along y need of first moves along y and x"),
-        ("fixed", "what the steps along y need of first moves along no dimension"),
-        ("scan", "stages of first touch each other's points, so they cannot be computed a few rows at a time"),
-        ("update", "windows slide along points of out: it must be pure, and the kernel's only root"),
-        ("two loops", "must be reduction loops, and only such, or one serial loop over points"),
+        ("transposed", "first cannot slide along y: the rows that a step needs move along y and x"),
+        ("fixed", "first cannot slide along y: the rows that a step needs move along no dimension"),
+        ("scan", "first cannot be a sliding window: its stages access points of other threads"),
+        ("update", "a sliding window needs a host that is pure and the kernel's only root, which out is not"),
+        ("two loops", "must all be reduction loops, or be one serial loop"),
     ],
 )
 def test_what_cannot_slide(broken: str, reason: str) -> None:

@@ -180,11 +180,15 @@ WRONG_IN_KERNEL = [
     ("roots[0].loops[0].extent", 4.0, "is 4.0: give a whole number"),
     ("roots[0].loops[0].extent", True, "is true: give a whole number"),
     ("roots[0].loops[0].extent", None, "is null: give a whole number"),
-    ("members[0].stages", [], "is empty: a Member computes at least one stage"),
+    ("members[0].stages", [], "is empty: a fused producer has at least one stage"),
     ("members[0].stages[0].loops[0].dim", "r.k", "is 'r.k', which is no dimension of stage total: There is y, x"),
     ("members[0].at.depth", -1, "is -1: give a whole number from 0 to 2199023255551"),
-    ("members[0].at.level", "root", "is 'root', which is no level of a Member: There is block, stream, warp, thread"),
-    ("members[0].at.level", "BLOCK", "is 'BLOCK', which is no level of a Member"),
+    (
+        "members[0].at.level",
+        "root",
+        "is 'root', which is no level of a fused producer: There is block, stream, warp, thread",
+    ),
+    ("members[0].at.level", "BLOCK", "is 'BLOCK', which is no level of a fused producer"),
     ("members[0].at.host.func", "img", "is 'img', which is no Func of pipeline 'small'"),
     ("members[0].storage_order", ["x"], "is ['x']: give every dimension of 'total' once (y, x)"),
     ("members[0].storage_order", ["x", "x"], "is ['x', 'x']: give every dimension of 'total' once (y, x)"),
@@ -332,7 +336,7 @@ def test_a_damaged_document_is_read_or_refused_with_a_reason(data: st.DataObject
 def test_a_member_of_two_funcs_is_not_written() -> None:
     (kernel,) = SCHEDULE.kernels
     mixed = FusedProducer((StageTiling(TOTAL, ()), StageTiling(OUT, ())), ComputeAt(Level.BLOCK, OUT, 1), ("y", "x"))
-    with pytest.raises(ScheduleError, match="a Member has stages of out and total; it needs those of one"):
+    with pytest.raises(ScheduleError, match="a fused producer has stages of out and total; it needs those of one Func"):
         to_json(BOUND, Schedule(BOUND.pipeline.hash, (Kernel(kernel.roots, (mixed,)),)))
 
 

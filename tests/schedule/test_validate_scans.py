@@ -40,14 +40,26 @@ LEGAL = {
 }
 
 ILLEGAL = {
-    "blocks share a row": (seam, "bx=2 rr.y=8 tx=7", "blocks share loop x, so the loops over r.y must come first"),
-    "blocks, each thread alone": (seam, "bx=13 rr.y=8", "blocks share loop x, so the loops over r.y must come first"),
-    "steps inside threads": (seam, "bx=1 tx=13 rr.y=8", "one reduction loop each over r.y must stand right after"),
-    "steps in two loops": (seam, "bx=1 rr.y=2 rr.y=4 tx=13", "one reduction loop each over r.y must stand right"),
-    "rows outside steps": (seam, "sx=13 rr.y=8", "loop x must stand inside the loops over r.y"),
-    "one step loop of two": (two_loops, "bx=1 rr.y=4 tx=9 rr.g=3", "over r.y, r.g must stand right after"),
+    "blocks share a row": (
+        seam,
+        "bx=2 rr.y=8 tx=7",
+        "loop x is split over blocks, so the loops over r.y must come first",
+    ),
+    "blocks, each thread alone": (
+        seam,
+        "bx=13 rr.y=8",
+        "loop x is split over blocks, so the loops over r.y must come first",
+    ),
+    "steps inside threads": (seam, "bx=1 tx=13 rr.y=8", "one reduction loop each over r.y must come right after"),
+    "steps in two loops": (seam, "bx=1 rr.y=2 rr.y=4 tx=13", "one reduction loop each over r.y must come right"),
+    "rows outside steps": (seam, "sx=13 rr.y=8", "loop x must be inside the loops over r.y"),
+    "one step loop of two": (two_loops, "bx=1 rr.y=4 tx=9 rr.g=3", "over r.y, r.g must come right after"),
     "columns out of order": (walked, "rr.y=6 sr.x=10", "loop r.x carries a dependence"),
-    "blocks between steps and threads": (batch, "bb=3 rr.y=5 bx=1 tx=9", "block loops of m.1 must come first"),
+    "blocks between steps and threads": (
+        batch,
+        "bb=3 rr.y=5 bx=1 tx=9",
+        "block loops of m.1 must come before its other loops",
+    ),
 }
 
 
@@ -71,7 +83,7 @@ def test_illegal_loops(name: str) -> None:
 def test_too_many_launches() -> None:
     bound = seam(20_000, 4)
     (found,) = violations(bound, with_scan(bound, "rr.y=19999 bx=2 tx=2"), H200)
-    assert "19999 steps would be as many launches; at most 16384" in found
+    assert "19999 steps need as many launches, the limit is 16384 per kernel" in found
     assert violations(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
 
 

@@ -168,7 +168,8 @@ def _write_root(r: Root) -> dict[str, Any]:
 def _write_member(m: FusedProducer) -> dict[str, Any]:
     funcs = {t.stage.func for t in m.tilings}
     if len(funcs) != 1:
-        raise ScheduleError(f"a Member has stages of {' and '.join(sorted(funcs)) or 'no Func'}; it needs those of one")
+        names = " and ".join(sorted(funcs)) or "no Func"
+        raise ScheduleError(f"a fused producer has stages of {names}; it needs those of one Func")
     return {
         "func": m.func,
         "at": {"level": m.at.level.key, "host": _write_stage(m.at.host), "depth": m.at.depth},
@@ -288,7 +289,7 @@ class _Reader:
         others = (n for n in ("aligned", "buffers", "asynchronous") if n in given)
         func, at, order, stored, stages, *_ = node.fields(*names, *others)
         if not stages.items():
-            raise stages.error("is empty: a Member computes at least one stage")
+            raise stages.error("is empty: a fused producer has at least one stage")
         tilings = []
         for s in stages.items():
             number, loops = s.fields("number", "loops")
@@ -307,7 +308,7 @@ class _Reader:
     def _at(self, node: Node) -> ComputeAt:
         level, host, depth = node.fields("level", "host", "depth")
         stage = self._stage(*host.fields("func", "number"))
-        return ComputeAt(level.choice(_LEVELS, "level of a Member"), stage, depth.integer(0, LARGEST_EXTENT))
+        return ComputeAt(level.choice(_LEVELS, "level of a fused producer"), stage, depth.integer(0, LARGEST_EXTENT))
 
     def _storage_order(self, func: Node, order: Node) -> tuple[str, ...]:
         dims = self._known(func.text()).dims

@@ -139,8 +139,8 @@ class SlidingWindowPlan:
         if len(moving) != 1:
             which = " and ".join(d for d in dims if d in moving) or "no dimension"
             raise ScheduleError(
-                f"what the steps along {self._walked.dim} need of {name} moves along {which}: a window slides along "
-                "one; compute it at BLOCK or THREAD"
+                f"{name} cannot slide along {self._walked.dim}: the rows that a step needs move along {which}, "
+                "and must move along one dimension; compute it at BLOCK or THREAD"
             )
         return dims.index(next(iter(moving)))
 

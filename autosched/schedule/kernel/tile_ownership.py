@@ -66,13 +66,21 @@ def owned_box(base: Mapping[str, ix.Index], grid: Sequence[GridLoop], func: str)
     for dim, start in base.items():
         moving = [v for v in ix.loop_vars(start).values() if extents.get(v.name, 1) > 1]
         if len(moving) > 1 or any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in ix.atoms(start)):
-            raise ScheduleError(f"{func} is stored, but one block loop does not say where its tiles begin in {dim}")
+            raise ScheduleError(
+                f"{func} is materialised: its tile origin in {dim} must depend on at most one block loop and on no "
+                "data; compute it at root"
+            )
         for v in moving:
             block = ix.var(v.name, v.lo, v.hi)
             edges.append(OwnedEdge(dim, ix.substitute(start, {v.name: ix.add(block, 1)}), block, extents[v.name] - 1))
     names = [name for e in edges for name in ix.loop_vars(e.block)]
-    if len(set(names)) < len(names):
-        raise ScheduleError(f"{func} is stored, but its tiles lie on a diagonal: a block loop moves several dimensions")
+    for name in names:
+        if names.count(name) > 1:
+            dims = " and ".join(e.dim for e in edges if name in ix.loop_vars(e.block))
+            raise ScheduleError(
+                f"{func} is materialised: block loop {name} moves its tile in both {dims}, and must move one "
+                "dimension; compute it at root"
+            )
     alone = [ix.var(n, 0, extent - 1) for n, extent in extents.items() if extent > 1 and n not in names]
     return OwnedBox(tuple(edges), tuple(alone))
 
@@ -94,7 +102,7 @@ def unowned_points(
         tile = ix.substitute(base[dim], writing), ix.substitute(limit[dim], writing)
         if not all(map(is_never_negative, _margins(*tile, (lo, hi), edges.get(dim)))):
             return (
-                f"{func.name} is stored, but its blocks may leave out points of {dim} {lo} to {hi}, which other "
+                f"{func.name} is materialised: its tiles may leave out points of {dim} in {lo}..{hi}, which other "
                 "kernels or the caller read; compute it at root"
             )
     return ""

@@ -23,7 +23,7 @@ def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -
     """Members are at BLOCK, MAINLOOP or THREAD; the other levels are named by the types but have no lowering yet."""
     for m in kernel.fused:
         if m.at.level not in (Level.BLOCK, Level.MAINLOOP, Level.THREAD):
-            yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
+            yield f"{m.func}: there is no lowering for level {m.at.level.name}; use BLOCK, MAINLOOP or THREAD"
 
 
 def tile_alignments_are_valid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -32,9 +32,10 @@ def tile_alignments_are_valid(bound: BoundPipeline, kernel: Kernel, target: Targ
         if m.aligned is None:
             continue
         if m.at.level is not Level.BLOCK or not m.storage_order:
-            yield f"{m.func} is aligned, which only a Member at BLOCK with dimensions can be"
+            yield f"{m.func}: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
         if not 0 <= m.aligned.remainder < m.aligned.multiple:
-            yield f"{m.func} is aligned to {m.aligned.remainder} modulo {m.aligned.multiple}, which no column is"
+            remainder, multiple = m.aligned.remainder, m.aligned.multiple
+            yield f"{m.func}: alignment remainder {remainder} modulo {multiple} must be in 0..{multiple - 1}"
 
 
 def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -44,11 +45,11 @@ def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Targ
             continue
         func = bound.funcs[m.func]
         if m.at.level is not Level.BLOCK:
-            yield f"{m.func} is stored to global memory, which only a Member at BLOCK can be, not at {m.at.level.name}"
+            yield f"{m.func} is materialised at {m.at.level.name}: only producers at BLOCK can be; compute it at BLOCK"
         elif cached_source(m.func) is not None:
-            yield f"{m.func} is a copy of what is in global memory already; do not store it"
+            yield f"{m.func} is a cache read, whose source is in global memory already; do not materialise it"
         elif len(func.nonempty_stages) != 1 or not func.is_pure or not is_private_tile(func, func.nonempty_stages[0]):
-            yield f"{m.func} has updates; a Member that is stored to global memory has one pure definition"
+            yield f"{m.func} has updates: a materialised producer has one pure definition; compute it at root"
 
 
 def thread_depth(t: StageTiling) -> int:
@@ -65,12 +66,15 @@ def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Targ
     for m in kernel.fused:
         host = tilings.get(m.at.host)
         if host is None:
-            yield f"{m.func} is computed in {m.at.host}, which is not computed in this kernel"
+            yield f"{m.func}: its host {m.at.host} is not computed in this kernel; choose a stage that is"
             return
         if m.at.level is Level.BLOCK:
             blocks = len(host.of_kind(LoopKind.BLOCK))
             if m.at.host not in roots or m.at.depth != blocks:
-                yield f"{m.func} at BLOCK must be in a root, inside its {blocks} block loops"
+                yield (
+                    f"{m.func} at BLOCK needs a root stage as host, at the depth of all its block loops; "
+                    f"{m.at.host} has {blocks} block loops, and the depth is {m.at.depth}"
+                )
             continue
         if m.at.level is Level.MAINLOOP:
             continue  # `autosched.schedule.legality.mainloops`
@@ -79,15 +83,18 @@ def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Targ
         if kernel.mainloop_at is not None and kernel.mainloop_at.host == m.at.host:
             least = max(least, kernel.mainloop_at.depth)  # what a thread computes for itself lasts for a step
         if not least <= m.at.depth <= len(host.loops):
-            yield f"{m.func} at THREAD in {m.at.host} must be at a depth from {least} to {len(host.loops)}"
+            yield f"{m.func} at THREAD in {m.at.host}: depth {m.at.depth} must be in {least}..{len(host.loops)}"
         if m.at.host.func == m.func or _ancestor(by_func, m.at.host, m.func):
-            yield f"{m.func} is computed inside itself"
+            yield f"{m.func} is computed inside itself; choose a host outside of it"
             return
     for m in kernel.fused:
         if m.at.level is Level.THREAD:
             for reader in readers(bound, kernel, m.func):
                 if not _inside(by_func, reader, m):
-                    yield f"{reader} reads {m.func} outside {m.at.host}, where it is computed for one thread"
+                    yield (
+                        f"{reader} reads {m.func} outside its host {m.at.host}: registers are private to a thread; "
+                        f"compute {m.func} at BLOCK"
+                    )
 
 
 def readers(bound: BoundPipeline, kernel: Kernel, name: str) -> list[StageId]:
@@ -147,11 +154,11 @@ def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
         for d in nest.stage.loops:
             need, cover = nest.extents[d.name], t.extent(d.name)
             if allocation.level is Level.THREAD and not d.reduction and cover != need:
-                yield f"{t.stage} in registers needs exactly {need} points of {d.name}, its loops have {cover}"
+                yield f"{t.stage} at THREAD: its loops over {d.name} have {cover} points, it needs exactly {need}"
             elif cover < need:
-                yield f"{t.stage} needs {need} points of {d.name}, its loops cover {cover}"
+                yield f"{t.stage}: its loops over {d.name} cover {cover} of the {need} points that its consumers need"
         if allocation.level is Level.THREAD and t.of_kind(LoopKind.THREAD):
-            yield f"{t.stage} is computed inside one thread and cannot have thread loops"
+            yield f"{t.stage} at THREAD cannot have thread loops; make them serial"
 
 
 def stored_tiles_have_owners(plan: KernelPlan) -> Iterator[str]:
@@ -182,13 +189,20 @@ def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
         if m.at.level is not Level.THREAD:
             continue
         allocation = plan.allocations[m.func]
-        if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
-            yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
+        elements = allocation.count * len(allocation.func.dtypes)
+        if elements > MAX_THREAD_ELEMENTS:
+            yield (
+                f"{m.func} at THREAD takes {elements} registers per thread, the limit is {MAX_THREAD_ELEMENTS}; "
+                "compute it at BLOCK"
+            )
         if not all(is_private_tile(allocation.func, s) for s in allocation.func.nonempty_stages):
-            yield f"{m.func} writes at computed points and cannot live in registers"
+            yield f"{m.func} at THREAD must write at its own point, as registers have no run-time index; use BLOCK"
         for n in nests.values():
             if n.stage.func in plan.bound.consumers[m.func] and not _read_at_constants(plan, n, m.func, nests):
-                yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
+                yield (
+                    f"{n.id} reads {m.func} in registers at an index that unrolling does not make constant; "
+                    f"compute {m.func} at BLOCK"
+                )
 
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
@@ -234,8 +248,8 @@ def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
     if sum(loads.values()) > max(MAX_UNROLLED_LOADS, _fewest_loads(plan)):
         most = max(loads, key=loads.__getitem__)
         yield (
-            f"unrolled, the kernel would have {sum(loads.values())} loads, more than {MAX_UNROLLED_LOADS}; "
-            f"{loads[most]} of them are in {copies[most]} copies of {most}"
+            f"the unrolled kernel has {sum(loads.values())} loads, the limit is {MAX_UNROLLED_LOADS}: "
+            f"{loads[most]} are in {copies[most]} copies of {most}; use shorter serial loops or fuse fewer producers"
         )
 
 

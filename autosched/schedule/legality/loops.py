@@ -24,15 +24,15 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
             if loop.dim not in dims:
                 yield f"{t.stage} has no loop {loop.dim}; it has {', '.join(dims) or 'none'}"
             elif not 0 < loop.extent < LARGEST:
-                yield f"loop {loop.dim} of {t.stage} has extent {loop.extent}"
+                yield f"loop {loop.dim} of {t.stage} has extent {loop.extent}; it must be in 1..{LARGEST - 1}"
             elif loop.kind is LoopKind.REDUCTION and not dims[loop.dim].reduction:
-                yield f"{loop.dim} of {t.stage} is no reduction"
+                yield f"{loop.dim} of {t.stage} is no reduction variable, so it has no reduction loop; make it serial"
             elif loop.kind is not LoopKind.REDUCTION and not _may_be_divided(bound, t, loop, dims[loop.dim]):
                 yield f"{loop.dim} of {t.stage} carries a dependence, so it must be a reduction loop inside one thread"
         for kind in (LoopKind.BLOCK, LoopKind.THREAD):
             named = [p.dim for p in t.of_kind(kind)]
             if len(set(named)) < len(named):
-                yield f"{t.stage} has two {kind.value} loops over one dimension"
+                yield f"{t.stage} has two {kind.value} loops over one dimension; merge them into one"
 
 
 def _may_be_divided(bound: BoundPipeline, t: StageTiling, loop: Loop, dim: LoopDim) -> bool:
@@ -50,11 +50,11 @@ def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target)
         launched = len(step_loops(stage, r.tiling.loops)) if walk_of(stage, r.tiling.loops) is ScanWalk.LAUNCH else 0
         kinds = [p.kind is LoopKind.BLOCK for p in r.tiling.loops[launched:]]
         if kinds != sorted(kinds, reverse=True):
-            yield f"block loops of {r.tiling.stage} must come first"
+            yield f"block loops of {r.tiling.stage} must come before its other loops"
     for m in kernel.fused:
         for t in m.tilings:
             if t.of_kind(LoopKind.BLOCK):
-                yield f"{t.stage} is computed inside a block and cannot have block loops"
+                yield f"{t.stage} is computed inside a block and cannot have block loops; make them thread or serial"
 
 
 def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -63,15 +63,19 @@ def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Ta
         stage = bound.stage(t.stage.func, t.stage.number)
         order = [dim for dim, _ in groupby(p.dim for p in t.loops if p.kind is LoopKind.REDUCTION)]
         if order != [d.name for d in stage.reductions if d.name in order]:
-            yield f"reduction loops of {t.stage} must keep the order of their domain"
+            names = ", ".join(d.name for d in stage.reductions)
+            yield f"reduction loops of {t.stage} must keep the order of their domain ({names})"
         for d in stage.reductions:
             whole = t.extent(d.name, LoopKind.REDUCTION)
             if any(p.dim == d.name for p in lane_loops(stage, t.loops)):
                 continue  # `autosched.schedule.legality.warp_reductions`
             if d.name in order and (whole != d.extent or t.extent(d.name) != d.extent):
-                yield f"reduction loops {d.name} of {t.stage} must have its {d.extent} iterations, and no other loops"
+                yield (
+                    f"loops over {d.name} of {t.stage} must be reduction loops of exactly {d.extent} iterations, "
+                    "without block, thread or serial loops"
+                )
             if d.name not in order and not any(p.dim == d.name for p in t.loops):
-                yield f"{t.stage} lacks its loop {d.name}"
+                yield f"{t.stage} has no loop over {d.name}; add a reduction loop of {d.extent} iterations"
 
 
 def roots_cover_their_region(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -88,4 +92,4 @@ def roots_cover_their_region(bound: BoundPipeline, kernel: Kernel, target: Targe
             if cover < size:
                 yield f"loops of {t.stage} over {d.name} cover {cover} of {size} points"
             elif (blocks - 1) * (cover // blocks) >= size:
-                yield f"{t.stage} has {blocks} blocks over {d.name}, more than its {size} points need"
+                yield f"{t.stage} has {blocks} blocks over {d.name}, more than its {size} points need; use fewer"

@@ -22,13 +22,16 @@ def scans_are_roots(bound: BoundPipeline, kernel: Kernel, target: Target) -> Ite
         unordered = any(d.in_step and not d.reduction for d in stage.loops)
         root = any(r.tiling is t for r in kernel.roots)
         if not root and (unordered or walk is not ScanWalk.THREAD):
-            yield f"{t.stage} reads rows of its own that other threads computed: it must be a root, not a member"
+            yield f"{t.stage} is a scan that reads rows of other threads, so it cannot be fused; compute it at root"
         elif walk is not ScanWalk.THREAD and len(kernel.roots) > 1:
-            yield f"{t.stage} is computed step by step, so it must be the kernel's only root"
+            yield f"{t.stage} is a scan with parallel rows, so it must be the kernel's only root; use two kernels"
     launched = any(walk_of(bound.stage(*t.stage), t.loops) is ScanWalk.LAUNCH for t in scans)
     shared = [m.func for m in kernel.fused if m.at.level is not Level.THREAD]
     if launched and shared:
-        yield f"{shared[0]} is computed for all steps of {kernel.roots[0].tiling.stage}, but a launch has one of them"
+        yield (
+            f"{shared[0]} is in shared memory, but each step of {kernel.roots[0].tiling.stage} is a launch of its own; "
+            f"compute {shared[0]} at root"
+        )
 
 
 def steps_enclose_rows(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -51,11 +54,11 @@ def _why_one_thread_disagrees(stage: BoundStage, t: StageTiling) -> str:
         if p.dim not in inside or p.extent == 1:
             continue
         if p.kind is LoopKind.BLOCK:
-            return f"blocks share loop {p.dim}, so the loops over {', '.join(stage.steps)} must come first"
+            return f"loop {p.dim} is split over blocks, so the loops over {', '.join(stage.steps)} must come first"
         if p.kind is LoopKind.SERIAL and stage.loop(p.dim).reduction:
             return f"loop {p.dim} carries a dependence, so it must be a reduction loop inside one thread"
         if p.kind is LoopKind.SERIAL and k < last:
-            return f"loop {p.dim} must stand inside the loops over {', '.join(stage.steps)}"
+            return f"loop {p.dim} must be inside the loops over {', '.join(stage.steps)}"
     return ""
 
 
@@ -67,10 +70,13 @@ def _why_not_together(stage: BoundStage, t: StageTiling, walk: ScanWalk) -> str:
     steps = ", ".join(stage.steps)
     if tuple(walked) != stage.steps or others:
         where = "before all others" if walk is ScanWalk.LAUNCH else "right after the block loops"
-        return f"threads share a row, so one reduction loop each over {steps} must stand {where}, in this order"
+        return f"rows are split over threads, so one reduction loop each over {steps} must come {where}, in this order"
     if walk is ScanWalk.BLOCK:
         shared = [p.dim for p in t.of_kind(LoopKind.BLOCK) if p.dim in in_step(stage) and p.extent > 1]
-        return f"blocks share loop {shared[0]}, so the loops over {steps} must come first" if shared else ""
+        return f"loop {shared[0]} is split over blocks, so the loops over {steps} must come first" if shared else ""
     if step_count(stage) > MOST_LAUNCHES:
-        return f"{step_count(stage)} steps would be as many launches; at most {MOST_LAUNCHES} are made of one kernel"
+        return (
+            f"{step_count(stage)} steps need as many launches, the limit is {MOST_LAUNCHES} per kernel; "
+            "place the loops over steps after the block loops"
+        )
     return ""

@@ -9,7 +9,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of, lane_loops, warp_lane_count
 from autosched.schedule.plan import KernelPlan
-from autosched.schedule.policy import in_registers
+from autosched.schedule.policy import MAX_PROMOTED, MAX_UNROLL, in_registers
 from autosched.schedule.types import Kernel, LoopKind, StageTiling
 from autosched.target import Target
 
@@ -23,13 +23,13 @@ def warp_reductions_are_associative(bound: BoundPipeline, kernel: Kernel, target
     for t in shared:
         reason = _why_not(bound, t, target)
         if reason:
-            yield f"threads share the terms of {t.stage}: {reason}"
+            yield f"warp reduction of {t.stage}: {reason}"
     if shared and kernel.mainloop_at is not None:
-        yield f"threads share the terms of {shared[0].stage} in a kernel that computes reductions in steps"
+        yield f"warp reduction of {shared[0].stage}: the kernel has a mainloop, which excludes it; use one of them"
     at_root = {warp_lane_count(bound, r.tiling) for r in kernel.roots} - {1}
     if len(at_root) > 1:
         counts = " and ".join(map(str, sorted(at_root)))
-        yield f"root stages share their terms between {counts} threads; give all of them the same number"
+        yield f"root stages have warp reductions over {counts} lanes; give all of them the same number"
 
 
 def _why_not(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
@@ -40,19 +40,20 @@ def _why_not(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
     points = math.prod(p.extent for p in t.of_kind(LoopKind.SERIAL))
     w = loop.extent
     if target.kind != "cuda":
-        return f"{target.name} has no warps"
+        return f"{target.name} has no warps; use reduction loops"
     if others:
-        return f"only one of {', '.join(p.dim for p in (loop, *others))} may have a thread loop"
+        return f"only one of {', '.join(p.dim for p in (loop, *others))} may be a lane loop"
     if w & (w - 1) or not 2 <= w <= target.warp_size:
-        return f"loop {loop.dim} has {w} threads, but a power of two from 2 to {target.warp_size} exchange values"
+        return f"lane loop {loop.dim} has {w} lanes, which must be a power of two in 2..{target.warp_size}"
     if threads[0] != loop:
-        return f"loop {loop.dim} must be the first thread loop"
+        return f"lane loop {loop.dim} must be the first thread loop (threadIdx.x)"
     if accumulation_of(bound, t.stage) is None or not is_private_tile(func, stage):
-        return "it must be an update of its own point that accumulates in any order"
+        return "the stage must be an update f[p] = f[p] op value that accumulates in any order"
     if any(d.bytes_ not in SHUFFLED_BYTES for d in func.dtypes):
-        return f"elements of {', '.join(d.name for d in func.dtypes)} are not exchanged, only those of 4 or 8 bytes"
+        return f"shuffles need elements of 4 or 8 bytes, not {', '.join(d.name for d in func.dtypes)}"
     if not in_registers(points, len(func.dtypes)):
-        return f"a thread has {points} points, too many to hold them in registers"
+        limit = min(MAX_UNROLL, MAX_PROMOTED // len(func.dtypes))
+        return f"a thread has {points} points in registers, the limit is {limit}; use shorter serial loops"
     return ""
 
 
@@ -65,7 +66,10 @@ def lanes_cover_all_terms(bound: BoundPipeline, kernel: Kernel, target: Target) 
             terms, cover = stage.loop(lanes.dim).extent, math.prod(p.extent for p in own)
             rounds = next((p.extent for p in own if p.kind is LoopKind.REDUCTION), 1)
             if cover < terms or (rounds > 1 and cover - cover // rounds >= terms):
-                yield f"loops {lanes.dim} of {t.stage} have {cover} iterations for {terms} terms"
+                yield (
+                    f"the {cover} iterations of the loops over {lanes.dim} of {t.stage} must cover its {terms} terms "
+                    "without an empty round; change the extent of the reduction loop"
+                )
 
 
 def lanes_fit_one_warp(plan: KernelPlan) -> Iterator[str]:
@@ -74,6 +78,6 @@ def lanes_fit_one_warp(plan: KernelPlan) -> Iterator[str]:
         for n in group:
             if n.lanes is not None and plan.block[0] % n.lanes.extent:
                 yield (
-                    f"{n.lanes.extent} threads share the terms of {n.id}, but a row of the block has {plan.block[0]}, "
-                    "of which groups of so many are not in one warp each"
+                    f"warp reduction of {n.id} over {n.lanes.extent} lanes needs blockDim.x to be a multiple of "
+                    f"{n.lanes.extent}; it is {plan.block[0]}"
                 )
