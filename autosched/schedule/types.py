@@ -82,6 +82,9 @@ class Loop:
     kind: LoopKind
     extent: int
 
+    def __repr__(self) -> str:
+        return f"<Loop {self.kind.value} {self.dim} {self.extent}>"
+
 
 @dataclass(frozen=True, slots=True)
 class StageTiling:
@@ -89,6 +92,13 @@ class StageTiling:
 
     stage: StageId
     loops: tuple[Loop, ...]
+
+    def __repr__(self) -> str:
+        return f"<StageTiling {self._text()}>"
+
+    def _text(self) -> str:
+        loops = ", ".join(f"{p.kind.value} {p.dim} {p.extent}" for p in self.loops)
+        return f"{self.stage}: {loops}" if loops else str(self.stage)
 
     def extent(self, dim: str, *kinds: LoopKind) -> int:
         """Return the product of the extents of a dimension's loops of the given kinds (of all kinds if none)."""
@@ -119,6 +129,9 @@ class ComputeAt:
     host: StageId
     depth: int
 
+    def __repr__(self) -> str:
+        return f"<ComputeAt {self.level.name} in {self.host} at depth {self.depth}>"
+
 
 class TileAlignment(NamedTuple):
     """Columns at which the rows of a Member's tile begin and end: those that are ``remainder`` modulo ``multiple``.
@@ -139,6 +152,9 @@ class Root:
 
     tiling: StageTiling
     materialised: bool = True
+
+    def __repr__(self) -> str:
+        return f"<Root {self.tiling._text()}{'' if self.materialised else '; in registers'}>"
 
 
 @renamed_fields(stored="materialised")
@@ -165,6 +181,10 @@ class FusedProducer:
         """Name of the Func."""
         return self.tilings[0].stage.func
 
+    def __repr__(self) -> str:
+        stages = "; ".join(t._text() for t in self.tilings)
+        return f"<FusedProducer {stages}; {self.at.level.name} in {self.at.host} at depth {self.at.depth}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
@@ -172,6 +192,9 @@ class Inlined:
 
     func: str
     calls: int
+
+    def __repr__(self) -> str:
+        return f"<Inlined {self.func}, {self.calls} calls>"
 
 
 @renamed_attributes(
@@ -186,6 +209,16 @@ class Kernel:
     roots: tuple[Root, ...]
     fused: tuple[FusedProducer, ...] = ()
     inlined: tuple[Inlined, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self._text()}>"
+
+    def _text(self) -> str:
+        stages = ", ".join(str(r.tiling.stage) for r in self.roots) or "nothing"
+        levels = {m.func if m.tilings else "no stage": m.at.level.name for m in self.fused}
+        levels |= {i.func: Level.INLINE.name for i in self.inlined}
+        inside = ", ".join(f"{func} at {level}" for func, level in levels.items())
+        return f"{stages} with {inside}" if inside else stages
 
     @property
     def root_funcs(self) -> tuple[str, ...]:
@@ -282,6 +315,13 @@ class Schedule:
     kernels: tuple[Kernel, ...]
     rfactors: tuple[RFactor, ...] = ()
     fusions: tuple[HorizontalFusion, ...] = ()
+
+    def __repr__(self) -> str:
+        count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
+        parts = [f"{count}: {' | '.join(k._text() for k in self.kernels)}"]
+        parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
+        parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
+        return f"<Schedule of {'; '.join(parts)}>"
 
     @classmethod
     def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:

@@ -8,7 +8,8 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -172,11 +173,14 @@ def test_all_processes_agree() -> None:
 
 
 def _as_code(value: object) -> str:
-    """`repr` as Python: enumerations by name instead of ``<LoopKind.BLOCK: 'block'>``."""
-    text = repr(value)
-    for member in (*LoopKind, *Level):
-        text = text.replace(repr(member), str(member) if isinstance(member, LoopKind) else f"Level.{member.name}")
-    return text
+    """Return the Python expression of schedule types."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if is_dataclass(value):
+        return f"{type(value).__name__}({', '.join(_as_code(getattr(value, f.name)) for f in fields(value))})"
+    if type(value) is tuple:
+        return f"({''.join(f'{_as_code(v)}, ' for v in value)})"
+    return repr(value)
 
 
 Change = Callable[[random.Random, Kernel], Kernel]
