@@ -106,8 +106,8 @@ def test_text_and_json_say_so() -> None:
     plain, even, odd = (staged(bound, a) for a in (None, TileAlignment(4), TileAlignment(4, 1)))
     for found in (plain, even, odd):
         assert from_json(to_json(bound, found), bound) == found
-    assert "in shared memory, 1152 bytes, x from multiples of 4\n" in schedule_text(bound, even)
-    assert "x from multiples of 4 plus 1\n" in schedule_text(bound, odd)
+    assert "in shared memory, 1152 bytes, x aligned to multiples of 4\n" in schedule_text(bound, even)
+    assert "x aligned to multiples of 4 plus 1\n" in schedule_text(bound, odd)
     assert len({canonical_text(s) for s in (plain, even, odd)}) == 3
     assert len({structural_hash(s, 9) for s in (plain, even, odd)}) == 3
     assert len({structural_hash(s, 2) for s in (plain, even, odd)}) == 1

@@ -187,7 +187,7 @@ def test_counts_are_those_of_the_emulator() -> None:
 def test_text_tells_it() -> None:
     bound = product()
     text = schedule_text(bound, schedule(bound, in_steps(bound).with_async_copies()))
-    assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead past registers" in text
+    assert "a.staged[x 4, y 16]: cache read of a in shared memory, 2 x 320 bytes, double-buffered, async copies" in text
 
 
 def test_what_cannot_be_copied() -> None:

@@ -189,8 +189,8 @@ def test_what_cannot_slide(broken: str, reason: str) -> None:
 def test_text_shows_the_window() -> None:
     bound = chain(64, 40)
     text = schedule_text(bound, schedule(bound, sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second")))
-    assert "serial y 32  (all threads, 4 steps before to fill windows)" in text
-    assert re.search(r"second\[y 3, x 34\]: in shared memory, \d+ bytes, a window along y", text)
+    assert "serial y 32  (sliding window, 4 prologue steps)" in text
+    assert re.search(r"second\[y 3, x 34\]: in shared memory, \d+ bytes, rolling buffer along y", text)
 
 
 @pytest.mark.parametrize(("app", "least"), [("unsharp", 2), ("harris", 2)])

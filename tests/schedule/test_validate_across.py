@@ -65,9 +65,7 @@ def test_legal_ones_are_written_and_read(name: str) -> None:
     bound, found = GOOD[name]
     assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
-    assert re.search(
-        r"thread r\.[jk] \d+  \(threadIdx.x, lanes share terms(, step \d+)?\)", schedule_text(bound, found)
-    )
+    assert re.search(r"thread r\.[jk] \d+  \(threadIdx.x, warp reduction(, step \d+)?\)", schedule_text(bound, found))
 
 
 BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {

@@ -100,8 +100,8 @@ def test_texts_and_hashes_tell_the_forms_apart() -> None:
     bound = seam()
     block, launches = (with_scan(bound, t) for t in ("bx=1 rr.y=8 tx=13", "rr.y=8 bx=4 tx=4"))
     text = schedule_text(bound, block)
-    assert "reduction r.y 8  (all threads)\n    barrier\n    m.1[x 13]: to global memory" in text
-    assert "  reduction r.y 8  (a launch each)\n    block x 4  (step 4)\n" in schedule_text(bound, launches)
+    assert "reduction r.y 8  (block-uniform)\n    barrier\n    m.1[x 13]: to global memory" in text
+    assert "  reduction r.y 8  (one launch each)\n    block x 4  (step 4)\n" in schedule_text(bound, launches)
     assert structural_hash(block, 4) != structural_hash(launches, 4)
     thread = with_scan(bound, "rr.y=8 sx=13")
     assert len({structural_hash(s, 9) for s in (block, launches, thread)}) == 3

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.io.definition_text import definition_text
 from autosched.schedule.kernel.memory_layout import SharedLayout
 from autosched.schedule.kernel.thread_fusion import thread_loops
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop
-from autosched.schedule.types import SHARED_LEVELS, LoopKind, TileAlignment
+from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
+from autosched.schedule.types import SHARED_LEVELS, Level, LoopKind, TileAlignment
 
 
 class NodeKind(Enum):
@@ -59,7 +60,7 @@ def loop_tree(plan: KernelPlan, layout: SharedLayout) -> tuple[LoopTreeNode, ...
         body += _scan(plan, layout, k) if plan.scan in plan.steps[k] else _step(plan, layout, k)
     if plan.repeated.stop == len(steps):
         body += _repeated(plan, layout)
-    return _enclosed(plan.launches, _enclosed(plan.grid, tuple(body)), note="a launch each")
+    return _enclosed(plan.launches, _enclosed(plan.grid, tuple(body)), note="one launch each")
 
 
 def _scan(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
@@ -68,13 +69,15 @@ def _scan(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
         return _step(plan, layout, k)
     step = (node for node in _step(plan, layout, k) if node.kind is not NodeKind.BARRIER)
     scan = plan.steps[k][0]
-    return _enclosed(scan.step_loops, (LoopTreeNode(NodeKind.BARRIER, "barrier"), *step), note="all threads")
+    return _enclosed(scan.step_loops, (LoopTreeNode(NodeKind.BARRIER, "barrier"), *step), note="block-uniform")
 
 
 def _repeated(plan: KernelPlan, layout: SharedLayout) -> _Nodes:
-    """The steps inside loops that the whole block walks together."""
+    """The steps inside the loops of a mainloop or a sliding window."""
     loops = plan.streamed.stream_loops if plan.streamed is not None else ()
-    note = f"all threads, {plan.warm_up} steps before to fill windows" if plan.warm_up else "all threads"
+    note = "sliding window" if plan.kernel.is_sliding_window else "mainloop"
+    if plan.warm_up:
+        note += f", {plan.warm_up} prologue step{'s' if plan.warm_up > 1 else ''}"
     return _enclosed(loops, tuple(node for k in plan.repeated for node in _step(plan, layout, k)), note=note)
 
 
@@ -89,7 +92,7 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
     body = tuple(node for n in group for node in _in_thread(plan, n))
     notes = [f"threadIdx.{axis}" for axis in "xyz"]
     if any(n.lanes is not None for n in group):
-        notes[0] += ", lanes share terms"
+        notes[0] += ", warp reduction"
     stage = LoopTreeNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(thread_loops(group), body, notes))
     return (LoopTreeNode(NodeKind.BARRIER, "barrier"), stage) if layout.barriers[k] else (stage,)
 
@@ -126,7 +129,7 @@ def _enclosed(loops: Sequence[NestLoop], body: _Nodes, notes: Sequence[str] = ()
 def _title(plan: KernelPlan, n: Nest) -> str:
     """Return what a nest computes in each block or thread, and where the result lives."""
     allocation = plan.allocations.get(n.stage.func)
-    places = []
+    locations = []
     if allocation is None:
         summed = {p.dim for p in n.loops if p.kind is LoopKind.REDUCTION}
         dims = [d for d in n.low if d not in summed]
@@ -135,28 +138,34 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         box = box_text(str(n.id), allocation.dims, allocation.extents)
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
         shared = allocation.level in SHARED_LEVELS
-        places.append(f"in shared memory, {size} bytes" if shared else f"in registers, {size} bytes a thread")
-        if allocation.buffers > 1:
-            places[0] = f"in shared memory, {allocation.buffers} x {size} bytes, loaded a step ahead"
-        if allocation.rolling is not None:
-            places[0] += f", a window along {allocation.rolling}" + (
-                ", a step ahead" if plan.kernel.double_buffered else ""
-            )
-        member = plan.kernel.member(n.stage.func)
-        if member is not None and member.asynchronous:
-            places[0] += " past registers"
-        if shared and member is not None and member.aligned is not None:
-            places[0] += f", {_columns_text(member.storage_order[-1], member.aligned)}"
+        locations.append(_shared_text(plan, allocation, size) if shared else f"in registers, {size} bytes a thread")
     if n.stage.func in plan.stored:
-        places.append("to global memory")
+        locations.append("to global memory")
     elif allocation is None:
-        places.append("in registers")
-    return " ".join([f"{box}:", *places[:1], *(f"and {p}" for p in places[1:])]).removesuffix(":")
+        locations.append("in registers")
+    return " ".join([f"{box}:", *locations[:1], *(f"and {p}" for p in locations[1:])]).removesuffix(":")
 
 
-def _columns_text(dim: str, aligned: TileAlignment) -> str:
+def _shared_text(plan: KernelPlan, allocation: Allocation, size: int) -> str:
+    """Return how a tile of ``size`` bytes lies in shared memory, and how it is filled."""
+    producer = plan.kernel.member(allocation.func.name)
+    source = cached_source(allocation.func.name)
+    count = f"{allocation.buffers} x " if allocation.buffers > 1 else ""
+    parts = [f"{'' if source is None else f'cache read of {source} '}in shared memory", f"{count}{size} bytes"]
+    if allocation.rolling is not None:
+        parts.append(f"rolling buffer along {allocation.rolling}")
+    if allocation.level is Level.MAINLOOP and plan.kernel.double_buffered:
+        parts.append("double-buffered")
+    if producer is not None and producer.asynchronous:
+        parts.append("async copies")
+    if producer is not None and producer.aligned is not None:
+        parts.append(_alignment_text(producer.storage_order[-1], producer.aligned))
+    return ", ".join(parts)
+
+
+def _alignment_text(dim: str, aligned: TileAlignment) -> str:
     multiple, remainder = aligned
-    return f"{dim} from multiples of {multiple}" + (f" plus {remainder}" if remainder else "")
+    return f"{dim} aligned to multiples of {multiple}" + (f" plus {remainder}" if remainder else "")
 
 
 def _loop_text(loop: NestLoop, note: str = "") -> str:
