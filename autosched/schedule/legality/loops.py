@@ -1,4 +1,4 @@
-"""Loops fit their stages: dimensions, kinds, order and extents."""
+"""Rules on the loops of stages: dimensions, kinds, order and extents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
 LARGEST = 1 << 41
-"""More than a loop over a region has (`autosched.analysis.bind.LARGEST_EXTENT`), tiles rounded up."""
+"""Upper bound on extents: `autosched.analysis.bind.LARGEST_EXTENT`, with tiles rounded up."""
 
 
 def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Every loop is over a dimension of its stage, with a kind that dimension allows."""
+    """Every loop is over a dimension of its stage, of a kind that the dimension allows."""
     for t in kernel.tilings():
         stage = bound.stage(t.stage.func, t.stage.number)
         dims = {d.name: d for d in stage.loops}
@@ -36,15 +36,15 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
 
 
 def _may_be_divided(bound: BoundPipeline, t: StageTiling, loop: Loop, dim: LoopDim) -> bool:
-    """Whether iterations may run on several threads: each by itself, or as lanes that share what is accumulated.
+    """Whether iterations may run on several threads: independent ones, or lanes of a warp reduction.
 
-    Those that may within a step alone are for `autosched.schedule.legality.row_scans`.
+    Loops that are parallel only within a step are checked by `autosched.schedule.legality.row_scans`.
     """
     return dim.parallel or dim.in_step or (loop.kind is LoopKind.THREAD and accumulation_of(bound, t.stage) is not None)
 
 
 def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Roots have their block loops outermost, but for loops over steps that are launches; Members have none."""
+    """Roots have their block loops outermost, except for loops over launches; fused producers have none."""
     for r in kernel.roots:
         stage = bound.stage(*r.tiling.stage)
         launched = len(step_loops(stage, r.tiling.loops)) if walk_of(stage, r.tiling.loops) is ScanWalk.LAUNCH else 0
@@ -58,7 +58,7 @@ def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target)
 
 
 def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Reduction loops have exactly their terms, in one loop or several, and keep the order of the reduction domain."""
+    """Reduction loops iterate exactly over their terms, in the order of the reduction domain."""
     for t in kernel.tilings():
         stage = bound.stage(t.stage.func, t.stage.number)
         order = [dim for dim, _ in groupby(p.dim for p in t.loops if p.kind is LoopKind.REDUCTION)]
@@ -79,7 +79,7 @@ def carried_loops_stay_in_order(bound: BoundPipeline, kernel: Kernel, target: Ta
 
 
 def roots_cover_their_region(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """A root's tiles cover every point, and no block is empty."""
+    """The tiles of a root cover its region, and no block is empty."""
     for r in kernel.roots:
         t = r.tiling
         stage = bound.stage(t.stage.func, t.stage.number)

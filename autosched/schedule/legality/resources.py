@@ -1,4 +1,4 @@
-"""What a launch asks of the device."""
+"""Rules on the resources of a device: threads, blocks, shared memory, global memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def threads_fit(plan: KernelPlan, target: Target) -> Iterator[str]:
 
 
 def shared_memory_fits(plan: KernelPlan, target: Target) -> Iterator[str]:
-    """The block's shared buffers fit, reuse by lifetime counted."""
+    """The shared buffers of a block fit, with reuse by lifetime."""
     need = shared_layout(plan).total_bytes
     limit = target.shared_per_block_optin
     if need > limit:
@@ -43,7 +43,7 @@ def shared_memory_fits(plan: KernelPlan, target: Target) -> Iterator[str]:
 
 
 def workspace_fits(bound: BoundPipeline, schedule: Schedule, target: Target) -> Iterator[str]:
-    """Inputs, outputs and intermediates together fit the device's memory, reuse by lifetime counted."""
+    """Inputs, outputs and intermediates fit the memory of the device, with reuse by lifetime."""
     _, total = workspace_layout(bound, schedule)
     arrays = [(i.shape, i.dtype) for i in bound.inputs.values()]
     arrays += [(f.extents, d) for f in bound.funcs.values() if f.is_output for d in f.dtypes]

@@ -1,4 +1,4 @@
-"""Lanes that share the terms of a reduction: which updates they may share, which loops, and where they stand."""
+"""Rules on warp reductions: the form of the update, the number of lanes, the position of the lane loop."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from autosched.schedule.types import Kernel, LoopKind, StageTiling
 from autosched.target import Target
 
 SHUFFLED_BYTES = (4, 8)
-"""Sizes of elements that lanes exchange."""
+"""Bytes of the elements that shuffles exchange."""
 
 
 def warp_reductions_are_associative(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Threads share the terms of updates ``f[p] = f[p] op value`` alone, in one loop that is threadIdx.x of a GPU."""
-    shared = [t for t in kernel.tilings() if lane_loops(bound.stage(*t.stage), t.loops)]
-    for t in shared:
-        reason = _why_not(bound, t, target)
+    """Warp reductions are of updates ``f[p] = f[p] op value``, with one lane loop that is threadIdx.x of a GPU."""
+    reduced = [t for t in kernel.tilings() if lane_loops(bound.stage(*t.stage), t.loops)]
+    for t in reduced:
+        reason = _warp_reduction_error(bound, t, target)
         if reason:
             yield f"warp reduction of {t.stage}: {reason}"
-    if shared and kernel.mainloop_at is not None:
-        yield f"warp reduction of {shared[0].stage}: the kernel has a mainloop, which excludes it; use one of them"
+    if reduced and kernel.mainloop_at is not None:
+        yield f"warp reduction of {reduced[0].stage}: the kernel has a mainloop, which excludes it; use one of them"
     at_root = {warp_lane_count(bound, r.tiling) for r in kernel.roots} - {1}
     if len(at_root) > 1:
         counts = " and ".join(map(str, sorted(at_root)))
         yield f"root stages have warp reductions over {counts} lanes; give all of them the same number"
 
 
-def _why_not(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
-    """Return why threads cannot share the terms of a stage as its loops say, or nothing."""
+def _warp_reduction_error(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
+    """Return why the lane loops of a stage are illegal, empty if they are legal."""
     func, stage = bound.funcs[t.stage.func], bound.stage(*t.stage)
     (loop, *others) = lane_loops(stage, t.loops)
     threads = [p for p in t.of_kind(LoopKind.THREAD) if p.extent > 1]
@@ -58,13 +58,13 @@ def _why_not(bound: BoundPipeline, t: StageTiling, target: Target) -> str:
 
 
 def lanes_cover_all_terms(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """The loops over what threads share cover its terms, and no thread has a round in which there are none left."""
+    """The loops over the variable of a lane loop cover its terms, and no round is without terms."""
     for t in kernel.tilings():
         stage = bound.stage(*t.stage)
         for lanes in lane_loops(stage, t.loops):
-            own = [p for p in t.loops if p.dim == lanes.dim]
-            terms, cover = stage.loop(lanes.dim).extent, math.prod(p.extent for p in own)
-            rounds = next((p.extent for p in own if p.kind is LoopKind.REDUCTION), 1)
+            loops = [p for p in t.loops if p.dim == lanes.dim]
+            terms, cover = stage.loop(lanes.dim).extent, math.prod(p.extent for p in loops)
+            rounds = next((p.extent for p in loops if p.kind is LoopKind.REDUCTION), 1)
             if cover < terms or (rounds > 1 and cover - cover // rounds >= terms):
                 yield (
                     f"the {cover} iterations of the loops over {lanes.dim} of {t.stage} must cover its {terms} terms "
@@ -73,7 +73,7 @@ def lanes_cover_all_terms(bound: BoundPipeline, kernel: Kernel, target: Target) 
 
 
 def lanes_fit_one_warp(plan: KernelPlan) -> Iterator[str]:
-    """Threads that share terms are neighbours in one warp: rows of the block hold whole groups of them."""
+    """The lanes of a warp reduction are in one warp: the number of lanes divides blockDim.x."""
     for group in plan.steps:
         for n in group:
             if n.lanes is not None and plan.block[0] % n.lanes.extent:

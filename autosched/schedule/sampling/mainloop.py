@@ -15,7 +15,7 @@ from autosched.schedule.legality.fused_producers import readers, transitive_sour
 from autosched.schedule.legality.mainloops import register_blocking_error
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.tilings import member_tiling
+from autosched.schedule.tilings import random_producer_tiling
 from autosched.schedule.types import (
     ComputeAt,
     FusedProducer,
@@ -192,7 +192,7 @@ def at_mainloop(
     rejected: list[str] = []
     for _ in range(TRIES):
         tilings = [
-            StageTiling(StageId(name, s.number), member_tiling(rng, func, s, extents, plan.block, target))
+            StageTiling(StageId(name, s.number), random_producer_tiling(rng, func, s, extents, plan.block, target))
             for s in stages
         ]
         found = replace(kernel, fused=members(replace(probe, tilings=tuple(tilings))))

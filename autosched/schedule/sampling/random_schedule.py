@@ -25,9 +25,9 @@ from autosched.schedule.tilings import (
     fusable_roots,
     inlined_calls,
     loop_sizes,
-    member_tiling,
+    random_producer_tiling,
     random_factorisation,
-    thread_tiling,
+    random_thread_tiling,
 )
 from autosched.schedule.types import (
     ComputeAt,
@@ -338,9 +338,9 @@ class _Sampler:
             drawn = []
             for s in stages:
                 if at.level is Level.BLOCK:
-                    loops = member_tiling(self.rng, func, s, extents, plan.block, self.target)
+                    loops = random_producer_tiling(self.rng, func, s, extents, plan.block, self.target)
                 else:
-                    loops = thread_tiling(self.rng, s, extents)
+                    loops = random_thread_tiling(self.rng, s, extents)
                 drawn.append(StageTiling(StageId(func.name, s.number), loops))
             member = replace(probe, tilings=tuple(drawn))
             before, rejected = rejected, self._illegal(self._kernel(d, [*d.members, member]), at.level.name)
