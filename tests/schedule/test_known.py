@@ -48,7 +48,7 @@ def test_another_pipeline_knows_nothing_of_it(bound: BoundPipeline, kernels: tup
 def test_what_is_wrong_depends_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     narrow = replace(H200, name="narrow", max_threads_per_block=32)
     assert not kernel_violations(bound, kernels[0], H200)
-    assert "threads a block exceed the 32" in kernel_violations(bound, kernels[0], narrow)[0]
+    assert "threads per block exceed the limit of 32 on narrow" in kernel_violations(bound, kernels[0], narrow)[0]
     found = kernel_violations(bound, kernels[0], narrow)
     found.clear()  # the caller's own list
     assert kernel_violations(bound, kernels[0], narrow)
