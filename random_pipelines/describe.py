@@ -1,4 +1,4 @@
-"""Statistics of random pipelines, so that their distribution can be looked at."""
+"""Statistics of the distribution of random pipelines."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Description:
     """Statistics of some pipelines.
 
     Attributes:
-        count: How many there were.
+        count: Number of pipelines.
         measures: For each of `MEASURES`, its value in every pipeline, in ascending order.
-        occurrences: For each of `COUNTS`, how often each name occurs.
-        pipelines: For each of `COUNTS`, in how many pipelines each name occurs.
+        occurrences: For each of `COUNTS`, the number of occurrences of each name.
+        pipelines: For each of `COUNTS`, the number of pipelines with each name.
     """
 
     count: int
@@ -65,7 +65,7 @@ class Description:
         return values[round(share * (len(values) - 1))]
 
     def tables(self) -> str:
-        """Return everything as Markdown tables."""
+        """Return the statistics as Markdown tables."""
         head = [f"{q:.0%}" if 0 < q < 1 else "least" if q == 0 else "most" for q in QUANTILES]
         lines = ["| of a pipeline | " + " | ".join(head) + " |", "|---|" + "---|" * len(head)]
         for name, meaning in MEASURES.items():
@@ -147,7 +147,7 @@ def _counted(p: RandomPipeline, bound: BoundPipeline) -> dict[str, list[str]]:
 
 
 def _form(f: BoundFunc) -> str:
-    """Return how a Func is defined."""
+    """Return the form of a Func's definition."""
     if f.is_pure:
         return "pure, of several values" if len(f.dtypes) > 1 else "pure"
     updates = f.stages[1:]
