@@ -43,7 +43,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree, traced
 from tests.schedule.building import kernel, member, root, schedule
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 H200 = get_target("h200")
 VECTORS = {"walked": "rr.k=6", "inner": "rr.k=8", "a": "tx=2 ty=16 sx=4", "b": "tx=6 ty=4 sy=2 sx=4"}

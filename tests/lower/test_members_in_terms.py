@@ -17,8 +17,8 @@ from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
 from tests.lower.running import assert_backends_agree, random_inputs
 from tests.schedule.building import kernel, member, root, schedule, thread
-from tests.schedule.streams import stream
-from tests.schedule.weighted import DEPTH, TILE, dot_at, one_kernel, weighted, weights
+from tests.schedule.mainloop_cases import stream
+from tests.schedule.weighted_sum import DEPTH, TILE, dot_at, one_kernel, weighted, weights
 
 H200 = get_target("h200")
 ROLLED, UNROLLED = 30, 3

@@ -25,7 +25,7 @@ from autosched.schedule.types import ComputeAt, FusedProducer, Schedule
 from autosched.target import get_target
 from tests.lower.running import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")

@@ -1,4 +1,4 @@
-"""JSON comes back exactly as it went, and whatever is wrong with a file is said with its place and a way out."""
+"""JSON of schedules: round trips, and errors with their path and a way out."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _points(loops: Iterable[Loop]) -> int:
 
 @st.composite
 def tilings(draw: st.DrawFn, func: str) -> StageTiling:
-    """Loops of a stage in any number and order, as many in all as 64 bits can count."""
+    """Loops of a stage in any number and order, with up to 2**63 - 1 iterations."""
     number = draw(st.integers(0, len(BOUND.funcs[func].stages) - 1))
     dims = st.sampled_from([d.name for d in BOUND.stage(func, number).loops])
     extents = st.integers(1, 64) | st.integers(1, 2**41 - 1)
@@ -134,7 +134,7 @@ def test_round_trip_of_the_suite(name: str, tmp_path: Path) -> None:
         assert load_schedule(tmp_path / "s.json", bound) == schedule
 
 
-def test_the_text_is_meant_to_be_edited() -> None:
+def test_the_text_is_readable() -> None:
     text = to_json(BOUND, SCHEDULE)
     top = json.loads(text)
     assert list(top) == ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
@@ -223,7 +223,7 @@ MISSING = [
 
 
 def _parent(document: Any, path: str) -> tuple[Any, Any]:
-    """Return what holds the value at a path, and its key or index there."""
+    """Return the container of the value at a path, and its key or index."""
     *way, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
     for step in way:
         document = document[step]
@@ -237,7 +237,7 @@ def _refusal(document: Any) -> str:
 
 
 @pytest.mark.parametrize(("path", "value", "said"), WRONG_IN_KERNEL)
-def test_wrong_values_are_named_by_their_place(path: str, value: object, said: str) -> None:
+def test_wrong_values_are_named_by_their_path(path: str, value: object, said: str) -> None:
     document = json.loads(to_json(BOUND, SCHEDULE))
     parent, last = _parent(document, f"kernels[0].{path}")
     parent[last] = value
@@ -291,7 +291,7 @@ def test_the_file_of_another_pipeline() -> None:
     ],
     ids=["empty", "truncated object", "truncated list", "python", "deep", "digits"],
 )
-def test_what_is_no_json(text: str, message: str) -> None:
+def test_invalid_json(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"s.json is no JSON: {message}")):
         from_json(text, BOUND, "s.json")
 
@@ -333,7 +333,7 @@ def test_a_damaged_document_is_read_or_refused_with_a_reason(data: st.DataObject
     assert from_json(to_json(BOUND, found), BOUND) == found
 
 
-def test_a_member_of_two_funcs_is_not_written() -> None:
+def test_a_fused_producer_of_two_funcs_is_not_written() -> None:
     (kernel,) = SCHEDULE.kernels
     mixed = FusedProducer((StageTiling(TOTAL, ()), StageTiling(OUT, ())), ComputeAt(Level.BLOCK, OUT, 1), ("y", "x"))
     with pytest.raises(ScheduleError, match="a fused producer has stages of out and total; it needs those of one Func"):

@@ -1,4 +1,4 @@
-"""What each depth of the structural hash sees, and that a deeper hash only ever tells more schedules apart."""
+"""Structural hashes: the layer of each property, and refinement with depth."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_partial_schedules() -> None:
     assert structural_hash([replace(KERNEL, fused=circle)], DEEPEST) != structural_hash([KERNEL], DEEPEST)
 
 
-def test_below_zero_everything_is_alike() -> None:
+def test_hashes_below_depth_zero_are_equal() -> None:
     assert structural_hash([KERNEL], -1) == structural_hash([CHANGES["level"][1]], -1) == structural_hash([KERNEL], -7)
 
 
@@ -187,7 +187,7 @@ Change = Callable[[random.Random, Kernel], Kernel]
 
 
 def _somewhere(change: Callable[[random.Random, StageTiling], StageTiling]) -> Change:
-    """Return the change of a kernel that changes one of its tilings."""
+    """Return a change of one tiling of a kernel."""
 
     def apply(rng: random.Random, kernel: Kernel) -> Kernel:
         chosen = rng.choice(kernel.tilings())

@@ -1,4 +1,4 @@
-"""Every rule of legality is broken by one schedule made from a legal one, and only its own reason is given."""
+"""Legality: one schedule breaks each rule, and only the reason of this rule is given."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ COPY = kernel(PRODUCT, [root("out", DOT_0)])
 
 
 def blur_of(across: FusedProducer | None = None, out: str = OUT, roots: tuple[Root, ...] = ()) -> Schedule:
-    """The blur in one kernel with something changed."""
+    """Return the blur in one kernel with one change."""
     members = [across or member(block("out", 2), "yx", across=ACROSS)]
     return schedule(BLUR, kernel(BLUR, [root("out", out), *roots], members, CLAMPED))
 
 
 def across_at(at: ComputeAt, text: str = ACROSS, order: str = "yx") -> FusedProducer:
-    """The horizontal blur as a Member."""
+    """Return the horizontal blur as a fused producer."""
     return member(at, order, across=text)
 
 
 def two_kernels() -> tuple[Kernel, Kernel]:
-    """The blur in a kernel for each direction."""
+    """Return the blur as one kernel per direction."""
     return kernel(BLUR, [root("across", "by=7 bx=3 tx=32 ty=8")], (), CLAMPED), kernel(BLUR, [root("out", OUT)])
 
 
 def with_member(m: FusedProducer) -> Schedule:
-    """The blur in one kernel with another Member, everything else kept."""
+    """Return the blur in one kernel with another fused producer."""
     k = SHARED.kernels[0]
     return replace(SHARED, kernels=(replace(k, fused=(m,)),))
 
@@ -261,7 +261,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         "materialised and reading the first",
     ),
 }  # fmt: skip
-"""What is wrong: the pipeline, the schedule, and the reason (a regular expression)."""
+"""Pipeline, illegal schedule and reason (a regular expression)."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""What a launch may ask of the device: threads, blocks, shared memory, and the pipeline's arrays in all."""
+"""Resource limits of a device: threads, blocks, shared memory, global memory."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_cpu_has_its_own_limits() -> None:
 
 
 def big_tile(rows: int) -> tuple[BoundPipeline, Schedule]:
-    """A tile of so many rows of 256 points with a ring around them in shared memory."""
+    """A tile of ``rows`` x 256 points with a halo in shared memory."""
     bound = bind(chain_pipeline(2), {"img": (2048, 1024)})
     tiles = f"by={2048 // rows} bx=4 tx=32 ty=32 sy={rows // 32} sx=8"
     shared = member(block("out", 2), "yx", f1=f"tx=32 ty=32 sy={rows // 32 + 1} sx=9")
@@ -112,7 +112,7 @@ def test_arrays_that_do_not_fit_the_memory() -> None:
 
 
 def test_intermediates_share_the_workspace_over_time() -> None:
-    """Of five stages in a row no more than two are ever alive at once."""
+    """Of five stages in a chain at most two are live at the same time."""
     bound = bind(chain_pipeline(6), {"img": (1000, 1000)})
     names = ["f1", "f2", "f3", "f4", "f5", "out"]
     rows = {n: bound.funcs[n].extents[0] for n in names}

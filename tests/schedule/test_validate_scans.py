@@ -1,4 +1,4 @@
-"""What loops of scans over rows must fulfil, each rule with its reason; what schedules look like."""
+"""Legality of scans over rows, and their text and hashes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_too_many_launches() -> None:
     assert violations(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
 
 
-def test_a_scan_is_no_member() -> None:
+def test_a_scan_is_no_fused_producer() -> None:
     bound = bind(seam().pipeline, {"image": (9, 13)})
     found = schedule_roots(bound, H200)
     scan = found.kernels[-1]
@@ -96,7 +96,7 @@ def test_a_scan_is_no_member() -> None:
     assert violations(bound, wrong, H200) != []
 
 
-def test_texts_and_hashes_tell_the_forms_apart() -> None:
+def test_texts_and_hashes_differ_between_the_forms() -> None:
     bound = seam()
     block, launches = (with_scan(bound, t) for t in ("bx=1 rr.y=8 tx=13", "rr.y=8 bx=4 tx=4"))
     text = schedule_text(bound, block)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.types import Kernel
 
-MOST_KNOWN = 1024
+CACHE_CAPACITY = 1024
 """Capacity of the cache of one pipeline, least recently used entries leave; a plan takes about 13 kB."""
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def cached_plan(bound: BoundPipeline, kernel: Kernel, name: Hashable, compute: C
         fact: T = cache.pop(key)
     else:
         fact = compute()
-        if len(cache) >= MOST_KNOWN:
+        if len(cache) >= CACHE_CAPACITY:
             del cache[next(iter(cache))]
     cache[key] = fact
     return fact

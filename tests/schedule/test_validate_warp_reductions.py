@@ -1,4 +1,4 @@
-"""Rules about lanes that share the terms of a reduction, and how such schedules are written down."""
+"""Legality of warp reductions, and their JSON and text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
-from tests.schedule.across import at_root, in_block, rows_of, twice
 from tests.schedule.building import kernel, root, schedule
-from tests.schedule.streams import in_steps, product
+from tests.schedule.mainloop_cases import in_steps, product
+from tests.schedule.warp_reduction_cases import at_root, in_block, rows_of, twice
 
 H200, CPU = get_target("h200"), get_target("cpu")
 y, x = Var("y"), Var("x")
@@ -26,7 +26,7 @@ TWICE = bind(twice(), {"a": (13, 100)})
 
 
 def scan() -> BoundPipeline:
-    """A running sum, of which no other order gives the same."""
+    """A running sum, whose order cannot change."""
     a, f = Input("a", float32, 2), Func("f")
     r = RDom("r", k=(1, a.shape[1]))
     f[y, x] = a[y, x]
@@ -61,7 +61,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_legal_ones_are_written_and_read(name: str) -> None:
+def test_round_trip_of_legal_warp_reductions(name: str) -> None:
     bound, found = GOOD[name]
     assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
@@ -118,7 +118,7 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_illegal_ones_say_why(name: str) -> None:
+def test_illegal_warp_reductions_give_their_reason(name: str) -> None:
     bound, found, message = BAD[name]
     assert any(message in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 

@@ -1,4 +1,4 @@
-"""Rules about where Members may live, and what a launch may ask of the device."""
+"""Legality of fused producers: compute location, region, registers, materialisation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TILE = "by=5 bx=2 tx=32 ty=8"  # of 40 x 64 points
 
 
 def two_readers() -> BoundPipeline:
-    """``base`` is read by ``left`` and ``right``, both outputs; ``base`` too when asked for."""
+    """``base`` is read by ``left`` and ``right``, both outputs."""
     img = Input("img", float32, 2)
     base, left, right = Func("base"), Func("left"), Func("right")
     base[y, x] = img[y, x] * img[y, x]
@@ -190,7 +190,7 @@ def test_what_the_cases_start_from_is_legal() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_misplaced_member_gives_its_reasons(name: str) -> None:
+def test_illegal_fused_producer_gives_its_reasons(name: str) -> None:
     bound, wrong, expected = CASES[name]
     found = violations(bound, wrong, H200)
     assert len(found) == len(expected), found

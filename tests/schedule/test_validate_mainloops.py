@@ -1,4 +1,4 @@
-"""Rules about what is computed in steps of a reduction, and about points that are held in registers."""
+"""Legality of mainloops: MAINLOOP producers, register tiles, double buffering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
 from tests.schedule.building import kernel, member, root, schedule, thread
-from tests.schedule.streams import in_steps, product, stream, unstored
+from tests.schedule.mainloop_cases import in_steps, product, stream, unstored
 
 H200 = get_target("h200")
 BOUND = product()
@@ -22,7 +22,7 @@ A, B = GOOD.fused
 
 
 def roots(*found: tuple[str, str]) -> Kernel:
-    """Return the good kernel with other root stages; those but the last are not stored."""
+    """Return the legal kernel with other root stages, of which only the last is materialised."""
     *first, last = found
     return kernel(BOUND, [*(unstored(*r) for r in first), root(*last)], GOOD.fused)
 
@@ -94,7 +94,7 @@ def only(found: Kernel) -> Schedule:
     return schedule(BOUND, found)
 
 
-def test_the_unbroken_one_is_legal() -> None:
+def test_the_starting_point_is_legal() -> None:
     assert violations(BOUND, only(GOOD), H200) == []
 
 
@@ -105,8 +105,8 @@ def test_one_broken_rule_gives_its_reason(case: str) -> None:
     assert any(re.search(re.escape(wanted), r) for r in given), given
 
 
-def test_sums_that_others_read_are_not_held() -> None:
-    """``out`` may read sums at its own points alone: others' are in the registers of other threads."""
+def test_a_register_tile_is_read_at_own_points() -> None:
+    """``out`` may read sums at its own points only: other points are in registers of other threads."""
     y, x = Var("y"), Var("x")
     a, dot, out = Input("a", float32, 2), Func("dot"), Func("out")
     r = RDom("r", k=8)
@@ -123,8 +123,8 @@ def test_sums_that_others_read_are_not_held() -> None:
     assert any("reads dot at other points than its own" in r for r in violations(bound, schedule(bound, found), H200))
 
 
-def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
-    """It cannot stand outside the loops of the steps, even where no thread loop is between."""
+def test_thread_producers_are_inside_the_mainloop() -> None:
+    """It must be inside the mainloop, even without a thread loop in between."""
     a, b, scale, total = Input("a", float32, 1), Input("b", float32, 1), Func("scale"), Func("total")
     x, r = Var("x"), RDom("r", k=4)
     scale[x] = b[x] * 2
