@@ -54,8 +54,8 @@ def accumulate(
         func.update(at, func[at] + value.expr, over=r.vars)
         if start is not None:
             low, high = low + start.low, high + start.high
-        found = ar.with_range(Value(value.expr, low, high))
-        return g.add(g.tensor(func, list(shape), list(shape.values()), found.low, found.high), visible, terms=terms)
+        ranged = ar.with_range(Value(value.expr, low, high))
+        return g.add(g.tensor(func, list(shape), list(shape.values()), ranged.low, ranged.high), visible, terms=terms)
     g.stages += 2
     g.operations += 2 * prod(shape.values()) * terms
     g.bytes_ += prod(shape.values()) * value.dtype.bytes_

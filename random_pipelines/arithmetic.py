@@ -30,10 +30,10 @@ def with_range(value: Value) -> Value:
 
 def constant(number: float, dtype: DType) -> Value:
     """Return a typed constant."""
-    given = int(number) if dtype.is_int else float(number)
-    expr = fn.cast(dtype, given)
-    held = float(expr.value) if isinstance(expr, Const) else float(given)
-    return Value(expr, held, held)
+    converted_number = int(number) if dtype.is_int else float(number)
+    expr = fn.cast(dtype, converted_number)
+    rounded = float(expr.value) if isinstance(expr, Const) else float(converted_number)
+    return Value(expr, rounded, rounded)
 
 
 def converted(value: Value, dtype: DType | str) -> Value:

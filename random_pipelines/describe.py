@@ -29,7 +29,7 @@ MEASURES: Mapping[str, str] = {
     "largest_points": "points of the largest Func",
     "longest_extent": "longest extent of a Func",
 }
-"""What is measured of each pipeline."""
+"""Measures of each pipeline."""
 COUNTS: Mapping[str, str] = {
     "kind": "kind of stage",
     "dtype": "element type of Funcs",
@@ -40,7 +40,7 @@ COUNTS: Mapping[str, str] = {
     "form": "form of Funcs",
     "outputs": "outputs of the pipeline",
 }
-"""What is counted, each with a name and how often it occurs."""
+"""Counters of named properties of each pipeline."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ def _measured(p: RandomPipeline, bound: BoundPipeline) -> dict[str, float]:
 
 def _readers(bound: BoundPipeline, func: BoundFunc) -> set[str]:
     """Return the Funcs that read a Func, directly or through boundary conditions."""
-    found: set[str] = set()
+    readers: set[str] = set()
     for name in func.consumers:
         consumer = bound.funcs[name]
-        found |= {name} if consumer.boundary is None else _readers(bound, consumer)
-    return found
+        readers |= {name} if consumer.boundary is None else _readers(bound, consumer)
+    return readers
 
 
 def _counted(p: RandomPipeline, bound: BoundPipeline) -> dict[str, list[str]]:

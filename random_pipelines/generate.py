@@ -34,7 +34,7 @@ from autosched.random_pipelines.workload_counts import (
 ATTEMPTS = 60
 """Pipelines tried for a seed; nearly all of the first are within the limits."""
 TRIES = 30
-"""Kinds tried for one stage before the pipeline is left as it is."""
+"""Kinds tried for one stage before the pipeline is complete."""
 FURTHER_IMAGES = (0.6, 0.25, 0.1, 0.05)
 """Probabilities of one to four inputs that stages may choose among from the start."""
 

@@ -129,7 +129,7 @@ class Graph:
         return self.add(self.tensor(func, list(shape), list(shape.values()), value.low, value.high), visible)
 
     def add(self, tensor: Tensor, visible: bool = True, *, terms: int = 1) -> Tensor:
-        """Account for a tensor with so many iterations of reduction loops a point, and return it."""
+        """Account for a tensor with ``terms`` iterations of reduction loops per point, and return it."""
         self.stages += len(tensor.source.definitions) if isinstance(tensor.source, Func) else 0
         self.operations += 2 * tensor.points * terms
         self.bytes_ += tensor.points * tensor.dtype.bytes_

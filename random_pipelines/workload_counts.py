@@ -16,8 +16,8 @@ def computed_funcs(bound: BoundPipeline) -> Iterator[BoundFunc]:
 
 def evaluations(func: BoundFunc, stage: BoundStage) -> int:
     """Return the number of evaluations of a stage, each point of its Func computed once."""
-    own = {d.name for d in stage.loops}
-    pure = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in own)
+    names = {d.name for d in stage.loops}
+    pure = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in names)
     return pure * prod(r.extent for r in stage.reductions)
 
 

@@ -100,13 +100,13 @@ def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Targ
 def readers(bound: BoundPipeline, kernel: Kernel, name: str) -> list[StageId]:
     """Return the stages with loops of their own that read a Func, directly or through inlined Funcs."""
     inlined = {i.func for i in kernel.inlined}
-    found = []
+    stages = []
     for t in kernel.tilings():
         if t.stage.func != name and name in transitive_sources(
             bound, bound.stage(t.stage.func, t.stage.number), inlined
         ):
-            found.append(t.stage)
-    return found
+            stages.append(t.stage)
+    return stages
 
 
 def transitive_sources(bound: BoundPipeline, stage: BoundStage, inlined: set[str]) -> set[str]:
